@@ -4,8 +4,12 @@
 come as a Poisson stream, hold GPUs and sleep; their seconds stand in their comment, as a forecast
 would. Steered, jobs are submitted on hold; a bridge reads ``squeue``, tells the service who came
 and who is done, asks it to decide, and releases those that it starts. Shortest jobs come first
-there; nobody is stopped. The table has mean JCT beside what `apportion.simulate` says of the jobs,
-with the cost of a start that was measured before, on jobs that came one after the other.
+there; nobody is stopped. The table has mean JCT beside what `apportion.simulate` says of the jobs.
+
+What the way costs is measured before, each way on jobs of its own that take all GPUs one after the
+other: by how much a job is longer than its seconds (``longer``), and how long after its end the
+next one starts (``gap``). A simulated job holds its GPUs for both, and its end is that of the
+record, before the gap.
 """
 
 from __future__ import annotations
@@ -32,8 +36,9 @@ MEAN_S = 1.6
 """Seconds between arrivals: some 1.2 times what the GPUs can do, so that a queue grows."""
 
 
-STARTS = 20
-"""Jobs that take all GPUs one after the other, by which it is measured what a start costs."""
+STARTS, STARTS_S = 30, 2.0
+"""Jobs that take all GPUs one after the other, and their seconds."""
+WAYS = ("fcfs", "slurm", "steered")
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,9 @@ class ShortestStays(ap.QueueScheduler):
             yield active[place], [0]
 
 
-def drawn() -> pd.DataFrame:
+def drawn(seed: int) -> pd.DataFrame:
     """Return the jobs: when they come, their GPUs and seconds."""
-    rng = np.random.default_rng(31)
+    rng = np.random.default_rng(seed)
     arrival_s = np.cumsum(rng.exponential(MEAN_S, JOBS)).round(2)
     gpus = rng.choice([1, 1, 1, 2, 4], JOBS)
     seconds = np.clip(rng.lognormal(1.6, 0.9, JOBS), 2, 40).round(0)
@@ -61,18 +66,13 @@ def drawn() -> pd.DataFrame:
 
 
 def main() -> None:
-    """Run the jobs one way, or print the table of all ways."""
-    way, where = sys.argv[1], Path(sys.argv[2])
-    if way == "table":
-        _table(where)
+    """Run jobs one way, or print the table of all ways."""
+    if sys.argv[1] == "table":
+        _table(Path(sys.argv[2]))
         return
-    if way == "overhead":
-        for _ in range(STARTS):
-            submit(GPUS, 1.0, held=False)
-        while any(each["state"] != "COMPLETED" for each in queued().values()):
-            time.sleep(0.2)
-        return
-    jobs = drawn()
+    part, way, seed = sys.argv[1:]
+    one_by_one = pd.DataFrame({"arrival_s": [0.0] * STARTS, "gpus": GPUS, "seconds": STARTS_S})
+    jobs = one_by_one if part == "starts" else drawn(int(seed))
     service = DecisionService(ShortestStays(), {"a100": GPUS}) if way == "steered" else None
     bridge = None if service is None else Bridge(service)
     start_s = time.time()
@@ -80,13 +80,13 @@ def main() -> None:
         while (left_s := start_s + arrival_s - time.time()) > 0:
             if bridge is not None:
                 bridge.step()
-            time.sleep(min(left_s, 0.1))
+            time.sleep(max(0.0, min(left_s, 0.1)))
         submit(int(gpus), seconds, held=bridge is not None)
     while any(each["state"] in ("PENDING", "RUNNING", "COMPLETING") for each in queued().values()):
         if bridge is not None:
             bridge.step()
         time.sleep(0.1)
-    print(f"{way}: {JOBS} jobs in {time.time() - start_s:.0f} s")
+    print(f"{way}, {part}: {len(jobs)} jobs in {time.time() - start_s:.0f} s", flush=True)
 
 
 class Bridge:
@@ -167,7 +167,7 @@ def completed(path: Path) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index").sort_index().reset_index(drop=True)
 
 
-def predicted(way: str, jobs: pd.DataFrame, overhead_s: float) -> float:
+def predicted(way: str, jobs: pd.DataFrame, longer_s: float, gap_s: float) -> float:
     """Return the mean JCT that a simulation of the jobs says, s, as they were submitted."""
     arrival_s = jobs["submitted_s"] - jobs["submitted_s"].min()
     table = pd.DataFrame({"arrival_s": arrival_s, "scale_factor": jobs["gpus"]})
@@ -175,21 +175,26 @@ def predicted(way: str, jobs: pd.DataFrame, overhead_s: float) -> float:
     types = pd.MultiIndex.from_tuples([("sleeps", int(each)) for each in sorted(set(jobs["gpus"]))])
     workload = ap.Workload("slurm", table, pd.DataFrame({"a100": 1.0}, index=types))
     decider: Any = {"fcfs": "fcfs", "slurm": "easy", "steered": ShortestStays()}[way]
-    run = ap.simulate(decider, workload, {"a100": GPUS}, preemption_overhead_seconds=overhead_s)
-    return float(run.jobs["jct_s"].mean())
+    held_s = longer_s + gap_s
+    run = ap.simulate(decider, workload, {"a100": GPUS}, preemption_overhead_seconds=held_s)
+    return float(run.jobs["jct_s"].mean()) - gap_s
 
 
 def _table(folder: Path) -> None:
-    """Print measured and predicted means."""
-    one_by_one, rows = completed(folder / "overhead" / "jobcomp.txt"), []
-    overhead_s = (one_by_one["end_s"].max() - one_by_one["start_s"].min()) / STARTS - 1.0
-    print(f"from the end of one job to the start of the next: {overhead_s:.2f} s beside its second")
-    for way in ("fcfs", "slurm", "steered"):
-        jobs = drawn().join(completed(folder / way / "jobcomp.txt"))
+    """Print measured and predicted means of the runs that are there."""
+    rows = []
+    for done in sorted(folder.glob("*/*/jobs/done"), key=str):
+        way, seed = done.parent.parent.name, done.parent.parent.parent.name
+        first = completed(done.parent.parent / "starts" / "jobcomp.txt")
+        longer_s = float((first["end_s"] - first["start_s"]).mean()) - STARTS_S
+        gap_s = (first["start_s"].max() - first["end_s"].min()) / (STARTS - 1)
+        gap_s -= (longer_s + STARTS_S) * (STARTS - 2) / (STARTS - 1)
+        jobs = drawn(int(seed)).join(completed(done.parent / "jobcomp.txt"))
         jct_s = (jobs["end_s"] - jobs["submitted_s"]).mean()
+        told_s = predicted(way, jobs, longer_s, gap_s)
+        row = {"seed": int(seed), "way": way, "jobs": len(jobs), "longer s": longer_s}
+        row |= {"gap s": gap_s, "mean JCT s": jct_s, "predicted s": told_s}
         late_s = (jobs["end_s"] - jobs["start_s"] - jobs["seconds"]).mean()
-        told_s = predicted(way, jobs, overhead_s)
-        row = {"way": way, "jobs": len(jobs), "mean JCT s": jct_s, "predicted s": told_s}
         rows.append({**row, "over predicted": jct_s / told_s, "a job longer by s": late_s})
     show(pd.DataFrame(rows).round(3))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -112,6 +114,13 @@ class EstimatedSpeeds:
         """Labels of the columns."""
         return self._columns.labels
 
+    def digest(self) -> str:
+        """Return a text that is another one for other references, columns or options."""
+        told = [list(map(str, self.columns)), self.optimism, self._noise, self._jobs.by_type]
+        rows = [[name, *map(float, row)] for name, row in self._known.items()]
+        text = json.dumps([*told, type(self._completion).__name__, rows])
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def admit(self, jobs: Iterable[int | str], types: Iterable[str]) -> None:
         """Tell the types of jobs, before anything else is asked of them.
 
@@ -121,6 +130,10 @@ class EstimatedSpeeds:
             For more types than jobs or fewer, and for a job that was of another type.
         """
         self._jobs.admit(checked_jobs(jobs), checked_jobs(types))
+
+    def forget(self, jobs: Iterable[int | str]) -> None:
+        """Let go of jobs that are done, or of another type from now on; what they taught stays."""
+        self._jobs.forget(checked_jobs(jobs))
 
     @one_thread
     def speeds(self, jobs: Iterable[int | str]) -> Floats:

@@ -47,6 +47,15 @@ class JobRows:
                 )
         self._enter(given.items())
 
+    def forget(self, jobs: Iterable[int | str]) -> None:
+        """Let go of jobs; what was learnt of their rows stays."""
+        for job in jobs:
+            if job in self._row:
+                row = self._row.pop(job)
+                self._jobs[row].remove(job)
+                if not self._jobs[row]:
+                    del self._jobs[row]
+
     def names(self, jobs: list[int | str]) -> list[int | str]:
         """Return the names of the rows of jobs.
 
@@ -65,7 +74,7 @@ class JobRows:
 
     def jobs(self, rows: Iterable[int | str]) -> list[int | str]:
         """Return all jobs of some rows."""
-        return [job for row in rows for job in self._jobs[row]]
+        return [job for row in rows for job in self._jobs.get(row, ())]
 
     def state(self) -> list[Any]:
         """Pairs of a job and its row, for JSON."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from apportion.errors import ApportionError, InputError, SolveError, written
+from apportion.errors import ApportionError, InputError
 from apportion.jobs import JOB_COLUMNS
 from apportion.policies import session, solve
 from apportion.policies.base import depends_on_time
 from apportion.policies.labelled import DEFAULTS
+from apportion.service.certified import CertifiedDevices, CertifiedShares
 from apportion.sim.deciders import get_decider, manner_of
 from apportion.sim.one_round import solve_round
 
@@ -25,80 +28,109 @@ if TYPE_CHECKING:
     from apportion.policies import Session
     from apportion.policies.sessions.session_allocation import SessionAllocation
     from apportion.service.known import Known
-    from apportion.sim.one_round.decision import RoundDecision
 
-__all__ = ["CertifiedShares", "Deciding"]
+    Kind = Literal["shares", "devices"]
+    Answer = CertifiedShares | CertifiedDevices
+
+__all__ = ["Deciding", "needed_columns"]
+
+_LOG = logging.getLogger(__name__)
 
 _ALWAYS = ("scale_factor", "weight")
 """Columns by which identical jobs are told apart, whatever a policy reads."""
+_GIVEN = {*DEFAULTS, "arrival_s", "now_s", "order", "isolated_elapsed_s", "job_type"}
+"""Columns that no sender needs to tell."""
+_STEPS = ("steps_remaining", "total_steps")
+"""Each stands for the other where it is not told."""
 
 
-class CertifiedShares:
-    """Shares of time that were certified, and what they knew of.
-
-    Attributes
-    ----------
-    allocation
-        As `solve` gives it.
-    at_s, number
-        Time and number of the last message that it knows of.
-    """
-
-    def __init__(
-        self, allocation: Allocation | SessionAllocation, at_s: float, number: int
-    ) -> None:
-        self.allocation, self.at_s, self.number = allocation, at_s, number
+def needed_columns(decider: Any) -> frozenset[str]:
+    """Return the columns that every job must have, or nothing can be decided."""
+    if not hasattr(decider, "objective"):
+        return frozenset({"steps_remaining"})
+    told = {name for name in decider.columns if name not in _GIVEN}
+    return frozenset(n for n in told if n not in JOB_COLUMNS or not JOB_COLUMNS[n].optional)
 
 
 class Deciding:
-    """Answers by one policy or scheduler.
+    """Answers by one policy or scheduler, from a thread of its own.
 
-    A policy of shares is asked by a session in a thread of its own, which knows of changes by their
-    turn: while a solve takes longer than it may, messages are still read, and what was certified
-    last is the answer.
+    While a solve takes longer than it may, messages are still read, and what was certified last is
+    the answer. When a solve begins and when its answer is taken up is noted, so that a service that
+    is started again can do the same in the same order, whatever the time limit made of it.
 
     Parameters
     ----------
-    policy
-        A policy, a scheduler, or the name of one.
+    decider
+        A policy or a scheduler, from `chosen`.
     known
         What is known now.
     time_limit_s
         Seconds that an answer may take; ``None`` for as long as it needs.
     settings
         Of the mechanism, where devices are given.
+    note
+        Told of every ``"begin"`` (and of what kind), ``"take"`` and ``"anew"``.
+
+    Attributes
+    ----------
+    told_again
+        Whether solves begin and end as was noted, not as messages ask.
+    rests
+        Whether no solve begins: the state is about to be written, for which none may be under way.
     """
 
     def __init__(
         self,
-        policy: Any,
+        decider: Any,
         known: Known,
-        time_limit_s: float | None = None,
-        settings: Mapping[str, Any] | None = None,
+        time_limit_s: float | None,
+        settings: Mapping[str, Any] | None,
+        note: Callable[[str, str | None], None],
     ) -> None:
-        self.decider = get_decider(policy)
-        if manner_of(self.decider).works_by[:1] == ("configurations",):
-            raise InputError(
-                f"{self.decider.label!r} is for elastic jobs, whose speed is by number of GPUs; a "
-                f"decision service is told of speeds by accelerator."
-            )
-        self.known, self.time_limit_s = known, time_limit_s
-        self.settings = dict(settings or {})
+        self.decider, self.known, self.time_limit_s = decider, known, time_limit_s
+        self.settings, self._note = dict(settings or {}), note
         self.has_shares = hasattr(self.decider, "objective")
         self._anew = self.has_shares and (
             self.decider.space_sharing or self.decider.integral or depends_on_time(self.decider)
         )
+        self.told_again = self.rests = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="solve")
-        self._late: Future[CertifiedShares] | None = None
-        self._last: CertifiedShares | None = None
+        self._under_way: Future[Answer] | None = None
+        self.last: dict[str, Answer] = {
+            "shares": CertifiedShares.of_nobody(known, 0),
+            "devices": CertifiedDevices.of_nobody(known, 0),
+        }
         self._session: Session | None = None
         self._changed: set[str] = set()
         self._cluster_changed = False
 
+    @staticmethod
+    def chosen(policy: Any) -> Any:
+        """Return the policy or scheduler that is meant.
+
+        Raises
+        ------
+        InputError
+            If there is none, or it decides about elastic jobs.
+        """
+        decider = get_decider(policy)
+        if manner_of(decider).works_by[:1] == ("configurations",):
+            raise InputError(
+                f"{decider.label!r} is for elastic jobs, whose speed is by number of GPUs; a "
+                f"decision service is told of speeds by accelerator."
+            )
+        return decider
+
+    @property
+    def busy(self) -> bool:
+        """Whether a solve is under way whose answer was not taken up."""
+        return self._under_way is not None
+
     def begin_anew(self) -> None:
         """Forget what is warm: the next answer is that of a service that was just started."""
-        self._wait()
-        self._session, self._last = None, None
+        self._note("anew", None)
+        self._session = None
         self._changed.clear()
         self._cluster_changed = False
 
@@ -107,60 +139,75 @@ class Deciding:
         self._changed.update(jobs)
         self._cluster_changed |= cluster
 
-    def shares(self, number: int) -> CertifiedShares:
-        """Return shares of what is known, or of what was, if that cannot be had in time.
+    def ask(self, kind: Kind, number: int) -> Any:
+        """Return what is certified of what is known, or of what was, if it cannot be had in time.
 
         Raises
         ------
-        SolveError
-            If there is no answer in time, and was none before.
-        InputError, InfeasibleError
-            From the policy.
+        InputError, InfeasibleError, SolveError
+            From the policy, about what is known now.
         """
-        if self._late is not None and not self._late.done():
-            return self._in_time(self._late)
-        if self._late is not None:
-            self._taken(self._late)
+        if len(self.known.unfit) == len(self.known.facts):
+            made = CertifiedShares if kind == "shares" else CertifiedDevices
+            self.last[kind] = made.of_nobody(self.known, number)
+        elif not self.told_again:
+            self._asked(kind, number)
+        return self.last[kind]
+
+    def _asked(self, kind: Kind, number: int) -> None:
+        until_s = None if self.time_limit_s is None else time.monotonic() + self.time_limit_s
+        if self._under_way is not None:
+            if not _done(self._under_way, until_s):
+                return
+            try:
+                self.take()
+            except ApportionError as error:  # of what was known before
+                _LOG.warning("a decision that was late has failed: %s", error)
+            if self.rests:
+                return
+        self.begin(kind, number)
+        if self._under_way is not None and _done(self._under_way, until_s):
+            self.take()
+
+    def taken_if_done(self) -> None:
+        """Take up the answer that is under way, if it is there."""
+        if self._under_way is not None and self._under_way.done():
+            try:
+                self.take()
+            except ApportionError as error:
+                _LOG.warning("a decision that was late has failed: %s", error)
+
+    def begin(self, kind: Kind, number: int) -> None:
+        """Ask about what is known now."""
+        self._note("begin", kind)
         now_s = self.known.now_s
+        if kind == "devices":
+            frozen = self.known.frozen()
+            self._under_way = self._threads.submit(self._devices, frozen, number)
+            return
         asked: Callable[[], Allocation | SessionAllocation]
         if self._anew:
-            asked = partial(self._solve_anew, *self._tables(), self.known.cluster)
+            asked = partial(self._solve_anew, self.known.frozen())
         else:
-            asked = partial(self._solve_warm, self._changes())
-        self._late = self._threads.submit(lambda: CertifiedShares(asked(), now_s, number))
-        return self._in_time(self._late)
+            asked = partial(self._solve_warm, self._changes(), self.known.cluster)
+        self._under_way = self._threads.submit(
+            lambda: CertifiedShares.of(asked(), at_s=now_s, number=number)
+        )
 
-    def _in_time(self, future: Future[CertifiedShares]) -> CertifiedShares:
+    def take(self) -> None:
+        """Wait for the answer under way, and take it up; a failure drops what was warm."""
+        self._note("take", None)
+        if self._under_way is None:
+            return
+        under_way, self._under_way = self._under_way, None
         try:
-            return self._taken(future, self.time_limit_s)
-        except LateError:
-            if self._last is not None:
-                return self._last
-            raise SolveError(
-                f"There is no answer within {self.time_limit_s:g} s, and none from before; ask "
-                f"again."
-            ) from None
-
-    def _taken(
-        self, future: Future[CertifiedShares], wait_s: float | None = None
-    ) -> CertifiedShares:
-        """Wait for an answer; a failure drops what was warm."""
-        try:
-            self._last = future.result(wait_s)
-        except LateError:
-            raise
+            found = under_way.result()
         except ApportionError:
-            self._late, self._session = None, None
+            self._session = None
             raise
-        self._late = None
-        return self._last
-
-    def _wait(self) -> None:
-        if self._late is not None:
-            try:
-                self._taken(self._late)
-            except ApportionError:
-                self._late = None
+        kind = "shares" if isinstance(found, CertifiedShares) else "devices"
+        if found.number >= self.last[kind].number:
+            self.last[kind] = found
 
     def _changes(self) -> dict[str, tuple[dict[str, float], dict[str, Any]] | None]:
         """Return what the session has not heard of: speeds and columns by job, or gone."""
@@ -169,28 +216,29 @@ class Deciding:
         jobs = sorted(self.known.facts if self._session is None else self._changed)
         self._changed.clear()
         self._cluster_changed = False
+        known = self.known
         return {
-            job: (self.known.told(job), self._read(job)) if self._takes_part(job) else None
+            job: (known.told(job), self._read(job))
+            if job in known.facts and job not in known.unfit
+            else None
             for job in jobs
         }
 
-    def _takes_part(self, job: str) -> bool:
-        return job in self.known.facts and self.known.fits(job)
-
-    @property
-    def cannot_run(self) -> list[str]:
-        """Jobs for which there are no GPUs, however free."""
-        return [job for job in self.known.facts if not self.known.fits(job)]
-
     def _read(self, job: str) -> dict[str, Any]:
         """Return the columns of a job that the policy reads."""
-        columns = {*_ALWAYS, *self.decider.columns}
-        return {name: told for name, told in self.known.facts[job].items() if name in columns}
+        columns, facts = {*_ALWAYS, *self.decider.columns}, self.known.facts[job]
+        told = {name: each for name, each in facts.items() if name in columns}
+        for one, other in zip(_STEPS, reversed(_STEPS), strict=True):
+            if one in columns and other in facts:
+                told.setdefault(one, facts[other])
+        return told
 
-    def _solve_warm(self, changes: Mapping[str, Any]) -> Allocation | SessionAllocation:
+    def _solve_warm(
+        self, changes: Mapping[str, Any], cluster: Cluster
+    ) -> Allocation | SessionAllocation:
         """Bring the changes into the session, and solve."""
         if self._session is None:
-            self._session = session(self.decider, self.known.cluster)
+            self._session = session(self.decider, cluster)
         there = {*self._session.jobs}
         gone = [job for job in changes if job in there]
         if gone:
@@ -201,55 +249,63 @@ class Deciding:
             self._session.add(speeds, {job: told[1] for job, told in new.items()})
         return self._session.solve()
 
-    def _solve_anew(self, speeds: pd.DataFrame, jobs: pd.DataFrame, cluster: Cluster) -> Allocation:
-        return solve(self.decider, speeds, workers=cluster, jobs=jobs)
+    def _solve_anew(self, known: Known) -> Allocation:
+        speeds, jobs = _tables(known, needed_columns(self.decider))
+        return solve(self.decider, speeds, workers=known.cluster, jobs=jobs)
 
-    def devices(self) -> RoundDecision:
+    def _devices(self, known: Known, number: int) -> CertifiedDevices:
         """Return who gets which devices now, as the next round of a simulation would."""
-        throughputs, jobs = self._tables()
-        running = {job: held for job, held in self.known.running.items() if job in jobs.index}
-        owed = self._by_type(self.known.owed, throughputs) if self.has_shares else None
-        return solve_round(
+        throughputs, jobs = _tables(known, needed_columns(self.decider))
+        running = {job: held for job, held in known.running.items() if job in jobs.index}
+        owed = _by_type(known.owed, throughputs) if self.has_shares else None
+        decided = solve_round(
             self.decider,
             throughputs,
-            self.known.cluster,
+            known.cluster,
             jobs=jobs,
             running=running or None,
-            received=self._by_type(self.known.received, throughputs),
+            received=_by_type(known.received, throughputs),
             owed=owed,
             **self.settings,
         )
-
-    def _by_type(
-        self, told: Callable[[str], dict[str, float]], throughputs: pd.DataFrame
-    ) -> pd.DataFrame:
-        """Return what is told of each job by accelerator, 0 where nothing is."""
-        rows = [told(job) for job in throughputs.index]
-        table = pd.DataFrame(rows, index=throughputs.index, dtype=float)
-        return table.reindex(columns=throughputs.columns).fillna(0.0)
-
-    def _tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return speeds and columns of all jobs, in one order."""
-        names = sorted(job for job in self.known.facts if self.known.fits(job))
-        index = pd.Index(names, dtype=object)
-        speeds = pd.DataFrame([self.known.told(job) for job in names], index)
-        jobs = pd.DataFrame([self.known.facts[job] for job in names], index)
-        for name, value in DEFAULTS.items():
-            if name in jobs:
-                jobs[name] = jobs[name].fillna(value)
-        for one, other in (("steps_remaining", "total_steps"), ("total_steps", "steps_remaining")):
-            if one in jobs and other in jobs:
-                jobs[one] = jobs[one].fillna(jobs[other])
-        for name in map(str, jobs.columns):
-            gone = jobs[name].isna()
-            if name in JOB_COLUMNS and not JOB_COLUMNS[name].optional and gone.any():
-                raise InputError(
-                    f"Job {written(str(jobs.index[gone][0]))} has no {name!r}, which other jobs "
-                    f"have; tell it with 'update'."
-                )
-        jobs["elapsed_s"] = self.known.now_s - jobs["arrival_s"].astype(float)
-        return speeds, jobs
+        return CertifiedDevices.of(decided, at_s=known.now_s, number=number)
 
     def close(self) -> None:
         """End the thread."""
         self._threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _done(future: Future[Any], until_s: float | None) -> bool:
+    """Wait until a time at most; tell whether there is an answer, or a failure."""
+    try:
+        future.exception(None if until_s is None else max(0.0, until_s - time.monotonic()))
+    except LateError:
+        return future.done()
+    return True
+
+
+def _by_type(told: Callable[[str], dict[str, float]], throughputs: pd.DataFrame) -> pd.DataFrame:
+    """Return what is told of each job by accelerator, 0 where nothing is."""
+    rows = [told(job) for job in throughputs.index]
+    table = pd.DataFrame(rows, index=throughputs.index, dtype=float)
+    return table.reindex(columns=throughputs.columns).fillna(0.0)
+
+
+def _tables(known: Known, needs: frozenset[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return speeds and columns of all jobs, in one order; columns that some lack are left out."""
+    names = sorted(job for job in known.facts if job not in known.unfit)
+    index = pd.Index(names, dtype=object)
+    speeds = pd.DataFrame([known.told(job) for job in names], index)
+    jobs = pd.DataFrame([known.facts[job] for job in names], index)
+    for name, value in DEFAULTS.items():
+        if name in jobs:
+            jobs[name] = jobs[name].fillna(value)
+    if needs & {*_STEPS} or all(name in jobs for name in _STEPS):
+        for one, other in zip(_STEPS, reversed(_STEPS), strict=True):
+            told = jobs.get(other, pd.Series(float("nan"), index))
+            jobs[one] = jobs[one].fillna(told) if one in jobs else told
+    for name in map(str, [*jobs.columns]):
+        if name in JOB_COLUMNS and not JOB_COLUMNS[name].optional and jobs[name].isna().any():
+            del jobs[name]
+    jobs["elapsed_s"] = known.now_s - jobs["arrival_s"].astype(float)
+    return speeds, jobs

@@ -7,21 +7,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from apportion.allocation import Allocation
-    from apportion.policies.sessions.session_allocation import SessionAllocation
+    from apportion.service.certified import CertifiedDevices, CertifiedShares
     from apportion.service.known import Known
-    from apportion.sim.one_round.decision import RoundDecision
 
-__all__ = ["explain_devices", "explain_shares"]
+__all__ = ["explain_devices", "explain_nothing", "explain_shares"]
 
 _NONE = 1e-6
 """Shares of time, and GPUs, that count as none."""
 _SHOWN = 5
 
 
-def explain_shares(
-    job: str, allocation: Allocation | SessionAllocation, known: Known
-) -> dict[str, Any]:
+def explain_nothing(job: str, known: Known) -> dict[str, Any]:
+    """Explain why a job for which there are no GPUs has none: ``limited_by`` the cluster."""
+    gang = int(known.facts[job].get("scale_factor", 1))
+    speeds = {name: each for name, each in known.told(job).items() if each > 0}
+    here = " and ".join(f"{known.usable(name)} {name}" for name in speeds)
+    text = f"Job {job} cannot run: it needs {gang} GPUs of one type on which it has a speed, and "
+    return {
+        "job": job,
+        "limited_by": "the cluster",
+        "sentence": f"{text}there are {here or 'none of such a type'}.",
+    }
+
+
+def explain_shares(job: str, allocation: CertifiedShares, known: Known) -> dict[str, Any]:
     """Explain what a job has of a policy of shares.
 
     Returns
@@ -35,20 +44,24 @@ def explain_shares(
     """
     name, throughput = job, allocation.throughput
     speeds, gang = known.told(name), int(known.facts[name].get("scale_factor", 1))
-    X: Any = allocation.X
+    X: Any = allocation.X.loc[[str(each) in known.facts for each in allocation.X.index]]
     shares = {str(kind): float(share) for kind, share in X.loc[job].items()}
     gangs = np.array([int(known.facts[str(each)].get("scale_factor", 1)) for each in X.index])
     used = {str(kind): float(X[kind].to_numpy() @ gangs) for kind in X.columns}
-    gpus = {kind: known.cluster.gpus.get(kind, 0) for kind in shares}
-    usable = [kind for kind in shares if speeds.get(kind, 0.0) > 0 and gpus[kind] >= gang]
-    full = [kind for kind in usable if used[kind] >= gpus[kind] - _NONE * max(1, gpus[kind])]
+    gpus = {kind: known.usable(kind) for kind in speeds}
+    usable = [kind for kind in speeds if speeds[kind] > 0 and gpus[kind] >= gang]
+    full = [
+        kind
+        for kind in usable
+        if kind in used and used[kind] >= gpus[kind] - _NONE * max(1, gpus[kind])
+    ]
     time = sum(shares.values())
     fastest = max(usable, key=lambda kind: speeds[kind])
-    if time >= 1 - _NONE and shares[fastest] >= 1 - _NONE:
+    if time >= 1 - _NONE and shares.get(fastest, 0.0) >= 1 - _NONE:
         limit = "time"
     else:
         limit = "GPUs" if full else "the policy"
-    prices = {str(kind): float(price) for kind, price in allocation.prices.items()}
+    prices = allocation.prices
     holders = {
         kind: [
             {"job": str(other), "gpus": round(float(held), 9)}
@@ -71,7 +84,7 @@ def explain_shares(
     return {**found, "sentence": _of_shares(found, fastest, allocation)}
 
 
-def _of_shares(found: dict[str, Any], fastest: str, allocation: Any) -> str:
+def _of_shares(found: dict[str, Any], fastest: str, allocation: CertifiedShares) -> str:
     has = [f"{100 * each:.1f} % of its time on {k}" for k, each in found["shares"].items() if each]
     text = f"Job {found['job']} has {' and '.join(has) or 'no time'}"
     text += f", {found['steps_per_s']:.4g} steps/s of {found['alone_steps_per_s']:.4g} alone."
@@ -88,35 +101,34 @@ def _of_shares(found: dict[str, Any], fastest: str, allocation: Any) -> str:
     return f"{text} GPUs are free, and the policy {allocation.policy} gains nothing by giving more."
 
 
-def explain_devices(job: str, decided: RoundDecision) -> dict[str, Any]:
+def explain_devices(job: str, decided: CertifiedDevices, known: Known) -> dict[str, Any]:
     """Explain where a job is in a decision about devices.
 
     Returns
     -------
     dict
         ``status`` (started, extended, moved, preempted or waiting), ``accelerator`` and
-        ``devices``, ``before``: who stands before it, the jobs that have devices in the order of
-        the decision; ``waiting``: how many wait; and a ``sentence``.
+        ``devices``, ``before``: who stands before it, the first of the jobs that have devices in
+        the order of the decision, and ``before_it``, how many these are; ``waiting``: how many
+        wait; and a ``sentence``.
     """
-    row = decided.table().T[job].to_dict()
-    has = [str(each) for each in decided.plan.jobs]
-    waits = not row["devices"]
-    before = has if waits else has[: has.index(job)]
+    has = [each for each in decided.running if each in known.facts]
+    accelerator, devices = decided.running.get(job, (None, ()))
+    before = has[: has.index(job)] if devices else has
+    shown, status = before[:_SHOWN], decided.status[job]
+    waiting = sum(each == "waiting" for each in decided.status.values())
     found = {
         "job": job,
-        "status": str(row["status"]),
-        "accelerator": str(row["accelerator"]) or None,
-        "devices": [int(each) for each in row["devices"]],
-        "before": before[:_SHOWN],
+        "status": status,
+        "accelerator": accelerator,
+        "devices": list(devices),
+        "before": shown,
         "before_it": len(before),
-        "waiting": len(decided.waiting),
-        "valid_for_s": decided.valid_for_s if np.isfinite(decided.valid_for_s) else None,
+        "waiting": waiting,
+        "valid_for_s": decided.valid_for_s,
     }
-    if waits:
-        first = f", {', '.join(before[:_SHOWN])} first" if before else ""
-        text = f"Job {job} is {row['status']}: {len(before)} jobs stand before it{first}."
-    else:
-        where = ", ".join(map(str, row["devices"]))
-        text = f"Job {job} is {row['status']} on {row['accelerator']} {where}; {len(before)} jobs "
-        text += "stand before it in this decision."
-    return {**found, "sentence": text}
+    more = len(before) - len(shown)
+    who = ", ".join(shown) + (f" and {more} more" if more else "")
+    first = f"before it in this decision: {who}" if before else "nobody is before it"
+    where = f" on {accelerator} {', '.join(map(str, devices))}" if devices else ""
+    return {**found, "sentence": f"Job {job} is {status}{where}; {first}."}

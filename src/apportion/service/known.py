@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, unknown_name, written
-from apportion.jobs import check_jobs
+from apportion.jobs import JOB_COLUMNS, check_jobs
 from apportion.policies.sessions import session_files
 
 if TYPE_CHECKING:
@@ -19,11 +20,16 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.estimators import EstimatedSpeeds
     from apportion.service.messages import ServiceMessage
-    from apportion.sim.one_round.decision import RoundDecision
 
 __all__ = ["Known"]
 
 _MOST_JOBS = 200_000
+_LEAST_S = 30.0
+"""Seconds of work from which estimates learn; what was observed in less is added up."""
+_TABLES = ("throughputs", "facts", "running", "since_s", "shares", "_received", "_owed", "_seen")
+"""What is known by job; a value is replaced, never changed, so a copy of a table stays as it is."""
+_REST = ("gpus", "most", "lost", "now_s", "own_clock")
+"""What is known beside it, as JSON holds it."""
 
 
 class Known:
@@ -36,13 +42,23 @@ class Known:
     estimates
         Guesses speeds that are not told and learns from what ran, over the accelerators as its
         columns; without it a speed that is not told is 0, and what ran is believed as it is.
+    needs
+        Columns that every job must have, as the policy reads them.
+    multiple
+        GPUs of a type are used in multiples of this, where only whole racks can be decided about.
 
     Attributes
     ----------
+    cluster
+        The cluster that is decided about; with the GPUs of before where there are none at all.
+    gpus, most
+        GPUs by accelerator now, and the most that there were.
     throughputs
         Steps/s by job and accelerator, as told by the senders.
     facts
         Columns of the jobs table by job; ``arrival_s`` is the time of the message if not told.
+    unfit
+        Jobs for which there are no GPUs now, however free: a drain may leave a job none.
     running
         Accelerator and numbers of devices by job, as the last decision about devices gave them.
     since_s
@@ -53,19 +69,63 @@ class Known:
         Jobs whose devices have gone since then.
     now_s
         Time of the last message, s.
+    own_clock
+        Whether messages go by the clock of the service; None before the first one.
     """
 
-    def __init__(self, cluster: Cluster, estimates: EstimatedSpeeds | None = None) -> None:
-        self.cluster, self.estimates = cluster, estimates
+    def __init__(
+        self,
+        cluster: Cluster,
+        estimates: EstimatedSpeeds | None = None,
+        *,
+        needs: frozenset[str] = frozenset(),
+        multiple: int = 1,
+    ) -> None:
+        self.cluster, self.estimates, self._needs = cluster, estimates, needs
+        self._multiple = multiple
+        self.gpus: dict[str, int] = dict(cluster.gpus)
+        self.most = dict(self.gpus)
         self.throughputs: dict[str, dict[str, float]] = {}
         self.facts: dict[str, dict[str, Any]] = {}
+        self.unfit: dict[str, None] = {}
         self.running: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.since_s: dict[str, float] = {}
         self.shares: dict[str, dict[str, float]] = {}
         self.lost: list[str] = []
         self._received: dict[str, dict[str, float]] = {}
         self._owed: dict[str, dict[str, float]] = {}
+        self._seen: dict[str, dict[str, list[float]]] = {}
         self.now_s = 0.0
+        self.own_clock: bool | None = None
+
+    def frozen(self) -> Known:
+        """Return a copy that stays as it is, with the speeds that policies are told now."""
+        other = copy(self)
+        for name in _TABLES:
+            setattr(other, name, dict(getattr(self, name)))
+        other.throughputs = {job: self.told(job) for job in self.facts}
+        other.estimates = None
+        return other
+
+    def time_of(self, at_s: float | None, clock_s: float) -> float:
+        """Return the time of a message; whether messages tell theirs, the first one has decided.
+
+        Raises
+        ------
+        InputError
+            If the clock of the sender and that of the service would be mixed.
+        """
+        if self.own_clock is None or self.own_clock == (at_s is None):
+            return max(clock_s, self.now_s) if at_s is None else at_s
+        if self.own_clock:
+            raise InputError(
+                "The messages so far told no at_s, so the clock of the service counts; leave it "
+                "out, always."
+            )
+        raise InputError(
+            f"The messages so far told their time, at_s, the last one {self.now_s!r}; this one "
+            f"needs it too."
+        )
 
     def advance(self, at_s: float) -> None:
         """Let time pass.
@@ -83,23 +143,35 @@ class Known:
 
     def told(self, job: str) -> dict[str, float]:
         """Return the speeds of a job that policies are told, steps/s by accelerator."""
-        told = {name: self.throughputs[job].get(name, 0.0) for name in self.cluster.gpus}
+        said = self.throughputs[job]
+        told = {name: said.get(name, 0.0) for name in self.cluster.gpus}
         if self.estimates is None:
             return told
         guessed = self.estimates.speeds([job])[0].tolist()
         by_name = dict(zip(map(str, self.estimates.columns), guessed, strict=True))
         return {name: told[name] or by_name.get(name, 0.0) for name in told}
 
-    def fits(self, job: str) -> bool:
-        """Whether there are GPUs now on which a job could run: a drain may leave it none."""
+    def _fits(self, job: str) -> bool:
         gang = int(self.facts[job].get("scale_factor", 1))
         told = self.told(job)
-        return any(told[name] > 0 and gpus >= gang for name, gpus in self.cluster.gpus.items())
+        return any(told[name] > 0 and self.usable(name) >= gang for name in told)
+
+    def usable(self, accelerator: str) -> int:
+        """Return the GPUs of a type that can be given."""
+        here = self.gpus.get(accelerator, 0)
+        return here - here % self._multiple
 
     def change(self, message: ServiceMessage) -> list[str]:
         """Take up what a message tells; return the jobs whose speeds or columns are others now."""
         jobs: list[str] = getattr(self, f"_{message.op}")(**message.fields)
+        self._note_fits(jobs)
         return jobs
+
+    def _note_fits(self, jobs: Iterable[str]) -> None:
+        for job in jobs:
+            self.unfit.pop(job, None)
+            if job in self.facts and not self._fits(job):
+                self.unfit[job] = None
 
     def _add(self, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if len(self.facts) + len(jobs) > _MOST_JOBS:
@@ -113,9 +185,15 @@ class Known:
             self._refuse_unfit(job, speeds, facts[job])
         self.throughputs |= told
         self.facts |= facts
-        if self.estimates is not None:
-            self.estimates.admit(list(jobs), [str(facts[job].get("job_type", job)) for job in jobs])
+        self._admit(list(jobs))
         return list(jobs)
+
+    def _admit(self, jobs: list[str]) -> None:
+        """Tell the estimates of the types of jobs, whatever they were."""
+        if self.estimates is not None:
+            self.estimates.forget(jobs)
+            types = [str(self.facts[job].get("job_type", job)) for job in jobs]
+            self.estimates.admit(jobs, types)
 
     def _update(self, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
         self._there("to update", jobs)
@@ -125,8 +203,12 @@ class Known:
         facts = self._facts({job: {**self.facts[job], **_own(jobs[job])} for job in jobs})
         for job, speeds in told.items():
             self._refuse_unfit(job, speeds, facts[job])
+        typed = [
+            job for job in jobs if facts[job].get("job_type") != self.facts[job].get("job_type")
+        ]
         self.throughputs |= told
         self.facts |= facts
+        self._admit(typed)
         return list(jobs)
 
     def _remove(self, jobs: list[str]) -> list[str]:
@@ -134,52 +216,64 @@ class Known:
         if len(set(jobs)) < len(jobs):
             raise InputError("A job is to be removed twice.")
         for job in jobs:
-            for table in (self.throughputs, self.facts, self.running, self.since_s):
-                table.pop(job, None)
-            for kept in (self._received, self._owed, self.shares):
-                kept.pop(job, None)
+            for name in _TABLES:
+                getattr(self, name).pop(job, None)
+        if self.estimates is not None:
+            self.estimates.forget(jobs)
         self.lost = [job for job in self.lost if job in self.facts]
         return jobs
 
     def _observe(self, job: str, accelerator: str, steps: float, seconds: float) -> list[str]:
         self._there("that was observed", [job])
-        if accelerator not in self.cluster.gpus:
-            raise unknown_name("accelerator", accelerator, self.cluster.gpus)
+        if accelerator not in self.gpus:
+            raise unknown_name("accelerator", accelerator, self.gpus)
         if self.estimates is None:
             told = {**self.throughputs[job], accelerator: _speed(job, steps / seconds)}
             self._refuse_unfit(job, told, self.facts[job])
             self.throughputs[job] = told
             return [job]
+        said = {name: speed for name, speed in self.throughputs[job].items() if name != accelerator}
+        before = self._seen.get(job, {}).get(accelerator, [0.0, 0.0])
+        steps, seconds = before[0] + steps, before[1] + seconds
+        _speed(job, steps / seconds)
+        short = {accelerator: [steps, seconds]} if seconds < _LEAST_S else {}
+        rest = {name: each for name, each in self._seen.get(job, {}).items() if name != accelerator}
+        self._seen[job] = {**rest, **short}
+        if short:
+            return []
+        self.throughputs[job] = said  # what was measured counts from now on
         place = [str(name) for name in self.estimates.columns].index(accelerator)
         ran: Any = _RanThere([job], [place])
-        return [str(each) for each in self.estimates.observe(ran, [steps], [seconds])]
+        return [job, *(str(each) for each in self.estimates.observe(ran, [steps], [seconds]))]
 
     def _cluster(self, gpus: Mapping[str, int]) -> list[str]:
-        prices = self.cluster.prices_per_gpu_hour
-        here = {name: each for name, each in prices.items() if name in gpus}
-        new = replace(self.cluster, gpus=dict(gpus), prices_per_gpu_hour=here)
+        new = {**self.gpus, **gpus}
         self._check_columns(new)
-        self.cluster = new
+        self.gpus = new
+        self.most = {name: max(self.most.get(name, 0), each) for name, each in new.items()}
+        usable = {name: self.usable(name) for name in new}
+        if any(usable.values()):
+            self.cluster = replace(self.cluster, gpus=usable)
         for job, (name, devices) in list(self.running.items()):
-            if max(devices) >= new.gpus.get(name, 0):
+            if max(devices) >= self.usable(name):
                 self._settle(job)
                 self.lost.append(job)
                 del self.running[job], self.since_s[job]
         return list(self.facts)
 
-    def _check_columns(self, cluster: Cluster) -> None:
+    def _check_columns(self, gpus: Mapping[str, int]) -> None:
         """Refuse GPUs of which the estimates know nothing."""
         known = [] if self.estimates is None else [str(each) for each in self.estimates.columns]
-        for name in cluster.gpus if self.estimates is not None else ():
+        for name in gpus if self.estimates is not None else ():
             if name not in known:
                 raise unknown_name("accelerator of the references", name, known)
 
     def _speeds(self, job: str, told: Mapping[str, Any]) -> dict[str, float]:
         speeds = told.get("throughputs", {})
         for name in speeds:
-            if name not in self.cluster.gpus:
+            if name not in self.gpus:
                 where = f"accelerator of job {written(job)}"
-                raise unknown_name(where, name, self.cluster.gpus)
+                raise unknown_name(where, name, self.gpus)
         return {name: _speed(job, float(speed)) for name, speed in speeds.items()}
 
     def _facts(self, facts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -199,39 +293,53 @@ class Known:
     def _refuse_unfit(
         self, job: str, speeds: Mapping[str, float], facts: Mapping[str, Any]
     ) -> None:
-        """Refuse a job that no accelerator can run, however free."""
+        """Refuse a job that could not run on all GPUs that there ever were, or cannot be decided.
+
+        A job that cannot be decided would keep everybody from a decision.
+        """
         gang = int(facts.get("scale_factor", 1))
-        fits = [name for name, gpus in self.cluster.gpus.items() if gpus >= gang]
+        fits = [name for name, gpus in self.most.items() if gpus >= gang]
         if not fits:
+            had = ", ".join(f"{gpus} of {name}" for name, gpus in self.most.items())
             raise InputError(
-                f"Job {written(job)} needs {gang} GPUs of one type; there are {self.cluster}."
+                f"Job {written(job)} needs {gang} GPUs of one type; the most were {had}."
             )
         if self.estimates is None and not any(speeds.get(name, 0.0) > 0 for name in fits):
             raise InputError(
                 f"Job {written(job)} has no speed on any accelerator that has {gang} GPUs "
                 f"({', '.join(fits)})."
             )
+        for name in sorted(self._needs - facts.keys()):
+            if name != "steps_remaining" or "total_steps" not in facts:
+                meaning = f" ({JOB_COLUMNS[name].meaning})" if name in JOB_COLUMNS else ""
+                raise InputError(
+                    f"Job {written(job)} has no {name!r}{meaning}, by which is decided."
+                )
 
     def _there(self, doing: str, jobs: Iterable[str]) -> None:
         for job in jobs:
             if job not in self.facts:
                 raise unknown_name(f"job {doing}", job, self.facts)
 
-    def keep(self, decided: RoundDecision) -> None:
+    def keep(
+        self, running: Mapping[str, tuple[str, tuple[int, ...]]], shares: dict[str, dict[str, float]]
+    ) -> None:
         """Remember who has devices from now on, and what shares everybody is due."""
         for job in self.facts:
             self._settle(job)
-        self.running = {str(job): held for job, held in decided.running.items()}
+        self.running = dict(running)
         self.since_s = dict.fromkeys(self.facts, self.now_s)
         self.lost = []
-        X = None if decided.allocation is None else decided.allocation.X
-        self.shares = {}
-        if X is not None and X.columns.nlevels == 1:
-            self.shares = {
-                str(job): {str(kind): float(each) for kind, each in row.items() if each}
-                for job, row in zip(X.index, X.to_dict("records"), strict=True)
-                if str(job) in self.facts
-            }
+        self.shares = {job: each for job, each in shares.items() if job in self.facts}
+
+    def holds(self, job: str, accelerator: str, devices: tuple[int, ...]) -> bool:
+        """Whether a job may have devices that were decided a while ago."""
+        return (
+            job in self.facts
+            and len(devices) == int(self.facts[job].get("scale_factor", 1))
+            and max(devices) < self.usable(accelerator)
+            and self.told(job).get(accelerator, 0.0) > 0
+        )
 
     def _settle(self, job: str) -> None:
         """Bring what a job has had, and what it is owed, up to now."""
@@ -264,37 +372,35 @@ class Known:
 
     def state(self) -> dict[str, Any]:
         """Return everything, as JSON holds it."""
+        tables = {name.lstrip("_"): dict(getattr(self, name)) for name in _TABLES}
+        running = {job: [name, list(held)] for job, (name, held) in self.running.items()}
+        return {**self.rest(), **tables, "running": running}
+
+    def rest(self) -> dict[str, Any]:
+        """Return what is not by job, as JSON holds it."""
         return {
+            **{name: deepcopy(getattr(self, name)) for name in _REST},
             "cluster": session_files.plain_cluster(self.cluster),
-            "throughputs": self.throughputs,
-            "facts": self.facts,
-            "running": {
-                job: [name, [int(each) for each in devices]]
-                for job, (name, devices) in self.running.items()
-            },
-            "since_s": self.since_s,
-            "received": self._received,
-            "owed": self._owed,
-            "shares": self.shares,
-            "lost": self.lost,
-            "now_s": self.now_s,
             "estimates": None if self.estimates is None else self.estimates.state(),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state` gave."""
-        self.cluster = session_files.cluster_of(state["cluster"])
-        self.throughputs = {job: dict(each) for job, each in state["throughputs"].items()}
-        self.facts = {job: dict(each) for job, each in state["facts"].items()}
-        self.running = {job: (name, tuple(held)) for job, (name, held) in state["running"].items()}
-        self.since_s = dict(state["since_s"])
-        self._received = {job: dict(each) for job, each in state["received"].items()}
-        self._owed = {job: dict(each) for job, each in state["owed"].items()}
-        self.shares = {job: dict(each) for job, each in state["shares"].items()}
-        self.lost = list(state["lost"])
-        self.now_s = state["now_s"]
+    def entries(self) -> list[tuple[str, str, Any]]:
+        """Return what is known by job: table, job and value; with `rest` it is everything."""
+        return [(name, *each) for name in _TABLES for each in getattr(self, name).items()]
+
+    def restore(self, rest: Mapping[str, Any], entries: Iterable[tuple[str, str, Any]]) -> None:
+        """Take up what `rest` and `entries` gave."""
+        self.cluster = session_files.cluster_of(rest["cluster"])
+        for name in _REST:
+            setattr(self, name, rest[name])
+        for name in _TABLES:
+            setattr(self, name, {})
+        for name, job, value in entries:
+            getattr(self, name)[job] = value
+        self.running = {job: (name, tuple(held)) for job, (name, held) in self.running.items()}
         if self.estimates is not None:
-            self.estimates.restore(state["estimates"])
+            self.estimates.restore(rest["estimates"])
+        self._note_fits(self.facts)
 
 
 class _RanThere:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.cluster import Cluster
-from apportion.errors import ApportionError, InputError
+from apportion.errors import ApportionError, InputError, unknown_name
 from apportion.policies.sessions import session_files
-from apportion.service.deciding import Deciding
-from apportion.service.explain import explain_devices, explain_shares
+from apportion.service.certified import CertifiedDevices, CertifiedShares
+from apportion.service.deciding import Deciding, needed_columns
+from apportion.service.decisions import age_of, devices_answer, shares_answer
+from apportion.service.explain import explain_devices, explain_nothing, explain_shares
 from apportion.service.known import Known
 from apportion.service.messages import FORMAT, ServiceMessage, read_message
 from apportion.service.store import MessageStore
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from apportion.estimators import EstimatedSpeeds
-    from apportion.service.deciding import CertifiedShares
-    from apportion.sim.one_round.decision import RoundDecision
+    from apportion.service.store import Kept
 
 __all__ = ["DecisionService"]
 
@@ -35,7 +36,6 @@ _STATE_EVERY = 10_000
 """Messages between two times that the whole state is written."""
 _ASKS_ONLY = ("state", "health")
 """Messages that change nothing, and are not kept."""
-_DIGITS = 9
 
 
 class DecisionService:
@@ -43,8 +43,8 @@ class DecisionService:
 
     What a message tells is in the store, on the disk, before it is answered; a service that is
     started again on the same store goes on as if it had not stopped: it tells itself the messages
-    since the last state that was written, from which the running one begins anew too, so the next
-    answer is the same, to the last digit (unless one was cut off by the time limit: then to nine).
+    since the last state that was written, from which the running one began anew too, and solves
+    what that has solved. So the next answer is the same, to the last digit, late ones included.
 
     Parameters
     ----------
@@ -82,46 +82,66 @@ class DecisionService:
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         workers = Cluster.of(cluster)
-        self._first = policy, workers, deepcopy(estimates), time_limit_s, settings
-        self._known = Known(workers, estimates)
-        self._deciding = Deciding(policy, self._known, time_limit_s, settings)
+        decider = Deciding.chosen(policy)
+        self._first = decider, workers, deepcopy(estimates), time_limit_s, settings
         self._clock, self._lock, self._began_s = clock, threading.RLock(), clock()
         self._answered = {"messages": 0, "refused": 0, "repeated": 0, "late": 0}
         about = {
             "format": FORMAT,
-            "policy": repr(self._deciding.decider),
+            "policy": repr(decider),
             "cluster": session_files.plain_cluster(workers),
-            "estimates": None if estimates is None else [str(each) for each in estimates.columns],
+            "estimates": None if estimates is None else [*map(str, estimates.columns), estimates.digest()],
             "settings": {name: repr(each) for name, each in (settings or {}).items()},
         }
         self._store = MessageStore(None if store is None else Path(store), about)
-        self._take_up()
+        self._unwritten = False
+        self._begin()
 
     def _begin(self) -> None:
-        """Forget all but what the store has."""
-        policy, workers, estimates, time_limit_s, settings = self._first
-        self._deciding.close()
-        self._known = Known(workers, deepcopy(estimates))
-        self._deciding = Deciding(policy, self._known, time_limit_s, settings)
-        self._store.count()
-        self._take_up()
-
-    def _take_up(self) -> None:
-        """Be in the state in which the store was left."""
-        kept = self._store.state()
-        begun = 0
-        if kept is not None:
-            begun = kept[0]
-            self._known.restore(kept[1])
-        told = 0
-        for each in self._store.since(begun):
+        """Be in the state in which the store was left, and know of nothing else."""
+        decider, workers, estimates, time_limit_s, settings = self._first
+        self._known = Known(workers, deepcopy(estimates), needs=needed_columns(decider))
+        self._deciding = Deciding(decider, self._known, time_limit_s, settings, self._note)
+        self._deciding.told_again = True
+        self._anew_at, told = 0, 0
+        if (kept := self._store.state()) is not None:
+            self._anew_at, rest, entries = kept
+            self._known.restore(rest, [each for each in entries if each[0] != "last"])
+            rows = {job: row for name, job, row in entries if name == "last"}
+            self._deciding.last["shares"] = CertifiedShares.restored(rest["shares"], rows)
+            self._deciding.last["devices"] = CertifiedDevices.restored(rest["devices"])
+        for each in self._store.since(self._anew_at):
             try:
-                self._act(read_message(each.told), each.number)
+                self._tell_again(each)
             except ApportionError as error:
                 _LOG.info("message %d was refused: %s", each.number, error)
             told += 1
-        if begun or told:
+        self._deciding.told_again = False
+        if told or kept is not None:
             _LOG.info("goes on after %d messages, %d told again", self._store.number, told)
+
+    def _note(self, what: str, kind: str | None) -> None:
+        """Keep what a solve does."""
+        if not self._deciding.told_again:
+            self._store.note(what, kind, self._known.now_s)
+
+    def _tell_again(self, kept: Kept) -> None:
+        """Do what was done: a message, or a solve that began or ended."""
+        if kept.told is not None:
+            told = {name: each for name, each in kept.told.items() if name != "clock_s"}
+            message = read_message(told)
+            at_s = kept.told.get("clock_s", message.at_s)
+            self._act(replace(message, at_s=at_s), kept.number)
+            self._known.own_clock = "clock_s" in kept.told
+        elif kept.what == "begin":
+            now_s, self._known.now_s = self._known.now_s, kept.at_s
+            self._deciding.begin("devices" if kept.kind == "devices" else "shares", kept.number)
+            self._known.now_s = now_s
+        elif kept.what == "take":
+            self._deciding.take()
+        else:
+            self._deciding.begin_anew()
+            self._anew_at = kept.number - 1
 
     def answer(self, given: Any) -> dict[str, Any]:
         """Answer a message; never raises for what is wrong with it.
@@ -142,10 +162,16 @@ class DecisionService:
         """Answer messages in turn, as `answer` does; what they tell goes to the disk at once."""
         with self._lock:
             try:
+                if self._unwritten:  # what is in memory was not kept
+                    self._store.try_to_write()
+                    self._deciding.close()
+                    self._store.count()
+                    self._begin()
+                    self._unwritten = False
                 with self._store.at_once():
                     return [self._answer(each) for each in given]
-            except sqlite3.Error as error:  # a full disk: what is in memory is not kept
-                self._begin()
+            except sqlite3.Error as error:  # a full disk
+                self._unwritten = True
                 _LOG.error("%d messages could not be kept: %s", len(given), error)
                 said = f"The store cannot be written ({error}): nothing has changed; send it again."
                 return [self._refusal(_name_of(each), said) for each in given]
@@ -172,18 +198,31 @@ class DecisionService:
         """Act, write down, and answer."""
         if message.op in _ASKS_ONLY:
             return self._said(message, getattr(self, f"_{message.op}")())
-        at_s = message.at_s
-        if at_s is None:
-            at_s = max(float(self._clock()), self._known.now_s)
-        message = replace(message, at_s=at_s)
-        answer = self._said(message, self._act(message, self._store.number + 1))
-        answer["number"] = self._store.number + 1
-        self._store.write({**given, "at_s": at_s}, answer)
-        _noted(message, answer)
-        if self._store.number % _STATE_EVERY == 0:
-            self._store.write_state(self._known.state())
-            self._deciding.begin_anew()
+        known = self._known
+        at_s = known.time_of(message.at_s, float(self._clock()))
+        number = self._store.number + 1
+        answer = self._said(message, self._act(replace(message, at_s=at_s), number))
+        answer["number"] = number
+        known.own_clock = message.at_s is None
+        clock = {"clock_s": at_s} if known.own_clock else {}
+        self._store.write({**given, **clock}, answer)
+        _noted(message, at_s, answer)
+        self._rest_if_due()
         return answer
+
+    def _rest_if_due(self) -> None:
+        """Begin to write the whole state, once no solve is under way."""
+        deciding = self._deciding
+        due = self._store.number - self._anew_at >= _STATE_EVERY
+        if due:
+            deciding.taken_if_done()
+        deciding.rests = due and deciding.busy
+        if due and not deciding.busy:
+            self._anew_at = self._store.number
+            deciding.begin_anew()
+            shares, devices = deciding.last["shares"], deciding.last["devices"]
+            rest = {**self._known.rest(), "shares": shares.rest(), "devices": devices.rest()}
+            self._store.begin_state(rest, [*self._known.entries(), *shares.entries()])
 
     def _said(self, message: ServiceMessage, found: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -212,70 +251,41 @@ class DecisionService:
 
     def _decide(self, message: ServiceMessage, number: int) -> dict[str, Any]:
         """Return shares, and devices where they are asked for or nothing else is to be had."""
+        known, deciding = self._known, self._deciding
         only = message.fields.get("jobs")
         for job in only or ():
-            if job not in self._known.facts:
-                raise InputError(f"There is no job {job!r}.")
-        known = self._known
-        cannot_run = self._deciding.cannot_run
-        if len(cannot_run) == len(known.facts):
-            return {**_NOTHING, "cannot_run": cannot_run}
-        found: dict[str, Any] = {}
-        devices = not self._deciding.has_shares or message.fields.get("devices", False)
-        if self._deciding.has_shares and not devices:
-            found = self._shares(self._deciding.shares(number), only, number)
-        if devices:
-            decided, lost = self._deciding.devices(), known.lost
-            known.keep(decided)
-            found = _devices(decided, only, lost)
-        return {**found, "cannot_run": cannot_run}
-
-    def _shares(
-        self, shares: CertifiedShares, only: list[str] | None, number: int
-    ) -> dict[str, Any]:
-        """Return shares of time with their certificate, and how old they are."""
-        allocation, late = shares.allocation, shares.number < number
-        self._answered["late"] += late
-        X = allocation.X if only is None else allocation.X.reindex(only)
-        speeds = allocation.throughput if only is None else allocation.throughput.reindex(only)
-        kinds = [str(each) for each in X.columns]
-        rows = zip(X.index, X.to_numpy().tolist(), speeds.tolist(), strict=True)
-        return {
-            "shares": {
-                str(job): {
-                    "time": {
-                        kind: round(share, _DIGITS)
-                        for kind, share in zip(kinds, row, strict=True)
-                        if share > 0
-                    },
-                    "steps_per_s": float(f"{speed:.{_DIGITS}g}"),
-                }
-                for job, row, speed in rows
-                if speed == speed and str(job) in self._known.facts  # of a late answer
-            },
-            "prices": {str(k): float(f"{p:.{_DIGITS}g}") for k, p in allocation.prices.items()},
-            "objective": float(f"{allocation.objective:.{_DIGITS}g}"),
-            "unit": allocation.unit,
-            "gap": allocation.gap,
-            "status": allocation.status,
-            "of_number": shares.number,
-            "age_s": self._known.now_s - shares.at_s,
-            "late": late,
-        }
+            if job not in known.facts:
+                raise unknown_name("job to decide about", job, known.facts)
+        cannot_run = sorted(known.unfit if only is None else known.unfit.keys() & {*only})
+        if deciding.has_shares and not message.fields.get("devices", False):
+            shares = deciding.ask("shares", number)
+            if deciding.told_again:
+                return {}
+            found = shares_answer(shares, known, only)
+            age = age_of(shares, known, number)
+        else:
+            devices = deciding.ask("devices", number)
+            found = devices_answer(devices, known, only, known.now_s - devices.at_s)
+            age = age_of(devices, known, number)
+        self._answered["late"] += age["late"]
+        return {**found, **age, "cannot_run": cannot_run}
 
     def _explain(self, message: ServiceMessage, number: int) -> dict[str, Any]:
-        job = message.fields["job"]
-        if job not in self._known.facts:
-            raise InputError(f"There is no job {job!r}.")
-        if not self._deciding.has_shares:
-            return explain_devices(job, self._deciding.devices())
-        allocation = self._deciding.shares(number).allocation
-        if job not in allocation.X.index:
+        known, deciding, job = self._known, self._deciding, message.fields["job"]
+        if job not in known.facts:
+            raise unknown_name("job to explain", job, known.facts)
+        if job in known.unfit:
+            return {**explain_nothing(job, known), "of_number": number, "age_s": 0, "late": False}
+        found = deciding.ask("shares" if deciding.has_shares else "devices", number)
+        if deciding.told_again:
+            return {}
+        if job not in (found.X.index if deciding.has_shares else found.status):
             raise InputError(f"Job {job!r} came after the last answer in time; ask again.")
-        return explain_shares(job, allocation, self._known)
+        explained = explain_shares if deciding.has_shares else explain_devices
+        return {**explained(job, found, known), **age_of(found, known, number)}
 
     def _state(self) -> dict[str, Any]:
-        return {"state": deepcopy(self._known.state())}
+        return {"state": self._known.state()}
 
     def _health(self) -> dict[str, Any]:
         return {"health": self.health()}
@@ -285,7 +295,7 @@ class DecisionService:
         with self._lock:
             return {
                 "policy": self._deciding.decider.label,
-                "cluster": dict(self._known.cluster.gpus),
+                "cluster": dict(self._known.gpus),
                 "jobs": len(self._known.facts),
                 "kept_messages": self._store.number,
                 "uptime_s": float(self._clock()) - self._began_s,
@@ -305,11 +315,6 @@ class DecisionService:
         self.close()
 
 
-_NOTHING: dict[str, Any] = {"shares": {}, "devices": {}, "started": [], "moved": []}
-_NOTHING |= {"preempted": [], "waiting": [], "late": False, "age_s": 0.0}
-"""What is decided where nobody can run."""
-
-
 def _name_of(given: Any) -> str | None:
     """Return the id of a message, if it has one that can be written."""
     name = given.get("id") if isinstance(given, dict) else None
@@ -324,48 +329,18 @@ def _same(given: Any, told: dict[str, Any], answer: dict[str, Any]) -> dict[str,
     InputError
         If it was another one.
     """
-    before, now = ({**each, "at_s": None} for each in (told, given))
+    before, now = ({**each, "at_s": None, "clock_s": None} for each in (told, given))
     if before != now:
         raise InputError(f"id {given['id']!r} was the name of another message; give each its own.")
     return answer
 
 
-def _devices(decided: RoundDecision, only: list[str] | None, lost: list[str]) -> dict[str, Any]:
-    """Return who has which devices, as JSON holds it.
-
-    Of jobs whose devices had gone, those that have others are moved, the others preempted.
-    """
-    valid_for_s = decided.valid_for_s
-    found: dict[str, Any] = {
-        "devices": {
-            str(job): {
-                "accelerator": name,
-                "devices": [int(each) for each in held],
-            }
-            for job, (name, held) in decided.running.items()
-            if only is None or job in only
-        },
-        "valid_for_s": None if valid_for_s == float("inf") else valid_for_s,
-        "mechanism": decided.mechanism,
-    }
-    for status in ("started", "moved", "preempted"):
-        found[status] = [str(job) for job in getattr(decided.plan, status)]
-    found["waiting"] = [str(job) for job in decided.waiting if str(job) not in lost]
-    again = [job for job in lost if job in found["started"]]
-    found["started"] = [job for job in found["started"] if job not in again]
-    found["moved"] += again
-    found["preempted"] += [job for job in lost if job not in again]
-    if decided.allocation is not None:
-        found |= {"gap": decided.gap, "status": decided.status}
-    return found
-
-
-def _noted(message: ServiceMessage, answer: Mapping[str, Any]) -> None:
+def _noted(message: ServiceMessage, at_s: float, answer: Mapping[str, Any]) -> None:
     """Log a decision as a record whose attribute ``decision`` has what was decided, in numbers."""
     if message.op != "decide" or not _LOG.isEnabledFor(logging.INFO):
         return
     decision = answer["decision"]
     figures = {name: each for name, each in decision.items() if not isinstance(each, dict | list)}
     counts = {name: len(each) for name, each in decision.items() if isinstance(each, dict | list)}
-    record = {"id": message.id, "number": answer["number"], "at_s": message.at_s}
+    record = {"id": message.id, "number": answer["number"], "at_s": at_s}
     _LOG.info("decided: %s", figures, extra={"decision": {**record, **figures, **counts}})

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 __all__ = ["Kept", "MessageStore"]
@@ -19,25 +20,41 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS service (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS message (
     number INTEGER PRIMARY KEY, id TEXT UNIQUE, told TEXT NOT NULL, answer TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS state (number INTEGER PRIMARY KEY, state TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS event (
+    place INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, what TEXT NOT NULL,
+    kind TEXT, at_s REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS state (
+    number INTEGER, part INTEGER, state TEXT NOT NULL, PRIMARY KEY (number, part));
 """
 _IDS_KEPT = 100_000
 """Messages of which answers are kept, for those who ask again."""
+_PARTS = 1_000
+"""Messages over which a state is written, so that none of them waits for all of it."""
+_LEAST_ENTRIES = 50
+_LAST_PART = -1
+"""Number of the part with what is not by job, which is written last: the state is whole then."""
 
 
 class Kept(NamedTuple):
-    """A message that was answered.
+    """A message that was answered, or what a solve did before the message of that number was.
 
     Attributes
     ----------
     number
         How many messages were kept before, and this one.
     told
-        The message, with the time that it was given.
+        The message, with the time that it was given; ``None`` for what a solve did.
+    what, kind
+        Of a solve: ``"begin"``, ``"take"`` or ``"anew"``, and of what kind.
+    at_s
+        Time of what a solve did, s.
     """
 
     number: int
-    told: dict[str, Any]
+    told: dict[str, Any] | None
+    what: str = ""
+    kind: str | None = None
+    at_s: float = 0.0
 
 
 class MessageStore:
@@ -45,7 +62,8 @@ class MessageStore:
 
     A message and its answer are written in one transaction, and synced to the disk, before anybody
     sees the answer. So what was answered is there after a crash, and what is not there was not
-    answered. The whole state is written now and then; messages since are told again.
+    answered. The whole state is written now and then, a part with each message; messages since
+    the last whole one are told again.
 
     Parameters
     ----------
@@ -53,6 +71,11 @@ class MessageStore:
         The file; ``None`` to keep everything in memory.
     settings
         What a service was made with; a file is of one service only.
+
+    Attributes
+    ----------
+    number
+        Messages kept so far.
 
     Raises
     ------
@@ -75,14 +98,18 @@ class MessageStore:
             raise InputError(
                 f"{where!r} cannot be used to keep a decision service: {error}."
             ) from error
-        self.number = 0
+        self.number = self._whole = 0
         self.count()
 
     def count(self) -> None:
         """Learn anew how many messages are kept."""
         row = self._file.execute("SELECT MAX(number) FROM message").fetchone()
-        state = self._file.execute("SELECT MAX(number) FROM state").fetchone()
-        self.number = max(row[0] or 0, state[0] or 0)
+        state = self._file.execute(
+            "SELECT MAX(number) FROM state WHERE part = ?", (_LAST_PART,)
+        ).fetchone()
+        self._whole = state[0] or 0
+        self.number = max(row[0] or 0, self._whole)
+        self._parts: Iterator[tuple[int, str]] = iter(())
 
     def _claim(self, settings: Mapping[str, Any], where: str) -> None:
         """Write down of which service the file is, or compare."""
@@ -117,6 +144,18 @@ class MessageStore:
                 self._file.execute("ROLLBACK")
             raise
 
+    def try_to_write(self) -> None:
+        """Write something small.
+
+        Raises
+        ------
+        sqlite3.Error
+            If that cannot be done.
+        """
+        with self.at_once():
+            self._file.execute("INSERT OR REPLACE INTO service VALUES ('tried', '0')")
+            self._file.execute("DELETE FROM service WHERE name = 'tried'")
+
     def kept(self, name: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return the message with an id, and the answer to it, if there was one."""
         found = self._file.execute("SELECT told, answer FROM message WHERE id = ?", (name,))
@@ -124,30 +163,69 @@ class MessageStore:
         return None if row is None else (dict(json.loads(row[0])), dict(json.loads(row[1])))
 
     def write(self, told: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Keep a message and its answer, within `at_once`."""
+        """Keep a message and its answer, and a part of the state, within `at_once`."""
         self._file.execute(
             "INSERT INTO message VALUES (?, ?, ?, ?)",
             (self.number + 1, told.get("id"), json.dumps(told), json.dumps(answer)),
         )
         self.number += 1
+        self._file.execute("DELETE FROM message WHERE number <= ?", (self._forgotten(),))
+        for part, text in islice(self._parts, 1):
+            self._file.execute(
+                "INSERT OR REPLACE INTO state VALUES (?, ?, ?)", (self._writing, part, text)
+            )
+            if part == _LAST_PART:
+                self._whole = self._writing
+                self._file.execute("DELETE FROM state WHERE number < ?", (self._whole,))
+                self._file.execute("DELETE FROM event WHERE number <= ?", (self._whole,))
 
-    def write_state(self, state: Mapping[str, Any]) -> None:
-        """Keep the state after the last message, within `at_once`; forget what is long past."""
-        self._file.execute("DELETE FROM state")
-        self._file.execute("INSERT INTO state VALUES (?, ?)", (self.number, json.dumps(state)))
-        self._file.execute("DELETE FROM message WHERE number <= ?", (self.number - _IDS_KEPT,))
+    def _forgotten(self) -> int:
+        """Return the number of the last message that nobody needs, for its id or what it told."""
+        return min(self.number - _IDS_KEPT, self._whole)
 
-    def state(self) -> tuple[int, dict[str, Any]] | None:
-        """Return the last state that was kept, and after how many messages."""
-        row = self._file.execute("SELECT number, state FROM state ORDER BY number DESC").fetchone()
-        return None if row is None else (int(row[0]), dict(json.loads(row[1])))
+    def note(self, what: str, kind: str | None, at_s: float) -> None:
+        """Keep what a solve did between the last message and the next, within `at_once`."""
+        self._file.execute(
+            "INSERT INTO event (number, what, kind, at_s) VALUES (?, ?, ?, ?)",
+            (self.number + 1, what, kind, at_s),
+        )
+
+    def begin_state(self, rest: Mapping[str, Any], entries: list[Any]) -> None:
+        """Begin to keep the state after the last message; a part is written with each message."""
+        self._writing = self.number
+        self._parts = self._made(dict(rest), entries)
+
+    def _made(self, rest: dict[str, Any], entries: list[Any]) -> Iterator[tuple[int, str]]:
+        size = max(_LEAST_ENTRIES, -(-len(entries) // _PARTS))
+        for part, first in enumerate(range(0, len(entries), size)):
+            yield part, json.dumps(entries[first : first + size])
+        yield _LAST_PART, json.dumps(rest)
+
+    def state(self) -> tuple[int, dict[str, Any], Iterable[tuple[str, str, Any]]] | None:
+        """Return the last whole state, and after how many messages: `begin_state`'s two parts."""
+        rows = self._file.execute(
+            "SELECT part, state FROM state WHERE number = ? ORDER BY part", (self._whole,)
+        ).fetchall()
+        if not rows:
+            return None
+        rest, *parts = (json.loads(text) for _, text in rows)
+        return self._whole, rest, [(name, job, each) for part in parts for name, job, each in part]
 
     def since(self, number: int) -> Iterator[Kept]:
-        """Return the messages after a number, in order."""
+        """Return messages after a number, and what solves did, in order."""
+        events = self._file.execute(
+            "SELECT number, what, kind, at_s FROM event WHERE number > ? ORDER BY place", (number,)
+        ).fetchall()
+        place = 0
         for row in self._file.execute(
             "SELECT number, told FROM message WHERE number > ? ORDER BY number", (number,)
         ).fetchall():
+            while place < len(events) and events[place][0] <= row[0]:
+                yield Kept(events[place][0], None, *events[place][1:])
+                place += 1
             yield Kept(int(row[0]), dict(json.loads(row[1])))
+        for event in events[place:]:
+            yield Kept(event[0], None, *event[1:])
 
     def close(self) -> None:
         """Let go of the file."""

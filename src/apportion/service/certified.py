@@ -1,0 +1,145 @@
+"""What was certified last: shares of time, or who has which devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from apportion.allocation import Allocation
+    from apportion.policies.sessions.session_allocation import SessionAllocation
+    from apportion.service.known import Known
+    from apportion.sim.one_round.decision import RoundDecision
+
+__all__ = ["CertifiedDevices", "CertifiedShares"]
+
+
+@dataclass(frozen=True)
+class CertifiedShares:
+    """Shares of time, and what they knew of.
+
+    Attributes
+    ----------
+    X, throughput
+        Shares by job and accelerator, and steps/s by job, as `apportion.Allocation` has them.
+    prices, objective, unit, gap, status, policy
+        Of that allocation; no objective and gap where nobody can run.
+    at_s, number
+        Time and number of the last message that it knows of.
+    """
+
+    X: pd.DataFrame
+    throughput: Any
+    prices: dict[str, float]
+    objective: float | None
+    unit: str
+    gap: float | None
+    status: str
+    policy: str
+    at_s: float
+    number: int
+
+    @classmethod
+    def of(
+        cls, found: Allocation | SessionAllocation, *, at_s: float, number: int
+    ) -> CertifiedShares:
+        """Keep what a solve has given."""
+        prices = {str(kind): float(each) for kind, each in found.prices.items()}
+        objective, gap = float(found.objective), float(found.gap)
+        said = found.unit, gap, str(found.status), str(found.policy)
+        return cls(found.X, found.throughput, prices, objective, *said, at_s, number)
+
+    @classmethod
+    def of_nobody(cls, known: Known, number: int) -> CertifiedShares:
+        """Nobody has anything, as nobody is there who could run."""
+        empty = pd.DataFrame(columns=[*known.gpus], dtype=float)
+        none = pd.Series(dtype=float)
+        return cls(empty, none, {}, None, "", None, "nobody", "", known.now_s, number)
+
+    def rest(self) -> dict[str, Any]:
+        """Return what is not by job, as JSON holds it."""
+        told = {name: each for name, each in vars(self).items() if name not in ("X", "throughput")}
+        return {**told, "kinds": [str(each) for each in self.X.columns]}
+
+    def entries(self) -> Iterable[tuple[str, str, Any]]:
+        """Return shares and steps/s of each job, as `Known.entries` has what is known."""
+        rows = zip(self.X.index, self.X.to_numpy().tolist(), self.throughput.tolist(), strict=True)
+        return (("last", str(job), [*row, speed]) for job, row, speed in rows)
+
+    @classmethod
+    def restored(cls, rest: Mapping[str, Any], rows: Mapping[str, list[float]]) -> CertifiedShares:
+        """Take up what `rest` and `entries` gave."""
+        told = {name: each for name, each in rest.items() if name != "kinds"}
+        index = pd.Index([*rows], dtype=object)
+        X = pd.DataFrame([row[:-1] for row in rows.values()], index, rest["kinds"], dtype=float)
+        return cls(X, pd.Series([row[-1] for row in rows.values()], index, dtype=float), **told)
+
+
+@dataclass(frozen=True)
+class CertifiedDevices:
+    """Who has which devices, and what that knew of.
+
+    Attributes
+    ----------
+    running
+        Accelerator and devices by job, in the order of the decision.
+    status
+        started, extended, moved, preempted or waiting, by job.
+    valid_for_s
+        For how long it stands if nothing happens, s; ``None`` for until a job comes or is done.
+    shares
+        Shares of time behind it, by job and accelerator; none where no policy of shares decides.
+    about
+        Mechanism, and gap and status of these shares.
+    at_s, number
+        Time and number of the last message that it knows of.
+    """
+
+    running: dict[str, tuple[str, tuple[int, ...]]]
+    status: dict[str, str]
+    valid_for_s: float | None
+    shares: dict[str, dict[str, float]]
+    about: dict[str, Any]
+    at_s: float
+    number: int
+
+    @classmethod
+    def of(cls, decided: RoundDecision, *, at_s: float, number: int) -> CertifiedDevices:
+        """Keep what a round has given."""
+        running = {
+            str(job): (str(name), tuple(map(int, held)))
+            for job, (name, held) in decided.running.items()
+        }
+        status = {str(job): "waiting" for job in decided.waiting}
+        for name in ("started", "moved", "extended", "preempted"):
+            status |= {str(job): name for job in getattr(decided.plan, name)}
+        X, shares = None if decided.allocation is None else decided.allocation.X, {}
+        if X is not None and X.columns.nlevels == 1:
+            shares = {
+                str(job): {str(kind): float(each) for kind, each in row.items() if each}
+                for job, row in zip(X.index, X.to_dict("records"), strict=True)
+            }
+        about: dict[str, Any] = {"mechanism": decided.mechanism}
+        if decided.allocation is not None:
+            about |= {"gap": float(decided.gap), "status": str(decided.status)}
+        valid_for_s = None if decided.valid_for_s == float("inf") else float(decided.valid_for_s)
+        return cls(running, status, valid_for_s, shares, about, at_s, number)
+
+    @classmethod
+    def of_nobody(cls, known: Known, number: int) -> CertifiedDevices:
+        """Nobody has anything, as nobody is there who could run."""
+        return cls({}, {}, None, {}, {"mechanism": ""}, known.now_s, number)
+
+    def rest(self) -> dict[str, Any]:
+        """Return everything, as JSON holds it."""
+        return dict(vars(self))
+
+    @classmethod
+    def restored(cls, rest: Mapping[str, Any]) -> CertifiedDevices:
+        """Take up what `rest` gave."""
+        running = {job: (name, tuple(held)) for job, (name, held) in rest["running"].items()}
+        return cls(**{**rest, "running": running})

@@ -1,0 +1,88 @@
+"""What is answered to ``decide``: shares of time, or devices and what has changed about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from apportion.service.certified import CertifiedDevices, CertifiedShares
+    from apportion.service.known import Known
+
+__all__ = ["age_of", "devices_answer", "shares_answer"]
+
+_DIGITS = 9
+
+
+def age_of(certified: CertifiedShares | CertifiedDevices, known: Known, number: int) -> Any:
+    """Return of which message an answer is, and how old it is; null where there was none yet."""
+    age_s = None if certified.number == 0 else known.now_s - certified.at_s
+    return {"of_number": certified.number, "age_s": age_s, "late": certified.number < number}
+
+
+def shares_answer(shares: CertifiedShares, known: Known, only: list[str] | None) -> dict[str, Any]:
+    """Return shares of time with their certificate."""
+    X = shares.X if only is None else shares.X.reindex(only)
+    speeds = shares.throughput if only is None else shares.throughput.reindex(only)
+    kinds = [str(each) for each in X.columns]
+    rows = zip(X.index, X.to_numpy().tolist(), speeds.tolist(), strict=True)
+    return {
+        "shares": {
+            str(job): {
+                "time": {
+                    kind: round(share, _DIGITS)
+                    for kind, share in zip(kinds, row, strict=True)
+                    if share > 0
+                },
+                "steps_per_s": _rounded(speed),
+            }
+            for job, row, speed in rows
+            if speed == speed and str(job) in known.facts  # of a late answer
+        },
+        "prices": {kind: _rounded(price) for kind, price in shares.prices.items()},
+        "objective": None if shares.objective is None else _rounded(shares.objective),
+        "unit": shares.unit,
+        "gap": shares.gap,
+        "status": shares.status,
+    }
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def devices_answer(
+    devices: CertifiedDevices, known: Known, only: list[str] | None, age_s: float
+) -> dict[str, Any]:
+    """Take up who has devices from now on; return that, and what has changed.
+
+    Of a decision that is late, what still holds is taken up: jobs that are gone, and devices that
+    are gone, are left out. Of jobs whose devices had gone, those that have others are moved, the
+    rest are preempted.
+    """
+    before, lost = dict(known.running), [*known.lost]
+    now = {job: held for job, held in devices.running.items() if known.holds(job, *held)}
+    known.keep(now, devices.shares)
+    named = {
+        "started": [job for job in now if job not in before and job not in lost],
+        "moved": [job for job in now if job in lost or before.get(job, now[job]) != now[job]],
+        "preempted": [job for job in (*before, *lost) if job not in now],
+        "waiting": [
+            job
+            for job in dict.fromkeys((*devices.status, *known.facts))
+            if job in known.facts
+            and not (job in now or job in before or job in lost or job in known.unfit)
+        ],
+    }
+    if only is not None:
+        named = {name: [job for job in jobs if job in only] for name, jobs in named.items()}
+    left_s = devices.valid_for_s
+    return {
+        "devices": {
+            job: {"accelerator": name, "devices": list(held)}
+            for job, (name, held) in now.items()
+            if only is None or job in only
+        },
+        "valid_for_s": None if left_s is None else max(0.0, left_s - age_s),
+        **devices.about,
+        **named,
+    }
