@@ -12,8 +12,9 @@ from tests.service.draws import CLUSTER, drawn_messages
 
 from apportion.errors import InputError
 from apportion.service import DecisionService
+from apportion.service.answers import json_schema
 from apportion.service.lines import answer_lines
-from apportion.service.messages import MESSAGES, json_schema, read_message
+from apportion.service.messages import MESSAGES, read_message
 
 if TYPE_CHECKING:
     import pytest

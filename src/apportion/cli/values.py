@@ -53,14 +53,17 @@ def ending(*valid: str) -> Callable[[str], str]:
     return check
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """Return a check that a word is a whole number, not below the least."""
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a check that a word is a whole number, not below the least or above the most."""
 
     def check(word: str) -> int:
         try:
-            return read_whole(word, least)
+            value = read_whole(word, least)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from error
+        if most is not None and value > most:
+            raise argparse.ArgumentTypeError(f"must be at most {most}, not {value}")
+        return value
 
     return check
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hmac
+import socket
 import threading
 import time
+from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -12,18 +15,22 @@ from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.exceptions import HTTPException
 
 from apportion.errors import InputError
+from apportion.service.answers import answer_types, json_schema
 from apportion.service.lines import LONGEST_LINE, answers_to
-from apportion.service.messages import FORMAT, MESSAGES, json_schema
+from apportion.service.messages import FORMAT, MESSAGES, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from apportion.service.service import DecisionService
 
 __all__ = ["application", "serve_http"]
 
+_PATHS = "POST /v1/message, GET /v1/schema, /openapi.json, /health, /metrics"
+_TYPES = "#/components/schemas/"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -42,7 +49,13 @@ def serve_http(
             f"--host {host} lets other machines ask; give a --token-file that they must know."
         )
     app = application(service, token=token, most_per_s=most_per_s)
-    uvicorn.run(app, host=host, port=port, log_level="warning")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listens = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
+    with listens:
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listens])
 
 
 def application(
@@ -61,6 +74,7 @@ def application(
     """
     app = FastAPI(title="apportion decide", version=FORMAT, redoc_url=None)
     meters, bucket = _Meters(service), _Bucket(most_per_s)
+    app.openapi = partial(_described, app.openapi)  # type: ignore[method-assign]
 
     @app.middleware("http")
     async def admit(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -69,23 +83,32 @@ def application(
             if token is not None and not hmac.compare_digest(
                 brought.encode(), f"Bearer {token}".encode()
             ):
-                return _refusal(401, "The token is missing, or another one.")
+                said = {"WWW-Authenticate": "Bearer"}
+                return _refused(401, "The token is missing, or another one.", said)
             if not bucket.take():
-                return _refusal(429, f"More than {most_per_s:g} requests/s; wait.")
+                said = {"Retry-After": str(max(1, ceil(1 / most_per_s)))}
+                return _refused(429, f"More than {most_per_s:g} requests/s; wait.", said)
         return await answer(request)
 
-    @app.post("/v1/message", openapi_extra=_body())
+    @app.exception_handler(HTTPException)
+    async def elsewhere(request: Request, error: HTTPException) -> JSONResponse:
+        """Refuse paths and methods that there are none."""
+        said = f"{request.method} {request.url.path}: {error.detail}. Valid: {_PATHS}."
+        return _refused(error.status_code, said, error.headers)
+
+    @app.post("/v1/message", openapi_extra=_body(), responses=_responses())
     async def message(request: Request) -> JSONResponse:
-        """Take a message, and answer it: 200, or 422 where something is wrong with it."""
+        """Take a message, and answer it: 422 where something is wrong with it."""
         text = bytearray()
         async for part in request.stream():
             text += part
             if len(text) > LONGEST_LINE:
-                return _refusal(413, f"A message has at most {LONGEST_LINE} bytes.")
+                return _refused(413, f"A message has at most {LONGEST_LINE} bytes.")
         with meters.seconds.time():
             (answer,) = await run_in_threadpool(answers_to, service, [bytes(text)])
         meters.answers.labels(ok=str(answer["ok"]).lower()).inc()
-        return JSONResponse(answer, 200 if answer["ok"] else 422)
+        bad = 503 if answer.get("retry") else 422
+        return JSONResponse(answer, 200 if answer["ok"] else bad)
 
     @app.get("/v1/schema")
     def schema() -> dict[str, Any]:
@@ -114,8 +137,33 @@ def _body() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def _refusal(status: int, error: str) -> JSONResponse:
-    return JSONResponse({"v": FORMAT, "ok": False, "id": None, "error": error}, status)
+def _responses() -> dict[int | str, dict[str, Any]]:
+    """Return what OpenAPI is told of answers."""
+    told = {
+        200: ("The answer.", ("noted", "decided", "explained", "told", "well")),
+        401: ("The token is missing, or another one.", ("refused",)),
+        413: ("The message is too long.", ("refused",)),
+        422: ("Something is wrong with the message, and nothing has changed.", ("refused",)),
+        429: ("Too many requests; wait for Retry-After seconds.", ("refused",)),
+        503: ("The store cannot be written; send it again later.", ("refused",)),
+    }
+    found: dict[int | str, dict[str, Any]] = {}
+    for status, (text, names) in told.items():
+        schema = {"oneOf": [{"$ref": f"{_TYPES}{name}"} for name in names]}
+        found[status] = {"description": text, "content": {"application/json": {"schema": schema}}}
+    return found
+
+
+def _described(before: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return OpenAPI's description, with the types of answers among its components."""
+    described = before()
+    described.setdefault("components", {}).setdefault("schemas", {}).update(answer_types(_TYPES))
+    return described
+
+
+def _refused(status: int, error: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    retry = status in (429, 503)
+    return JSONResponse(refusal(None, error, retry=retry), status, dict(headers or {}))
 
 
 class _Bucket:

@@ -322,7 +322,9 @@ class Known:
                 raise unknown_name(f"job {doing}", job, self.facts)
 
     def keep(
-        self, running: Mapping[str, tuple[str, tuple[int, ...]]], shares: dict[str, dict[str, float]]
+        self,
+        running: Mapping[str, tuple[str, tuple[int, ...]]],
+        shares: dict[str, dict[str, float]],
     ) -> None:
         """Remember who has devices from now on, and what shares everybody is due."""
         for job in self.facts:

@@ -7,7 +7,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Any
 
-from apportion.service.messages import FORMAT
+from apportion.service.messages import refusal
 
 if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
@@ -65,7 +65,7 @@ def answers_to(service: DecisionService, texts: list[bytes]) -> list[dict[str, A
         try:
             given.append(parsed(text))
         except ValueError as error:
-            wrong[place] = {"v": FORMAT, "ok": False, "id": None, "error": f"No JSON: {error}."}
+            wrong[place] = refusal(None, f"No JSON: {error}.")
     right = iter(service.answer_all(given))
     return [wrong[place] if place in wrong else next(right) for place in range(len(texts))]
 

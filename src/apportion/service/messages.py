@@ -2,8 +2,9 @@
 
 A message is a JSON object with an ``op`` of the table `MESSAGES`, and the fields of that kind.
 ``id`` makes it safe to send twice: a second message with the same id gets the first one's answer.
-``at_s`` is the time of what it tells, seconds on the sender's clock; without it the clock of the
-service counts. An answer has ``ok``; with ``false`` nothing has changed, and ``error`` says why.
+``at_s`` is the time of what it tells, seconds on the sender's clock; where the first message has
+none, the clock of the service counts for all. An answer has ``ok``; with ``false`` nothing has
+changed, and ``error`` says why.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from apportion.errors import InputError, unknown_name, written
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FORMAT", "MESSAGES", "ServiceMessage", "json_schema", "read_message"]
+__all__ = ["FORMAT", "MESSAGES", "ServiceMessage", "messages_schema", "read_message", "refusal"]
 
 FORMAT = "apportion.decide/1"
 """Version of the schema; a service refuses messages of another one."""
@@ -57,7 +58,11 @@ _EVERY = {
     "v": Field({"const": FORMAT}, "version of the schema; the service's own if left out"),
     "id": Field(_JOB, "a name of the message of the sender's choice, for sending it twice"),
     "op": Field({"type": "string"}, "kind of the message", needed=True),
-    "at_s": Field({"type": "number"}, "time of what is told, s; never earlier than the last"),
+    "at_s": Field(
+        {"type": "number"},
+        "time of what is told, s; never earlier than the last; in every message that changes or "
+        "asks something, or in none: then the clock of the service counts",
+    ),
 }
 _BY_JOB = {"type": "object", "minProperties": 1, "additionalProperties": _SOME_JOB}
 _SOME_JOBS = {"type": "array", "minItems": 1, "items": _JOB}
@@ -101,7 +106,7 @@ MESSAGES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
                         "maximum": _MOST_GPUS,
                     },
                 },
-                "GPUs by accelerator, of every type",
+                "GPUs by accelerator, of the types that change; a type that is not named stays",
                 needed=True,
             )
         },
@@ -228,8 +233,13 @@ def _check_inside(where: str, value: Any, schema: Mapping[str, Any]) -> None:
         _check(f"{where}.{name}", each, named.get(name, schema.get("additionalProperties", {})))
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the schema of messages and answers, JSON Schema of draft 2020-12."""
+def refusal(name: str | None, error: str, *, retry: bool = False) -> dict[str, Any]:
+    """Return the answer to a message that is refused, or was never read."""
+    return {"v": FORMAT, "ok": False, "id": name, "error": error, "retry": retry}
+
+
+def messages_schema() -> dict[str, Any]:
+    """Return the schema of messages; `apportion.service.answers` has that of answers."""
     kinds = []
     for op, (text, own) in MESSAGES.items():
         fields = {**_EVERY, "op": Field({"const": op}, "kind of the message", True), **own}
@@ -251,23 +261,4 @@ def json_schema() -> dict[str, Any]:
         "title": FORMAT,
         "description": "A message to the decision service; $defs.answer is what comes back.",
         "oneOf": kinds,
-        "$defs": {"answer": _ANSWER},
     }
-
-
-_ANSWER: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "v": {"const": FORMAT},
-        "ok": {"type": "boolean", "description": "false: nothing has changed"},
-        "id": {"type": ["string", "null"], "description": "of the message"},
-        "line": {"type": "integer", "description": "line of the message, where there are lines"},
-        "number": {"type": "integer", "description": "messages that changed something so far"},
-        "error": {"type": "string", "description": "what is wrong with the message"},
-        "decision": {"type": "object", "description": "answer to decide"},
-        "explanation": {"type": "object", "description": "answer to explain"},
-        "state": {"type": "object", "description": "answer to state"},
-        "health": {"type": "object", "description": "answer to health"},
-    },
-    "required": ["v", "ok", "id"],
-}

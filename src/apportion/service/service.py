@@ -19,7 +19,7 @@ from apportion.service.deciding import Deciding, needed_columns
 from apportion.service.decisions import age_of, devices_answer, shares_answer
 from apportion.service.explain import explain_devices, explain_nothing, explain_shares
 from apportion.service.known import Known
-from apportion.service.messages import FORMAT, ServiceMessage, read_message
+from apportion.service.messages import FORMAT, ServiceMessage, read_message, refusal
 from apportion.service.store import MessageStore
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ _STATE_EVERY = 10_000
 """Messages between two times that the whole state is written."""
 _ASKS_ONLY = ("state", "health")
 """Messages that change nothing, and are not kept."""
+
+
+class _AskAgainError(InputError):
+    """There is no answer yet, and the same message may have one a little later."""
 
 
 class DecisionService:
@@ -90,7 +94,9 @@ class DecisionService:
             "format": FORMAT,
             "policy": repr(decider),
             "cluster": session_files.plain_cluster(workers),
-            "estimates": None if estimates is None else [*map(str, estimates.columns), estimates.digest()],
+            "estimates": None
+            if estimates is None
+            else [*map(str, estimates.columns), estimates.digest()],
             "settings": {name: repr(each) for name, each in (settings or {}).items()},
         }
         self._store = MessageStore(None if store is None else Path(store), about)
@@ -174,7 +180,7 @@ class DecisionService:
                 self._unwritten = True
                 _LOG.error("%d messages could not be kept: %s", len(given), error)
                 said = f"The store cannot be written ({error}): nothing has changed; send it again."
-                return [self._refusal(_name_of(each), said) for each in given]
+                return [refusal(_name_of(each), said, retry=True) for each in given]
 
     def _answer(self, given: Any) -> dict[str, Any]:
         """Answer one; it is kept, and not yet on the disk."""
@@ -189,10 +195,7 @@ class DecisionService:
             return self._answer_new(message, given)
         except ApportionError as error:
             self._answered["refused"] += 1
-            return self._refusal(name, str(error))
-
-    def _refusal(self, name: str | None, error: str) -> dict[str, Any]:
-        return {"v": FORMAT, "ok": False, "id": name, "error": error}
+            return refusal(name, str(error), retry=isinstance(error, _AskAgainError))
 
     def _answer_new(self, message: ServiceMessage, given: dict[str, Any]) -> dict[str, Any]:
         """Act, write down, and answer."""
@@ -280,7 +283,7 @@ class DecisionService:
         if deciding.told_again:
             return {}
         if job not in (found.X.index if deciding.has_shares else found.status):
-            raise InputError(f"Job {job!r} came after the last answer in time; ask again.")
+            raise _AskAgainError(f"Job {job!r} came after the last answer in time; ask again.")
         explained = explain_shares if deciding.has_shares else explain_devices
         return {**explained(job, found, known), **age_of(found, known, number)}
 

@@ -15,12 +15,13 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.estimators import EstimatedSpeeds
 from apportion.service import DecisionService
+from apportion.service.answers import json_schema
 from apportion.service.lines import answer_lines
-from apportion.service.messages import json_schema
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
     import argparse
+    from typing import BinaryIO
 
 __all__ = ["run"]
 
@@ -45,9 +46,17 @@ def run(args: argparse.Namespace) -> None:
         estimates=None if args.references is None else _estimates(args.references, cluster),
     ) as service:
         if args.http is None:
-            answer_lines(service, sys.stdin.buffer, sys.stdout)
+            answer_lines(service, _told(), sys.stdout)
         else:
             _serve(service, args)
+
+
+def _told() -> BinaryIO:
+    """Return the standard input, read by a file of its own: its thread may be in it at the end."""
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except OSError:  # no file of the system
+        return sys.stdin.buffer
 
 
 def _estimates(path: str, cluster: Cluster) -> EstimatedSpeeds:

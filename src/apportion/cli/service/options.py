@@ -36,7 +36,9 @@ def add_decide(commands: Any) -> None:
     )
     parser.add_argument("--schema", action="store_true", help="print the schema of messages")
     group = parser.add_argument_group("over HTTP, in place of lines")
-    group.add_argument("--http", type=whole(1), metavar="PORT", help="needs apportion[service]")
+    group.add_argument(
+        "--http", type=whole(1, 65535), metavar="PORT", help="needs apportion[service]"
+    )
     group.add_argument("--host", metavar="ADDRESS", help="(default: 127.0.0.1, this machine only)")
     group.add_argument(
         "--token-file", metavar="FILE", help="holds the token that requests must bring"
