@@ -31,7 +31,7 @@ def drawn_messages(
             there.remove(gone)
             message["jobs"] = [gone]
         elif kind == "update":
-            told_anew = {"steps_remaining": float(rng.integers(1, 10**6))}
+            told_anew = {"steps_remaining": float(rng.integers(1, 1000))}
             message["jobs"] = {str(rng.choice(there)): told_anew}
         elif kind == "observe":
             message |= {"job": str(rng.choice(there)), "accelerator": str(rng.choice(TYPES))}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
+import jsonschema
 import pytest
+from tests.service.answers import fits
 from tests.service.draws import CLUSTER, drawn_messages
 
 from apportion.errors import InputError
@@ -42,7 +45,9 @@ def test_answers_are_those_of_lines() -> None:
 def test_who_may_ask_how_much_and_how_often(monkeypatch: pytest.MonkeyPatch) -> None:
     with DecisionService("fifo", "v100=1") as service:
         client, told = asked(service, token="secret"), {"content": b'{"op": "health"}'}
-        assert client.post("/v1/message", **told).status_code == 401
+        bare = client.post("/v1/message", **told)
+        assert (bare.status_code, bare.headers["www-authenticate"]) == (401, "Bearer")
+        fits(bare.json())
         wrong, right = ({"Authorization": f"Bearer {each}"} for each in ("secreT", "secret"))
         assert client.post("/v1/message", **told, headers=wrong).status_code == 401
         assert client.post("/v1/message", **told, headers=right).status_code == 200
@@ -51,9 +56,48 @@ def test_who_may_ask_how_much_and_how_often(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(http, "LONGEST_LINE", 10)
         assert client.post("/v1/message", **told, headers=right).status_code == 413
         few = asked(service, most_per_s=1e-3 + 1)
-        codes = [few.get("/v1/schema").status_code for _ in range(3)]
-        assert codes[0] == 200
-        assert 429 in codes
+        found = [few.get("/v1/schema") for _ in range(3)]
+        assert found[0].status_code == 200
+        (much, *_) = [each for each in found if each.status_code == 429]
+        assert int(much.headers["retry-after"]) >= 1
+        assert fits(much.json())["retry"]
+
+
+def test_other_paths_and_methods_are_refused_in_the_same_form() -> None:
+    with DecisionService("fifo", "v100=1") as service:
+        client = asked(service)
+        for found, status in ((client.get("/v1/message"), 405), (client.post("/nothing"), 404)):
+            assert found.status_code == status
+            assert "POST /v1/message" in fits(found.json())["error"]
+        assert client.get("/v1/message").headers["allow"] == "POST"
+
+
+def test_openapi_has_the_types_of_answers() -> None:
+    """Every answer fits what OpenAPI says of its status."""
+    with DecisionService("max_min_fairness", CLUSTER) as service:
+        client = asked(service)
+        api = client.get("/openapi.json").json()
+        told = api["paths"]["/v1/message"]["post"]["responses"]
+        schemas = {"components": {"schemas": api["components"]["schemas"]}}
+        asks = ("decide", "explain", "state", "health")
+        kinds = {
+            status: jsonschema.Draft202012Validator(
+                {**each["content"]["application/json"]["schema"], **schemas}
+            )
+            for status, each in told.items()
+            if status in ("200", "422")
+        }
+        for message in [*drawn_messages(9, 40, asks=asks), {"op": "decide", "devices": True}, 7]:
+            found = client.post("/v1/message", content=json.dumps(message))
+            kinds[str(found.status_code)].validate(found.json())
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with DecisionService("fifo", "v100=1") as service, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"port {port}"):
+            http.serve_http(service, host="127.0.0.1", port=port, token=None, most_per_s=1.0)
 
 
 def test_other_machines_need_a_token() -> None:

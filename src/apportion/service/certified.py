@@ -65,18 +65,18 @@ class CertifiedShares:
         told = {name: each for name, each in vars(self).items() if name not in ("X", "throughput")}
         return {**told, "kinds": [str(each) for each in self.X.columns]}
 
-    def entries(self) -> Iterable[tuple[str, str, Any]]:
-        """Return shares and steps/s of each job, as `Known.entries` has what is known."""
+    def entries(self) -> Iterable[list[Any]]:
+        """Return each job, its shares and its steps/s, as JSON holds it."""
         rows = zip(self.X.index, self.X.to_numpy().tolist(), self.throughput.tolist(), strict=True)
-        return (("last", str(job), [*row, speed]) for job, row, speed in rows)
+        return ([str(job), *row, speed] for job, row, speed in rows)
 
     @classmethod
-    def restored(cls, rest: Mapping[str, Any], rows: Mapping[str, list[float]]) -> CertifiedShares:
+    def restored(cls, rest: Mapping[str, Any], rows: list[list[Any]]) -> CertifiedShares:
         """Take up what `rest` and `entries` gave."""
         told = {name: each for name, each in rest.items() if name != "kinds"}
-        index = pd.Index([*rows], dtype=object)
-        X = pd.DataFrame([row[:-1] for row in rows.values()], index, rest["kinds"], dtype=float)
-        return cls(X, pd.Series([row[-1] for row in rows.values()], index, dtype=float), **told)
+        index = pd.Index([row[0] for row in rows], dtype=object)
+        X = pd.DataFrame([row[1:-1] for row in rows], index, rest["kinds"], dtype=float)
+        return cls(X, pd.Series([row[-1] for row in rows], index, dtype=float), **told)
 
 
 @dataclass(frozen=True)

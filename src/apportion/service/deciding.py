@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Kind = Literal["shares", "devices"]
     Answer = CertifiedShares | CertifiedDevices
 
-__all__ = ["Deciding", "needed_columns"]
+__all__ = ["Deciding", "needed_columns", "whole_racks"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,6 +50,13 @@ def needed_columns(decider: Any) -> frozenset[str]:
         return frozenset({"steps_remaining"})
     told = {name for name in decider.columns if name not in _GIVEN}
     return frozenset(n for n in told if n not in JOB_COLUMNS or not JOB_COLUMNS[n].optional)
+
+
+def whole_racks(decider: Any, cluster: Cluster) -> int:
+    """Return of what number of GPUs multiples are used: those of a whole rack, under leases."""
+    if manner_of(decider).works_by[:1] != ("leases",):
+        return 1
+    return cluster.gpus_per_rack or cluster.gpus_per_machine
 
 
 class Deciding:
@@ -70,12 +77,14 @@ class Deciding:
     settings
         Of the mechanism, where devices are given.
     note
-        Told of every ``"begin"`` (and of what kind), ``"take"`` and ``"anew"``.
+        Told of every ``"begin"`` (and of what kind), ``"take"``, ``"prepare"`` and ``"turn"``.
 
     Attributes
     ----------
     told_again
         Whether solves begin and end as was noted, not as messages ask.
+    skips
+        Whether solves of shares are left out, as what answered then is no longer there.
     rests
         Whether no solve begins: the state is about to be written, for which none may be under way.
     """
@@ -94,16 +103,18 @@ class Deciding:
         self._anew = self.has_shares and (
             self.decider.space_sharing or self.decider.integral or depends_on_time(self.decider)
         )
-        self.told_again = self.rests = False
+        self.told_again = self.rests = self.skips = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="solve")
         self._under_way: Future[Answer] | None = None
-        self.last: dict[str, Answer] = {
+        self.last: dict[str, Any] = {
             "shares": CertifiedShares.of_nobody(known, 0),
             "devices": CertifiedDevices.of_nobody(known, 0),
         }
         self._session: Session | None = None
         self._changed: set[str] = set()
-        self._cluster_changed = False
+        self._beside = ThreadPoolExecutor(1, thread_name_prefix="prepare")
+        self._prepared: Future[Session | None] | None = None
+        self._since: set[str] = set()
 
     @staticmethod
     def chosen(policy: Any) -> Any:
@@ -127,17 +138,30 @@ class Deciding:
         """Whether a solve is under way whose answer was not taken up."""
         return self._under_way is not None
 
-    def begin_anew(self) -> None:
-        """Forget what is warm: the next answer is that of a service that was just started."""
-        self._note("anew", None)
-        self._session = None
-        self._changed.clear()
-        self._cluster_changed = False
+    def prepare(self) -> None:
+        """Make a problem anew from what is known now, beside the one that answers until `turn`."""
+        self._note("prepare", None)
+        self._since.clear()
+        self._prepared = None
+        if self.has_shares and not self._anew:
+            self._prepared = self._beside.submit(self._made, self.known.frozen())
 
-    def changed(self, jobs: Iterable[str], *, cluster: bool = False) -> None:
+    @property
+    def prepared(self) -> bool:
+        """Whether `turn` need not wait."""
+        return self._prepared is None or self._prepared.done()
+
+    def turn(self) -> None:
+        """Answer by what was prepared, as a service does that begins with the state of then."""
+        self._note("turn", None)
+        self._session = None if self._prepared is None else self._prepared.result()
+        self._prepared, self.skips = None, False
+        self._changed = {*self._since}
+
+    def changed(self, jobs: Iterable[str]) -> None:
         """Take note of jobs that came, went, or are otherwise known now."""
         self._changed.update(jobs)
-        self._cluster_changed |= cluster
+        self._since.update(jobs)
 
     def ask(self, kind: Kind, number: int) -> Any:
         """Return what is certified of what is known, or of what was, if it cannot be had in time.
@@ -181,6 +205,8 @@ class Deciding:
         """Ask about what is known now."""
         self._note("begin", kind)
         now_s = self.known.now_s
+        if self.skips and kind == "shares":
+            return
         if kind == "devices":
             frozen = self.known.frozen()
             self._under_way = self._threads.submit(self._devices, frozen, number)
@@ -211,43 +237,36 @@ class Deciding:
 
     def _changes(self) -> dict[str, tuple[dict[str, float], dict[str, Any]] | None]:
         """Return what the session has not heard of: speeds and columns by job, or gone."""
-        if self._cluster_changed:
-            self._session = None  # jobs may fit nowhere now, or again
         jobs = sorted(self.known.facts if self._session is None else self._changed)
         self._changed.clear()
-        self._cluster_changed = False
-        known = self.known
-        return {
-            job: (known.told(job), self._read(job))
-            if job in known.facts and job not in known.unfit
-            else None
-            for job in jobs
-        }
-
-    def _read(self, job: str) -> dict[str, Any]:
-        """Return the columns of a job that the policy reads."""
-        columns, facts = {*_ALWAYS, *self.decider.columns}, self.known.facts[job]
-        told = {name: each for name, each in facts.items() if name in columns}
-        for one, other in zip(_STEPS, reversed(_STEPS), strict=True):
-            if one in columns and other in facts:
-                told.setdefault(one, facts[other])
-        return told
+        return {job: _told(self.known, job, self.decider) for job in jobs}
 
     def _solve_warm(
         self, changes: Mapping[str, Any], cluster: Cluster
     ) -> Allocation | SessionAllocation:
         """Bring the changes into the session, and solve."""
-        if self._session is None:
-            self._session = session(self.decider, cluster)
-        there = {*self._session.jobs}
-        gone = [job for job in changes if job in there]
-        if gone:
-            self._session.remove(gone)
         new = {job: told for job, told in changes.items() if told is not None}
-        if new:
-            speeds = {job: told[0] for job, told in new.items()}
-            self._session.add(speeds, {job: told[1] for job, told in new.items()})
+        if self._session is not None:
+            there = {*self._session.jobs}
+            if gone := [job for job in changes if job in there]:
+                self._session.remove(gone)
+            if cluster != self._session.cluster:
+                self._session.set_cluster(cluster)
+        else:
+            self._session = session(self.decider, cluster)
+        _add(self._session, new)
         return self._session.solve()
+
+    def _made(self, known: Known) -> Session | None:
+        """Return a session that has solved once; none if that cannot be."""
+        made = session(self.decider, known.cluster)
+        told = {job: _told(known, job, self.decider) for job in sorted(known.facts)}
+        try:
+            _add(made, {job: each for job, each in told.items() if each is not None})
+            made.solve()
+        except ApportionError:
+            return None
+        return made
 
     def _solve_anew(self, known: Known) -> Allocation:
         speeds, jobs = _tables(known, needed_columns(self.decider))
@@ -272,7 +291,8 @@ class Deciding:
 
     def close(self) -> None:
         """End the thread."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for each in (self._threads, self._beside):
+            each.shutdown(wait=True, cancel_futures=True)
 
 
 def _done(future: Future[Any], until_s: float | None) -> bool:
@@ -282,6 +302,24 @@ def _done(future: Future[Any], until_s: float | None) -> bool:
     except LateError:
         return future.done()
     return True
+
+
+def _told(known: Known, job: str, decider: Any) -> tuple[dict[str, float], dict[str, Any]] | None:
+    """Return speeds of a job and the columns that a policy reads; none if it cannot run."""
+    if job not in known.facts or job in known.unfit:
+        return None
+    columns, facts = {*_ALWAYS, *decider.columns}, known.facts[job]
+    told = {name: each for name, each in facts.items() if name in columns}
+    for one, other in zip(_STEPS, reversed(_STEPS), strict=True):
+        if one in columns and other in facts:
+            told.setdefault(one, facts[other])
+    return known.told(job), told
+
+
+def _add(session: Session, told: Mapping[str, tuple[dict[str, float], dict[str, Any]]]) -> None:
+    if told:
+        speeds = {job: each[0] for job, each in told.items()}
+        session.add(speeds, {job: each[1] for job, each in told.items()})
 
 
 def _by_type(told: Callable[[str], dict[str, float]], throughputs: pd.DataFrame) -> pd.DataFrame:

@@ -15,18 +15,18 @@ from apportion.jobs import JOB_COLUMNS, check_jobs
 from apportion.policies.sessions import session_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from apportion.cluster import Cluster
     from apportion.estimators import EstimatedSpeeds
     from apportion.service.messages import ServiceMessage
 
-__all__ = ["Known"]
+__all__ = ["TABLES", "Known"]
 
 _MOST_JOBS = 200_000
 _LEAST_S = 30.0
 """Seconds of work from which estimates learn; what was observed in less is added up."""
-_TABLES = ("throughputs", "facts", "running", "since_s", "shares", "_received", "_owed", "_seen")
+TABLES = ("throughputs", "facts", "running", "since_s", "shares", "_received", "_owed", "_seen")
 """What is known by job; a value is replaced, never changed, so a copy of a table stays as it is."""
 _REST = ("gpus", "most", "lost", "now_s", "own_clock")
 """What is known beside it, as JSON holds it."""
@@ -83,8 +83,9 @@ class Known:
     ) -> None:
         self.cluster, self.estimates, self._needs = cluster, estimates, needs
         self._multiple = multiple
-        self.gpus: dict[str, int] = dict(cluster.gpus)
-        self.most = dict(self.gpus)
+        self.gpus: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+        self._set_gpus(cluster.gpus)
         self.throughputs: dict[str, dict[str, float]] = {}
         self.facts: dict[str, dict[str, Any]] = {}
         self.unfit: dict[str, None] = {}
@@ -98,13 +99,20 @@ class Known:
         self.now_s = 0.0
         self.own_clock: bool | None = None
 
-    def frozen(self) -> Known:
-        """Return a copy that stays as it is, with the speeds that policies are told now."""
+    def copied(self) -> Known:
+        """Return a copy whose tables stay as they are."""
         other = copy(self)
-        for name in _TABLES:
+        for name in TABLES:
             setattr(other, name, dict(getattr(self, name)))
-        other.throughputs = {job: self.told(job) for job in self.facts}
-        other.estimates = None
+        other.unfit, other.gpus = dict(self.unfit), dict(self.gpus)
+        return other
+
+    def frozen(self) -> Known:
+        """Return a copy that knows the speeds that policies are told now, and learns nothing."""
+        other = self.copied()
+        if self.estimates is not None:
+            other.throughputs = {job: self.told(job) for job in self.facts}
+            other.estimates = None
         return other
 
     def time_of(self, at_s: float | None, clock_s: float) -> float:
@@ -164,8 +172,9 @@ class Known:
     def change(self, message: ServiceMessage) -> list[str]:
         """Take up what a message tells; return the jobs whose speeds or columns are others now."""
         jobs: list[str] = getattr(self, f"_{message.op}")(**message.fields)
+        before = {*self.unfit}
         self._note_fits(jobs)
-        return jobs
+        return jobs if message.op != "cluster" else sorted(before ^ {*self.unfit})
 
     def _note_fits(self, jobs: Iterable[str]) -> None:
         for job in jobs:
@@ -216,7 +225,7 @@ class Known:
         if len(set(jobs)) < len(jobs):
             raise InputError("A job is to be removed twice.")
         for job in jobs:
-            for name in _TABLES:
+            for name in TABLES:
                 getattr(self, name).pop(job, None)
         if self.estimates is not None:
             self.estimates.forget(jobs)
@@ -249,17 +258,20 @@ class Known:
     def _cluster(self, gpus: Mapping[str, int]) -> list[str]:
         new = {**self.gpus, **gpus}
         self._check_columns(new)
-        self.gpus = new
-        self.most = {name: max(self.most.get(name, 0), each) for name, each in new.items()}
-        usable = {name: self.usable(name) for name in new}
-        if any(usable.values()):
-            self.cluster = replace(self.cluster, gpus=usable)
+        self._set_gpus(new)
         for job, (name, devices) in list(self.running.items()):
             if max(devices) >= self.usable(name):
                 self._settle(job)
                 self.lost.append(job)
                 del self.running[job], self.since_s[job]
         return list(self.facts)
+
+    def _set_gpus(self, gpus: Mapping[str, int]) -> None:
+        self.gpus = dict(gpus)
+        self.most = {name: max(self.most.get(name, 0), each) for name, each in gpus.items()}
+        usable = {name: self.usable(name) for name in gpus}
+        if any(usable.values()) and usable != self.cluster.gpus:
+            self.cluster = replace(self.cluster, gpus=usable)
 
     def _check_columns(self, gpus: Mapping[str, int]) -> None:
         """Refuse GPUs of which the estimates know nothing."""
@@ -308,6 +320,11 @@ class Known:
             raise InputError(
                 f"Job {written(job)} has no speed on any accelerator that has {gang} GPUs "
                 f"({', '.join(fits)})."
+            )
+        left, total = facts.get("steps_remaining"), facts.get("total_steps")
+        if left is not None and total is not None and left > total:
+            raise InputError(
+                f"Job {written(job)} would have {left:g} steps_remaining of {total:g} total_steps."
             )
         for name in sorted(self._needs - facts.keys()):
             if name != "steps_remaining" or "total_steps" not in facts:
@@ -374,7 +391,7 @@ class Known:
 
     def state(self) -> dict[str, Any]:
         """Return everything, as JSON holds it."""
-        tables = {name.lstrip("_"): dict(getattr(self, name)) for name in _TABLES}
+        tables = {name.lstrip("_"): dict(getattr(self, name)) for name in TABLES}
         running = {job: [name, list(held)] for job, (name, held) in self.running.items()}
         return {**self.rest(), **tables, "running": running}
 
@@ -386,16 +403,16 @@ class Known:
             "estimates": None if self.estimates is None else self.estimates.state(),
         }
 
-    def entries(self) -> list[tuple[str, str, Any]]:
+    def entries(self) -> Iterator[tuple[str, str, Any]]:
         """Return what is known by job: table, job and value; with `rest` it is everything."""
-        return [(name, *each) for name in _TABLES for each in getattr(self, name).items()]
+        return ((name, *each) for name in TABLES for each in getattr(self, name).items())
 
     def restore(self, rest: Mapping[str, Any], entries: Iterable[tuple[str, str, Any]]) -> None:
         """Take up what `rest` and `entries` gave."""
         self.cluster = session_files.cluster_of(rest["cluster"])
         for name in _REST:
             setattr(self, name, rest[name])
-        for name in _TABLES:
+        for name in TABLES:
             setattr(self, name, {})
         for name, job, value in entries:
             getattr(self, name)[job] = value

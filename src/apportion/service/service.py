@@ -15,10 +15,10 @@ from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError, unknown_name
 from apportion.policies.sessions import session_files
 from apportion.service.certified import CertifiedDevices, CertifiedShares
-from apportion.service.deciding import Deciding, needed_columns
+from apportion.service.deciding import Deciding, needed_columns, whole_racks
 from apportion.service.decisions import age_of, devices_answer, shares_answer
 from apportion.service.explain import explain_devices, explain_nothing, explain_shares
-from apportion.service.known import Known
+from apportion.service.known import TABLES, Known
 from apportion.service.messages import FORMAT, ServiceMessage, read_message, refusal
 from apportion.service.store import MessageStore
 
@@ -106,17 +106,24 @@ class DecisionService:
     def _begin(self) -> None:
         """Be in the state in which the store was left, and know of nothing else."""
         decider, workers, estimates, time_limit_s, settings = self._first
-        self._known = Known(workers, deepcopy(estimates), needs=needed_columns(decider))
+        self._known = Known(
+            workers,
+            deepcopy(estimates),
+            needs=needed_columns(decider),
+            multiple=whole_racks(decider, workers),
+        )
         self._deciding = Deciding(decider, self._known, time_limit_s, settings, self._note)
         self._deciding.told_again = True
-        self._anew_at, told = 0, 0
+        self._prepared_at, told = 0, 0
+        self._turns = False
         if (kept := self._store.state()) is not None:
-            self._anew_at, rest, entries = kept
-            self._known.restore(rest, [each for each in entries if each[0] != "last"])
-            rows = {job: row for name, job, row in entries if name == "last"}
-            self._deciding.last["shares"] = CertifiedShares.restored(rest["shares"], rows)
+            self._deciding.skips = True
+            self._prepared_at, rest, entries = kept
+            self._known.restore(rest, entries)
+            shares = CertifiedShares.restored(rest["shares"], rest["rows"])
+            self._deciding.last["shares"] = shares
             self._deciding.last["devices"] = CertifiedDevices.restored(rest["devices"])
-        for each in self._store.since(self._anew_at):
+        for each in self._store.since(self._prepared_at):
             try:
                 self._tell_again(each)
             except ApportionError as error:
@@ -145,9 +152,10 @@ class DecisionService:
             self._known.now_s = now_s
         elif kept.what == "take":
             self._deciding.take()
+        elif kept.what == "prepare":
+            self._prepare(kept.number - 1)
         else:
-            self._deciding.begin_anew()
-            self._anew_at = kept.number - 1
+            self._turn()
 
     def answer(self, given: Any) -> dict[str, Any]:
         """Answer a message; never raises for what is wrong with it.
@@ -214,18 +222,45 @@ class DecisionService:
         return answer
 
     def _rest_if_due(self) -> None:
-        """Begin to write the whole state, once no solve is under way."""
-        deciding = self._deciding
-        due = self._store.number - self._anew_at >= _STATE_EVERY
+        """Begin to write the state, or be done with it, once no solve is under way.
+
+        The problem that is solved is made anew from the same state, beside the one that answers,
+        and takes its place when the state is whole: a service that begins with that state then
+        answers by the same problem.
+        """
+        deciding, store = self._deciding, self._store
+        if self._turns:
+            due = store.last_part is not None and deciding.prepared
+        else:
+            due = store.number - self._prepared_at >= _STATE_EVERY
         if due:
             deciding.taken_if_done()
         deciding.rests = due and deciding.busy
         if due and not deciding.busy:
-            self._anew_at = self._store.number
-            deciding.begin_anew()
-            shares, devices = deciding.last["shares"], deciding.last["devices"]
-            rest = {**self._known.rest(), "shares": shares.rest(), "devices": devices.rest()}
-            self._store.begin_state(rest, [*self._known.entries(), *shares.entries()])
+            if self._turns:
+                self._turn()
+            else:
+                self._prepare(store.number)
+
+    def _prepare(self, number: int) -> None:
+        """Begin to keep the state after a message."""
+        self._prepared_at, self._turns = number, True
+        self._deciding.prepare()
+        known = self._known.copied()
+        count = len(known.facts) * len(TABLES)
+        self._store.begin_state(number, known.rest(), known.entries(), count)
+
+    def _turn(self) -> None:
+        """Finish the state with what was certified last, and go on by what was prepared."""
+        self._turns = False
+        self._deciding.turn()
+        if self._deciding.told_again:
+            self._store.leave_state()
+        else:
+            shares, devices = self._deciding.last["shares"], self._deciding.last["devices"]
+            entries = [] if self._deciding.time_limit_s is None else [*shares.entries()]
+            last = {"shares": shares.rest(), "rows": entries, "devices": devices.rest()}
+            self._store.end_state(last)
 
     def _said(self, message: ServiceMessage, found: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -246,7 +281,7 @@ class DecisionService:
                 return {"decision": self._decide(message, number)}
             if message.op == "explain":
                 return {"explanation": self._explain(message, number)}
-            self._deciding.changed(known.change(message), cluster=message.op == "cluster")
+            self._deciding.changed(known.change(message))
         except ApportionError:
             known.now_s = before_s
             raise

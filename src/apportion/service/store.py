@@ -45,7 +45,7 @@ class Kept(NamedTuple):
     told
         The message, with the time that it was given; ``None`` for what a solve did.
     what, kind
-        Of a solve: ``"begin"``, ``"take"`` or ``"anew"``, and of what kind.
+        Of a solve: ``"begin"``, ``"take"``, ``"prepare"`` or ``"turn"``, and of what kind.
     at_s
         Time of what a solve did, s.
     """
@@ -76,6 +76,8 @@ class MessageStore:
     ----------
     number
         Messages kept so far.
+    last_part
+        What is left to write of a state, for `end_state`; ``None`` where there is no such.
 
     Raises
     ------
@@ -98,7 +100,9 @@ class MessageStore:
             raise InputError(
                 f"{where!r} cannot be used to keep a decision service: {error}."
             ) from error
-        self.number = self._whole = 0
+        self.number = self._whole = self._writing = 0
+        self._parts: Iterator[tuple[int, str]] = iter(())
+        self.last_part: Mapping[str, Any] | None = None
         self.count()
 
     def count(self) -> None:
@@ -109,7 +113,7 @@ class MessageStore:
         ).fetchone()
         self._whole = state[0] or 0
         self.number = max(row[0] or 0, self._whole)
-        self._parts: Iterator[tuple[int, str]] = iter(())
+        self.leave_state()
 
     def _claim(self, settings: Mapping[str, Any], where: str) -> None:
         """Write down of which service the file is, or compare."""
@@ -171,13 +175,7 @@ class MessageStore:
         self.number += 1
         self._file.execute("DELETE FROM message WHERE number <= ?", (self._forgotten(),))
         for part, text in islice(self._parts, 1):
-            self._file.execute(
-                "INSERT OR REPLACE INTO state VALUES (?, ?, ?)", (self._writing, part, text)
-            )
-            if part == _LAST_PART:
-                self._whole = self._writing
-                self._file.execute("DELETE FROM state WHERE number < ?", (self._whole,))
-                self._file.execute("DELETE FROM event WHERE number <= ?", (self._whole,))
+            self._write_part(part, text)
 
     def _forgotten(self) -> int:
         """Return the number of the last message that nobody needs, for its id or what it told."""
@@ -190,16 +188,46 @@ class MessageStore:
             (self.number + 1, what, kind, at_s),
         )
 
-    def begin_state(self, rest: Mapping[str, Any], entries: list[Any]) -> None:
-        """Begin to keep the state after the last message; a part is written with each message."""
-        self._writing = self.number
-        self._parts = self._made(dict(rest), entries)
+    def begin_state(
+        self, number: int, rest: Mapping[str, Any], entries: Iterator[Any], count: int
+    ) -> None:
+        """Begin to keep the state after a message: a part with each further one.
 
-    def _made(self, rest: dict[str, Any], entries: list[Any]) -> Iterator[tuple[int, str]]:
-        size = max(_LEAST_ENTRIES, -(-len(entries) // _PARTS))
-        for part, first in enumerate(range(0, len(entries), size)):
-            yield part, json.dumps(entries[first : first + size])
-        yield _LAST_PART, json.dumps(rest)
+        Parameters
+        ----------
+        number
+            Of the message.
+        rest, entries
+            The state: what is in the last part, and what is divided among those before.
+        count
+            Entries, about.
+        """
+        self._writing, self.last_part = number, None
+        self._parts = self._made(rest, entries, max(_LEAST_ENTRIES, -(-count // _PARTS)))
+
+    def leave_state(self) -> None:
+        """Write no more of a state that was begun."""
+        self._parts, self.last_part = iter(()), None
+
+    def _made(
+        self, rest: Mapping[str, Any], entries: Iterator[Any], size: int
+    ) -> Iterator[tuple[int, str]]:
+        part = 0
+        while some := [*islice(entries, size)]:
+            yield part, json.dumps(some)
+            part += 1
+        self.last_part = rest
+
+    def _write_part(self, part: int, text: str) -> None:
+        row = self._writing, part, text
+        self._file.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", row)
+
+    def end_state(self, more: Mapping[str, Any]) -> None:
+        """Write the last part, and more with it, within `at_once`; forget what is long past."""
+        self._write_part(_LAST_PART, json.dumps({**(self.last_part or {}), **more}))
+        self._whole, self.last_part = self._writing, None
+        self._file.execute("DELETE FROM state WHERE number < ?", (self._whole,))
+        self._file.execute("DELETE FROM event WHERE number <= ?", (self._whole,))
 
     def state(self) -> tuple[int, dict[str, Any], Iterable[tuple[str, str, Any]]] | None:
         """Return the last whole state, and after how many messages: `begin_state`'s two parts."""
