@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import threading
 from dataclasses import replace
@@ -304,6 +303,8 @@ class Session:
 
         Calls of one session take turns, in whatever tasks and threads they are made.
         """
+        import asyncio  # a twentieth of a solve from a shell, which awaits nothing
+
         return await asyncio.to_thread(self.solve)
 
     def _of_all_jobs(self) -> Allocation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from apportion.cli import main
+from apportion.cli import from_shell
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(from_shell())

@@ -5,6 +5,6 @@ Nothing heavy is imported before a command runs, so that ``--help`` answers at o
 
 from __future__ import annotations
 
-from apportion.cli.entry import main
+from apportion.cli.entry import from_shell, main
 
-__all__ = ["main"]
+__all__ = ["from_shell", "main"]
