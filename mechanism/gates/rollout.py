@@ -67,13 +67,13 @@ class Rollout:
 
 def _reached(flow: Flow, others: Sequence[Flow]) -> list[Flow]:
     """Return those that share links with a transfer, or with one that does, and so on."""
-    links, found, left = set(flow.links), [], list(others)
-    while near := [other for other in left if not links.isdisjoint(other.links)]:
-        found += near
+    links, found = set(flow.links), set[int]()
+    while near := [
+        other for other in others if other.job not in found and not links.isdisjoint(other.links)
+    ]:
+        found.update(other.job for other in near)
         links.update(link for other in near for link in other.links)
-        left = [other for other in left if links.isdisjoint(other.links)]
-    kept = {other.job for other in found}
-    return [other for other in others if other.job in kept]
+    return [other for other in others if other.job in found]
 
 
 def _meeting(flow: Flow, others: Iterable[Flow]) -> int:

@@ -76,6 +76,9 @@ HERE, EVENTS, ASK, NEW, SHARE, NAMED, SINCE, ROUND = range(8, 16)
 ask the gate about all, or about new ones, and to share links anew; how many times that it has named
 have come since there were so many events; and the rounds of asking it."""
 
+AT_MOST, DUAL, DUAL_FIRST, K_WAY, WHAT_IF, SHIFTED, AT_MOST_ON_A_PAIR = range(7)
+"""Numbers of the gates."""
+
 CLUSTER, FAIR = 1, 2
 """Ways to share links, beside the cost by the links of the task, 0."""
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.errors import InputError, written
-from apportion.mechanism.gates import AdaDual, AtMost, KWay, TimeShift, WhatIf
-from apportion.sim.contention import arrays, gate_kernel, kernel, kernel_jobs
+from apportion.errors import InputError
+from apportion.mechanism.gates import TimeShift
+from apportion.sim.contention import arrays, kernel, kernel_jobs
+from apportion.sim.contention.choice import gate_number, why_not_fast
 from apportion.sim.contention.engine import SoFar, check_links, standstill
 from apportion.sim.contention.fast_state import FastState
-from apportion.sim.contention.jit import compiled
 from apportion.sim.network.link_sharing import FairSharing, SharedCost
 
 if TYPE_CHECKING:
@@ -27,38 +27,9 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.intp]
 
-__all__ = ["FastEngine", "why_not_fast"]
+__all__ = ["FastEngine"]
 
 _NO_LIMIT = 2**62
-
-
-def why_not_fast(sharing: LinkSharing, gate: Gate) -> str:
-    """Say what the compiled engine lacks for a way to share links and a gate; nothing if it can."""
-    if not compiled:
-        return "numba is not installed: pip install 'apportion[fast]'"
-    if type(sharing) not in (SharedCost, FairSharing):
-        return f"links shared by {written(sharing)} are not compiled"
-    if _number_of(gate) is None:
-        return f"the gate {gate.name!r} is not compiled"
-    return ""
-
-
-def _number_of(gate: Gate) -> tuple[int, float] | None:
-    """Return the number of a gate and its parameter, if it is compiled."""
-    if type(gate) is AtMost:
-        by_pair = gate.counted_by == "pair"
-        kind = gate_kernel.AT_MOST_ON_A_PAIR if by_pair else gate_kernel.AT_MOST
-        return kind, float(gate.transfers)
-    if type(gate) is AdaDual:
-        first = gate.conflicts == "first"
-        return (gate_kernel.DUAL_FIRST if first else gate_kernel.DUAL), 0.0
-    numbers = {
-        KWay: gate_kernel.K_WAY,
-        WhatIf: gate_kernel.WHAT_IF,
-        TimeShift: gate_kernel.SHIFTED,
-    }
-    number = numbers.get(type(gate))
-    return None if number is None else (number, 0.0)
 
 
 def _law(sharing: LinkSharing, links: int) -> tuple[tuple[int, float, float], NDArray[np.float64]]:
@@ -104,7 +75,7 @@ class FastEngine(FastState):
         names: Sequence[object] = (),
     ) -> None:
         check_links(sharing, links)
-        number = _number_of(gate)
+        number = gate_number(gate)
         if number is None or type(sharing) not in (SharedCost, FairSharing):
             raise InputError(f"engine='fast': {why_not_fast(sharing, gate)}; use engine='plain'.")
         self._gate, self._links, self._names = gate, links, names

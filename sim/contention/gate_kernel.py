@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 from apportion.mechanism.gates import rules
 from apportion.mechanism.gates.gate import HOLD, START
 from apportion.mechanism.gates.rules import TIE
-from apportion.sim.contention.arrays import FAIR, NEAR, TRIED, UNDER_WAY
+from apportion.sim.contention.arrays import (
+    AT_MOST,
+    AT_MOST_ON_A_PAIR,
+    DUAL_FIRST,
+    FAIR,
+    K_WAY,
+    NEAR,
+    SHIFTED,
+    TRIED,
+    UNDER_WAY,
+    WHAT_IF,
+)
 from apportion.sim.contention.jit import jit, jit_borrowing
 from apportion.sim.contention.sharing_kernel import rates_by_cost, rates_of
 
@@ -20,13 +31,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = [
-    *("AT_MOST", "AT_MOST_ON_A_PAIR", "DUAL", "DUAL_FIRST", "K_WAY", "SHIFTED", "WHAT_IF"),
-    *("decide", "reach"),
-]
-
-AT_MOST, DUAL, DUAL_FIRST, K_WAY, WHAT_IF, SHIFTED, AT_MOST_ON_A_PAIR = range(7)
-"""Numbers of the gates."""
+__all__ = ["decide", "reach"]
 
 _next_turn = jit_borrowing(rules.next_turn)
 _small_beside = jit_borrowing(rules.small_beside)

@@ -28,7 +28,7 @@ try:
 except ImportError:
     njit = None
 
-__all__ = ["compiled", "jit", "jit_borrowing", "jit_entry"]
+__all__ = ["compiled", "is_kept", "jit", "jit_borrowing", "jit_entry"]
 
 compiled = njit is not None
 """Whether functions are compiled."""
@@ -74,6 +74,17 @@ def jit_entry(function: Function) -> Function:
     except RuntimeError as error:  # of numba, where it finds no folder that can be written
         logger.info("What is compiled cannot be kept: %s. NUMBA_CACHE_DIR names a folder.", error)
         return _compiled(function, _nrt=False)
+
+
+def is_kept(entry: Any) -> bool:
+    """Tell whether another process has left what `entry` is when compiled, or this one has it."""
+    stats = getattr(entry, "stats", None)
+    if stats is None or entry.signatures:
+        return stats is not None
+    if stats.cache_path is None:
+        return False
+    name = f"{entry.__module__.rpartition('.')[2]}.{entry.__name__}-*.nbc"
+    return any(Path(stats.cache_path).glob(name))
 
 
 def _compiled(function: Function, **options: bool) -> Function:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.sim.contention.arrays import (
     ASK,
+    DUAL_FIRST,
+    K_WAY,
     NEW,
     ROUND,
     SENDING,
@@ -14,8 +16,9 @@ from apportion.sim.contention.arrays import (
     STARTUP,
     UNDER_WAY,
     WAITING,
+    WHAT_IF,
 )
-from apportion.sim.contention.gate_kernel import DUAL_FIRST, K_WAY, WHAT_IF, decide, reach
+from apportion.sim.contention.gate_kernel import decide, reach
 from apportion.sim.contention.jit import jit, jit_borrowing
 from apportion.sim.contention.kernel_jobs import append
 from apportion.sim.contention.sharing_kernel import rates_of

@@ -15,9 +15,8 @@ from apportion.mechanism.placement import Placer
 from apportion.mechanism.run_to_completion import GatedScheduler, StayNeeds
 from apportion.sim.about import Parts
 from apportion.sim.contention.all_reduces import AllReduces
-from apportion.sim.contention.fast import FastEngine, why_not_fast
+from apportion.sim.contention.choice import engine_for
 from apportion.sim.contention.iteration import Iteration, all_reduced, overlapped
-from apportion.sim.contention.plain import PlainEngine
 from apportion.sim.contention.record import Timeline
 from apportion.sim.contention.runtime import Iterating, LinkMap
 from apportion.sim.network.link_sharing import SharedCost, checked_law
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from apportion.mechanism.gates import Gate
     from apportion.mechanisms import Iterations
     from apportion.sim.about import AboutRun
     from apportion.sim.contention.engine import Engine
@@ -38,12 +36,9 @@ if TYPE_CHECKING:
     from apportion.sim.network.models.trained import TrainedModel
     from apportion.sim.workload import Workload
 
-__all__ = ["IterationColumns", "engine_for", "iterations", "iterations_of", "sharing_of"]
+__all__ = ["IterationColumns", "iterations", "iterations_of", "sharing_of"]
 
-_LARGEST_TURN = 2**63 - 1
-"""Compiled code has turns in 64 bits; Python's whole numbers have as many as they need."""
-
-_ENGINES = {PlainEngine.__name__: "plain", FastEngine.__name__: "fast"}
+_ENGINES = {"PlainEngine": "plain", "FastEngine": "fast"}
 
 
 def sharing_of(mechanism: Iterations) -> LinkSharing:
@@ -56,36 +51,6 @@ def sharing_of(mechanism: Iterations) -> LinkSharing:
         mechanism.startup_s,
         mechanism.counted_over,
     )
-
-
-def engine_for(
-    name: str,
-    links: LinkMap,
-    sharing: LinkSharing,
-    gate: Gate,
-    timeline: Timeline | None,
-    jobs: Sequence[object] = (),
-    largest_turn: int = 0,
-) -> Engine:
-    """Return the engine of a name: plain, fast, or the fastest that can do it.
-
-    `jobs` is what users call them, by number; no number of a turn exceeds `largest_turn`.
-
-    Raises
-    ------
-    InputError
-        If the fast one is asked for and cannot do it; it says why.
-    """
-    why_not = why_not_fast(sharing, gate)
-    if largest_turn > _LARGEST_TURN:
-        why_not = f"{largest_turn:.2g} ns of work in one job are more than compiled code counts"
-    if timeline is not None:
-        why_not = "only the plain engine takes down a timeline"
-    if name == "fast" and why_not:
-        raise InputError(f"engine='fast': {why_not}; leave it out, or use engine='plain'.")
-    if name == "plain" or why_not:
-        return PlainEngine(links.gpus, links.links, sharing, gate, timeline, jobs)
-    return FastEngine(links.gpus, links.links, sharing, gate, jobs)
 
 
 def iterations_of(
@@ -146,10 +111,13 @@ def iterations(mechanism: Iterations, decider: Any, about: AboutRun) -> Parts:
     timeline = Timeline() if mechanism.timeline else None
     links = LinkMap(told.layout, racks=mechanism.rack_links)
     largest_turn = getattr(scheduler, "largest_turn", int)
+    expected = _events(truth, each)
 
     def engine_named(name: str) -> Engine:
         return engine_for(
-            name, links, sharing, gate, timeline, told.ids, largest_turn=largest_turn()
+            *(name, links, sharing, gate, timeline, told.ids),
+            largest_turn=largest_turn(),
+            events=expected,
         )
 
     runtime = Iterating(
@@ -159,6 +127,15 @@ def iterations(mechanism: Iterations, decider: Any, about: AboutRun) -> Parts:
         time_sliced=not terms.exclusive,
     )
     return Parts(scheduler, runtime, columns=[IterationColumns(runtime, timeline, told.ids)])
+
+
+def _events(truth: TrueState, each: dict[tuple[int, int], Iteration]) -> float:
+    """Return how many tasks and transfers end if every job is on the type with the most of them."""
+    most = np.zeros(truth.jobs)
+    for (job, _), iteration in each.items():
+        there = truth.scale[job] * len(iteration.gpu_s) + len(iteration.sends)
+        most[job] = max(most[job], there)
+    return float(most @ truth.remaining)
 
 
 class IterationColumns(Columns):

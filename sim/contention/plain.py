@@ -65,6 +65,7 @@ class PlainEngine(PlainState):
         check_links(sharing, links)
         super().__init__(gpus, timeline)
         self._links = links
+        self._ended: list[tuple[int, float, OnGPUs]] = []  # tasks of an instant, by GPU
         self._transfers = Transfers(links, sharing, gate, self._plan, timeline, names)
 
     # ---------------------------------------------------------------- who is there
@@ -171,6 +172,11 @@ class PlainEngine(PlainState):
                     self._transfers.first_byte(subject, now_s)
                 else:
                     self._end_transfer(subject, now_s)
+        if ended := self._ended:
+            ended.sort()  # added up GPU by GPU, as by the compiled engine: to the last digit
+            for _, each_s, job in ended:
+                job.computed_s += each_s
+            ended.clear()
 
     def _settle(self, now_s: float) -> None:
         """Ask the gate, share the links, and let idle GPUs begin."""
@@ -259,10 +265,11 @@ class PlainEngine(PlainState):
         task = done[workers[0]] + 1
         goes_on = task < len(needs) and needs[task] <= sent
         self.events += len(workers)
-        job.computed_s += job.iteration.gpu_s[task - 1] * len(workers)
+        each_s, ended = job.iteration.gpu_s[task - 1], self._ended
         gpus, ready, busy, key = job.gpus, self._ready, self._busy, job.key
         for worker in workers:
             gpu = gpus[worker]
+            ended.append((gpu, each_s, job))
             done[worker] = task
             busy[gpu] = None
             if goes_on:

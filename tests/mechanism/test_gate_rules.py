@@ -6,7 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from apportion.mechanism.gates import START
+from apportion.mechanism.gates import START, Flow
+from apportion.mechanism.gates.rollout import _reached
 from apportion.mechanism.gates.rules import next_turn, small_beside, start_cost
 
 
@@ -51,3 +52,22 @@ def test_a_job_has_its_turn_at_its_shift_and_each_period_after_it(seed: int) -> 
     turns = (now - shift) / period
     expected = START if turns.denominator == 1 else float(shift + math.ceil(turns) * period)
     assert next_turn(float(now), float(shift), float(period)) == pytest.approx(expected)
+
+
+def test_whom_a_transfer_reaches_through_others() -> None:
+    """Against joining sets of links until nothing changes, on random transfers."""
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        links = [
+            tuple(rng.choice(9, rng.integers(1, 4), replace=False).tolist())
+            for _ in range(rng.integers(1, 9))
+        ]
+        flows = [Flow(job, each, 1.0, 1.0, 1.0) for job, each in enumerate(links)]
+        groups: list[set[int]] = []
+        for each in links:
+            joined = [group for group in groups if group & set(each)]
+            groups = [group for group in groups if not group & set(each)]
+            groups.append(set(each).union(*joined))
+        (own,) = (group for group in groups if group & set(links[0]))
+        found = [other.job for other in _reached(flows[0], flows[1:])]
+        assert found == [job for job, each in enumerate(links) if job and own & set(each)]

@@ -70,6 +70,24 @@ def drawn(seed: int) -> Case:
     return Case(gpus, links, sharing, gate, jobs)
 
 
+def connected(seed: int) -> Case:
+    """Draw a case without ties, in which transfers meet others through a third one."""
+    rng = np.random.default_rng(seed)
+    servers, per_server = int(rng.integers(2, 6)), int(rng.integers(1, 4))
+    gate = WhatIf() if rng.random() < 0.7 else GATES[rng.integers(len(GATES))]
+    startup_s, jobs = float(rng.choice([0, 6.69e-4])), []
+    for _ in range(int(rng.integers(6, 14))):
+        size = int(rng.integers(1, servers * per_server + 1))
+        on = np.sort(rng.choice(servers * per_server, size, replace=False)).tolist()
+        links = sorted({gpu // per_server for gpu in on})
+        forward_s, backward_s, size_sent = rng.uniform((0.01, 0.01, 0.2), (0.1, 0.1, 6)).tolist()
+        one = all_reduced(forward_s, backward_s, size_sent, startup_s=startup_s)
+        times, turn = int(rng.integers(5, 40)), (int(rng.integers(1, 4)), int(rng.integers(0, 3)))
+        links = links if len(links) > 1 else []
+        jobs.append(Job(one, times, on, links, turn, float(rng.uniform(0, 2))))
+    return Case(servers * per_server, servers, SharedCost(0.1, 0.0275, 6.69e-4), gate, jobs)
+
+
 def _iteration(rng: np.random.Generator) -> Iteration:
     def amount() -> float:
         return float(rng.integers(1, 5) / 4 if rng.random() < 0.7 else rng.uniform(0.1, 1))

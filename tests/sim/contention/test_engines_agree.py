@@ -5,30 +5,31 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from tests.seeds import each_seed, ranges_of_seeds
-from tests.sim.contention.drawn import drawn, play
+from tests.sim.contention.drawn import Case, connected, drawn, play
 
 import apportion as ap
 from apportion.errors import InputError
 from apportion.sim.contention import PlainEngine
 from apportion.sim.contention.fast import FastEngine
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def assert_agree(fast: Any, seed: int) -> None:
-    case = drawn(seed)
+
+def assert_agree(fast: Any, seed: int, draw: Callable[[int], Case] = drawn) -> None:
+    case = draw(seed)
     engines = PlainEngine(*case[:4]), fast(*case[:4])
     plain_s, fast_s = (play(engine, case) for engine in engines)
-    assert plain_s.keys() == fast_s.keys()
-    for job, when_s in plain_s.items():
-        assert fast_s[job] == pytest.approx(when_s, rel=1e-9, abs=1e-9)
+    assert plain_s == fast_s  # to the last bit
     jobs = np.array([*plain_s], dtype=np.intp)
     plain, fast_one = (engine.so_far(jobs) for engine in engines)
     for theirs, ours in zip(plain, fast_one, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+        np.testing.assert_array_equal(ours, theirs)
     assert engines[0].events == engines[1].events
 
 
@@ -38,6 +39,16 @@ def assert_agree(fast: Any, seed: int) -> None:
 def test_the_compiled_engine_does_what_the_plain_one_does(seed: int) -> None:
     pytest.importorskip("numba")
     assert_agree(FastEngine, seed)
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(20, 32, 11), pytest.param(range(200), marks=pytest.mark.slow)]
+)
+def test_jobs_that_meet_through_others_on_links(seeds: range) -> None:
+    """Many servers, jobs in some of them: gates look further than at a transfer's own links."""
+    pytest.importorskip("numba")
+    for seed in seeds:
+        assert_agree(FastEngine, seed, connected)
 
 
 @pytest.mark.parametrize("seed", each_seed(3, 8))
@@ -68,6 +79,7 @@ def test_all_bytes_of_all_iterations_are_moved_and_all_tasks_computed(seed: int)
 @pytest.mark.parametrize("seeds", ranges_of_seeds(3, 60))
 def test_turns_beyond_64_bits_have_the_same_outcome(seeds: range) -> None:
     """Nanoseconds of work left, times GPUs, times iterations: slow links make large numbers."""
+    pytest.importorskip("numba")
     racks = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=2, accelerator="v100")
     for seed in seeds:
         rng = np.random.default_rng(seed)
@@ -80,13 +92,14 @@ def test_turns_beyond_64_bits_have_the_same_outcome(seeds: range) -> None:
             "order": ["srsf", "srtf", "least_attained"][seed % 3],
         }
         plain = ap.simulate("srsf_2", workload, racks, engine="plain", **settings)
-        found = ap.simulate("srsf_2", workload, racks, **settings)
-        assert found.jobs["completion_s"].tolist() == pytest.approx(
-            plain.jobs["completion_s"].tolist(), rel=1e-9
-        )
-        if found.tables["engine"]["engine"].item() == "PlainEngine":
-            with pytest.raises(InputError, match="engine='fast': "):
-                ap.simulate("srsf_2", workload, racks, engine="fast", **settings)
+        try:
+            found = ap.simulate("srsf_2", workload, racks, engine="fast", **settings)
+        except InputError as error:
+            refused = str(error)
+        else:
+            refused = ""
+            assert found.jobs["completion_s"].tolist() == plain.jobs["completion_s"].tolist()
+        assert not refused or "more than compiled code counts" in refused
 
 
 _INTERPRETED = """

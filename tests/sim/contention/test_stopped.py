@@ -13,7 +13,7 @@ from tests.seeds import sampled
 import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.gates import TimeShift
-from apportion.sim.contention import FairSharing, PlainEngine, parts
+from apportion.sim.contention import FairSharing, PlainEngine, choice
 from apportion.sim.contention.fast import FastEngine
 from apportion.sim.contention.jit import compiled
 from apportion.sim.engine.snapshot import Snapshots
@@ -91,7 +91,9 @@ def test_a_run_that_was_killed_ends_the_same(
 def only(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `"auto"` choose this engine: another machine may have no numba."""
     found = "" if engine == "fast" else "numba is not there"
-    monkeypatch.setattr(parts, "why_not_fast", lambda sharing, gate: found)
+    monkeypatch.setattr(choice, "why_not_fast", lambda sharing, gate: found)
+    monkeypatch.setattr(choice, "_pays", lambda events, gate: True)
+    monkeypatch.setattr(choice, "_is_bought", lambda events, gate: True)
 
 
 def stop_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
