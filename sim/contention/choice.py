@@ -31,6 +31,7 @@ _EVENT_S = {KWay: 6e-6, WhatIf: 9e-5}
 """CPU seconds of an event in the plain engine, by its gate."""
 
 _OTHER_EVENT_S = 3.5e-6
+"""The same for all other gates."""
 
 _plain_s = 0.0
 """CPU seconds that runs of this process took in the plain engine because nothing was compiled."""
