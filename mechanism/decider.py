@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pandas as pd
+
 __all__ = ["Decider"]
 
 
@@ -48,3 +50,7 @@ class Decider:
     def description(self) -> str:
         """What it does, in a line."""
         return (type(self).__doc__ or self.label).strip().partition("\n")[0]
+
+    def knows_durations(self, jobs: pd.DataFrame) -> bool:
+        """Whether it goes by how long such jobs will run, which a log tells and users do not."""
+        return False

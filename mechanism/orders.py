@@ -96,6 +96,8 @@ class Order(Part):
 
     rule: ClassVar[str] = "an order of one's own"
     """The order in a few words."""
+    knows_durations: ClassVar[bool] = False
+    """Whether it goes by how long jobs will run."""
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return keys of shape (waiting,), the most significant first; lower comes first.
@@ -179,6 +181,7 @@ class LeastRemainingService(Order):
     """Least GPU-time left first. Source: Wang et al., 2020, SRSF; Tiresias (NSDI 2019)."""
 
     rule: ClassVar[str] = "least GPU-time left first"
+    knows_durations: ClassVar[bool] = True
 
     def turn(self, job: Demand) -> tuple[int, int]:
         """Return the nanoseconds left times the GPUs."""
@@ -190,6 +193,7 @@ class LeastRemainingTime(Order):
     """Least time left first."""
 
     rule: ClassVar[str] = "least time left first"
+    knows_durations: ClassVar[bool] = True
 
     def turn(self, job: Demand) -> tuple[int, int]:
         """Return the nanoseconds left."""
@@ -294,6 +298,7 @@ class UnfairestFirst(Order):
     """
 
     rule: ClassVar[str] = "largest finish-time fairness first"
+    knows_durations: ClassVar[bool] = True
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return -rho."""

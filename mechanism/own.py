@@ -18,6 +18,7 @@ from apportion.own_code import answered_by
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
@@ -102,6 +103,11 @@ class OwnScheduler(Decider):
             return repr(own)
         fields = ", ".join(f"{name}={value!r}" for name, value in vars(own).items())
         return f"{type(own).__qualname__}({fields})"
+
+    def knows_durations(self, jobs: pd.DataFrame) -> bool:
+        """Whether it says so of itself."""
+        says = getattr(self.scheduler, "knows_durations", None)
+        return bool(says(jobs)) if callable(says) else False
 
     def make(self, about: About) -> Watched:
         """Return what it makes for a run, or a copy of it, started for the run."""

@@ -11,7 +11,7 @@ from apportion.checks import yes_no
 from apportion.errors import unknown_name
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.gates import get_gate
-from apportion.mechanism.orders import Demand, order_name, turns_of
+from apportion.mechanism.orders import Demand, get_order, order_name, turns_of
 from apportion.mechanism.placements import PLACEMENTS, Gang
 from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.resumable import Resumable
@@ -19,6 +19,7 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
@@ -81,6 +82,10 @@ class GatedScheduler(Decider):
             raise unknown_name("placement", self.placement, PLACEMENTS)
         get_gate(self.gate)
         yes_no("exclusive", self.exclusive)
+
+    def knows_durations(self, jobs: pd.DataFrame) -> bool:
+        """Whether its order goes by how long jobs will run."""
+        return get_order(self.order).knows_durations
 
     @property
     def terms(self) -> GatedScheduler:

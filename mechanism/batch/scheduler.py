@@ -21,6 +21,7 @@ from apportion.ties import significant
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
@@ -88,6 +89,11 @@ class BatchScheduler(Decider):
     def make(self, about: About) -> InBatch:
         """Return what serves the jobs of a run."""
         return InBatch(self, about)
+
+    def knows_durations(self, jobs: pd.DataFrame) -> bool:
+        """Whether it plans by what jobs take, as not every user has said a limit."""
+        said = jobs.get("time_limit_s")
+        return self.backfill != "none" and (said is None or bool(said.isna().any()))
 
 
 class InBatch(InQueue):

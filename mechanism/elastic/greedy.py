@@ -19,6 +19,7 @@ from apportion.table_checks import array_of
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
@@ -218,6 +219,10 @@ class AFS(ElasticRule):
     rule: ClassVar[str] = "each next GPU to the larger relative gain; the shorter of two without"
 
     over: Literal["after", "before"] = "after"
+
+    def knows_durations(self, jobs: pd.DataFrame) -> bool:
+        """Whether it goes by how long jobs will run: it does."""
+        return True
 
     def choose(self, jobs: ElasticJobs) -> Ints:
         """Share out the GPUs one by one.

@@ -16,6 +16,7 @@ from apportion.checks import seed as check_seed
 from apportion.mechanism.elastic.rule import ElasticJobs, ElasticRule, seconds_left
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -42,6 +43,10 @@ class OptimusGreedy(ElasticRule):
     name: ClassVar[str] = "optimus_greedy"
     source: ClassVar[str] = "Optimus (Peng et al., EuroSys 2018), section 4.1"
     rule: ClassVar[str] = "one worker each, then each next one where it cuts remaining time most"
+
+    def knows_durations(self, jobs: pd.DataFrame) -> bool:
+        """Whether it goes by how long jobs will run: it does."""
+        return True
 
     def choose(self, jobs: ElasticJobs) -> Ints:
         """Share out the GPUs, largest gain first; of equals the first job leads."""

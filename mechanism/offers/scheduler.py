@@ -21,6 +21,8 @@ from apportion.mechanisms.settings import SecondsByType, check_by_type, seconds_
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import pandas as pd
+
     from apportion.mechanism.about import About
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms import Leases
@@ -132,6 +134,10 @@ class OfferScheduler(Part, Decider):
     def description(self) -> str:
         """Order and rule in one line."""
         return f"{get_order(self.order).rule}; {self.rule.rule}"
+
+    def knows_durations(self, jobs: pd.DataFrame) -> bool:
+        """Whether its order goes by how long jobs will run."""
+        return get_order(self.order).knows_durations
 
     @property
     def terms(self) -> OfferScheduler:

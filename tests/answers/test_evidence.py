@@ -8,7 +8,7 @@ from scipy import stats
 
 import apportion as ap
 from apportion.answers.changes import changed_clusters, read_changes
-from apportion.answers.evidence import between, one_source, spread_of
+from apportion.answers.evidence import Difference, between, one_source, spread_of
 from apportion.errors import InputError
 
 
@@ -17,16 +17,19 @@ def test_draws_have_students_interval_and_resamples_their_spread(seed: int) -> N
     rng = np.random.default_rng(seed)
     one, other = np.exp(rng.normal(1, 0.3, (2, 4 + seed)))
     logs = np.log(one) - np.log(other)
-    told = between(one, other, resampled=False, level=0.9)
+    told = between(one, other, blocks=0, level=0.9)
     mean, error = logs.mean(), stats.sem(logs)
     low, high = stats.t.interval(0.9, len(logs) - 1, loc=mean, scale=error)
     assert [told.ratio, told.low, told.high] == pytest.approx(
         np.exp(np.array([mean, low, high], float))
     )
-    wide = between(one, other, resampled=True, level=0.9)
     spread = logs.std(ddof=1) * math.sqrt(1 + 1 / len(logs))
-    low, high = stats.t.interval(0.9, len(logs) - 1, loc=mean, scale=spread)
-    assert [wide.low, wide.high] == pytest.approx(np.exp(np.array([low, high], float)))
+    for blocks in (2, 3, 100):
+        wide = between(one, other, blocks=blocks, level=0.9)
+        degrees = min(len(logs), blocks) - 1
+        low, high = stats.t.interval(0.9, degrees, loc=mean, scale=spread)
+        assert [wide.low, wide.high] == pytest.approx(np.exp(np.array([low, high], float)))
+    assert math.isnan(between(one, other, blocks=1, level=0.9).low)
 
 
 def test_more_resamples_of_a_log_do_not_make_it_surer() -> None:
@@ -35,18 +38,37 @@ def test_more_resamples_of_a_log_do_not_make_it_surer() -> None:
     widths = {}
     for count in (10, 10_000):
         one = np.exp(rng.normal(0.02, 0.1, count))
-        for resampled in (True, False):
-            found = between(one, np.ones(count), resampled=resampled, level=0.95)
-            widths[count, resampled] = found.high - found.low
+        for blocks in (10_000, 0):
+            found = between(one, np.ones(count), blocks=blocks, level=0.95)
+            widths[count, blocks > 0] = found.high - found.low
     assert widths[10_000, False] < 0.01
     assert widths[10_000, True] == pytest.approx(2 * 1.96 * 0.1 * 1.02, rel=0.05)
 
 
 def test_a_spread_is_not_below_zero() -> None:
-    mean, low, high = spread_of(np.array([0.0, 0.0, 9.0]), resampled=True, level=0.95)
+    mean, low, high = spread_of(np.array([0.0, 0.0, 9.0]), blocks=50, level=0.95)
     assert (mean, low) == (3.0, 0.0)
     assert high > 9
-    assert math.isnan(spread_of(np.array([1.0]), resampled=False, level=0.95)[1])
+    assert math.isnan(spread_of(np.array([1.0]), blocks=0, level=0.95)[1])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sure", "none"),
+    [
+        (0.90, 0.96, True, False),
+        (0.98, 1.02, False, False),
+        (0.992, 0.998, False, True),
+        (0.985, 0.999, False, False),  # more than chance, and too little to speak of
+        (1.02, 1.04, True, False),
+        (1.0, 1.0, False, True),
+        (math.nan, math.nan, False, False),
+    ],
+)
+def test_a_difference_below_one_percent_is_none_to_speak_of(
+    low: float, high: float, sure: bool, none: bool
+) -> None:
+    found = Difference(math.sqrt(low * high), low, high, 10)
+    assert (found.sure, found.none) == (sure, none)
 
 
 def test_generators_are_drawn_and_logs_resampled() -> None:

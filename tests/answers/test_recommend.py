@@ -9,7 +9,7 @@ import pytest
 
 import apportion as ap
 from apportion.answers.fewest import read_goal
-from apportion.answers.race import _Race
+from apportion.answers.sequential import MOST_LOOKS, SequentialTest
 from apportion.errors import InputError
 from benchmarks.answers.planted import OnFirst, OnSecond, planted_log
 
@@ -37,7 +37,7 @@ def test_a_race_of_equals_is_seldom_won_at_any_look() -> None:
     for _ in range(200):
         values = rng.normal(0, 0.1, (5, 16)) + rng.normal(0, 0.5, 16)
         for look, count in enumerate((4, 8, 12, 16), start=1):
-            race = _Race("mean_jct_s", 0.95, 4, names, resampled=False)
+            race = SequentialTest("mean_jct_s", 0.95, names, resampled=False)
             runs = runs_of(dict(zip(names, values[:, :count], strict=True)))
             if race.losers(runs, names, look):
                 won += 1
@@ -46,8 +46,21 @@ def test_a_race_of_equals_is_seldom_won_at_any_look() -> None:
 
 
 def test_the_level_of_a_pair_is_shared_out() -> None:
-    race = _Race("mean_jct_s", 0.95, 4, tuple("abcde"), resampled=False)
-    assert race.level_of_pair == pytest.approx(1 - 0.05 / (4 * 10))
+    race = SequentialTest("mean_jct_s", 0.95, tuple("abcde"), resampled=False)
+    assert race.level_of_pair == pytest.approx(1 - 0.05 / (MOST_LOOKS * 10))
+
+
+def test_equals_that_are_known_well_differ_by_nothing_that_matters() -> None:
+    """Two policies apart by .2 %, known to .05 %: sure, and too little to drop anybody."""
+    rng = np.random.default_rng(1)
+    base = rng.normal(0, 0.5, 16)
+    apart = {"a": base, "b": base + 0.002 + rng.normal(0, 0.0005, 16)}
+    runs = runs_of(apart)
+    race = SequentialTest("mean_jct_s", 0.99, ("a", "b"), resampled=False)
+    assert race.difference(runs, "b", "a").low > 1
+    assert not race.losers(runs, ("a", "b"), 1)
+    assert race.alike(runs, ("a", "b"))
+    assert not race.same(runs, ("a", "b"))
 
 
 @pytest.mark.thorough
@@ -56,7 +69,10 @@ def test_losers_are_dropped_early_and_the_best_is_told(tmp_path: Path) -> None:
     given = (policies, {"jobs": 40, "jobs_per_hour": 12.0}, "v100=8")
     found = ap.recommend(*given, looks=[4, 8], out=tmp_path, n_jobs=1)
     table = found.table()
-    assert found.left[0] == table.index[0] == table["mean_jct_s"].idxmin()
+    assert table.index[0] in found.left
+    assert table["mean_jct_s"].idxmin() == table.index[0]
+    assert found.left == [each for each in policies if each not in found.dropped]
+    assert found.unbeaten(policies) == found.left
     assert set(found.left) | set(found.dropped) == set(policies)
     assert str(found) == str(ap.recommend(*given, looks=[4, 8], out=tmp_path, n_jobs=1))
     assert "Take" in str(found) or "No difference" in str(found)
@@ -80,7 +96,7 @@ def test_a_planted_gain_of_a_log_is_held_by_the_interval() -> None:
     apart = found.race.difference(found.runs, "on_second", "on_first")
     assert apart.low < 1 / 1.2 < apart.high
     assert found.best == "on_second"
-    assert "resamples of the jobs of one log" in str(found)
+    assert "resamples of stretches of one log" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +106,7 @@ def test_a_planted_gain_of_a_log_is_held_by_the_interval() -> None:
         ({"figure": "mean"}, "figure"),
         ({"looks": [8, 4]}, "growing"),
         ({"looks": []}, "growing"),
+        ({"looks": range(2, 11)}, "8 at most"),
         ({"level": 1.0}, "level"),
     ],
 )

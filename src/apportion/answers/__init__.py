@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
+    from apportion.answers.advice import Advice
+    from apportion.answers.advising import advise
     from apportion.answers.fewest import FewestForWait, fewest_for_wait
     from apportion.answers.futures import Forecast, forecast
     from apportion.answers.other_clusters import OtherClusters, what_if
-    from apportion.answers.page import Advice, advise
     from apportion.answers.race import Recommendation, recommend
 
 __all__ = [

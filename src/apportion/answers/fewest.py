@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import pandas as pd
 
 from apportion.annotations import checked
-from apportion.answers.evidence import one_source, spread_of
+from apportion.answers.evidence import blocks_of, one_source, spread_of
 from apportion.checks import choice, number, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
@@ -21,8 +20,6 @@ from apportion.experiments.sweeps.run import carried_out
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-
-    import numpy as np
 
     from apportion.mechanism.own import Decides
     from apportion.mechanisms.setting_names import SweepSettings
@@ -113,10 +110,13 @@ def fewest_for_wait(
     number("level", level, strict=True, most=1 - 1e-9)
     _, resampled = one_source(workload)
     what = AskedSweep(
-        seeds=range(draws), resample=resampled, wait_quantile=asked.quantile, loads=(1.0,)
+        seeds=range(draws),
+        resample="blocks" if resampled else False,
+        wait_quantile=asked.quantile,
+        loads=(1.0,),
     )
 
-    def waits_s(machines: int) -> np.ndarray:
+    def wait_s(machines: int) -> tuple[float, float, float]:
         gpus = {**cluster.gpus, kind: machines * cluster.gpus_per_machine}
         plan = planned([policy], [workload], replace(cluster, gpus=gpus), what, settings)
         swept = carried_out(
@@ -125,11 +125,11 @@ def fewest_for_wait(
             progress=progress,
             raise_on_failure=True,
         )
-        return swept.table()["wait_s"].to_numpy(dtype=float)
+        runs = swept.table()
+        blocks = blocks_of(runs) if resampled else 0
+        return spread_of(runs["wait_s"].to_numpy(dtype=float), blocks=blocks, level=level)
 
-    search = _Bisection(
-        waits_s, partial(spread_of, resampled=resampled, level=level), asked.limit_s
-    )
+    search = _Bisection(wait_s, asked.limit_s)
     least = _least_machines(workload, cluster, kind)
     sizes = search.sizes(least)
     size = cluster.gpus_per_machine
@@ -156,8 +156,7 @@ def _least_machines(workload: Any, cluster: Cluster, kind: str) -> int:
 class _Bisection:
     """Bisection over numbers of machines, of which each is simulated once."""
 
-    waits_s: Callable[[int], np.ndarray]
-    spread: Callable[[np.ndarray], tuple[float, float, float]]
+    wait_s: Callable[[int], tuple[float, float, float]]
     limit_s: float
 
     def __post_init__(self) -> None:
@@ -166,7 +165,7 @@ class _Bisection:
     def at(self, machines: int) -> tuple[float, float, float]:
         """Return the wait with so many machines, and the ends of its interval."""
         if machines not in self.known:
-            self.known[machines] = self.spread(self.waits_s(machines))
+            self.known[machines] = self.wait_s(machines)
         return self.known[machines]
 
     def sizes(self, least: int) -> tuple[int, int, int]:

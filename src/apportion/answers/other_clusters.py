@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from apportion.annotations import checked
+from apportion.answers.beside_floors import floors_in_words
 from apportion.answers.changes import changed_clusters
-from apportion.answers.evidence import between, one_source
+from apportion.answers.evidence import MATTERS, Difference, between, blocks_of, one_source
 from apportion.checks import listed, number
 from apportion.cluster import Cluster
 from apportion.errors import InputError
@@ -36,9 +37,9 @@ __all__ = ["OtherClusters", "what_if"]
 MOST_JOBS = 1000
 """Jobs of which a floor is worked out unasked, as it takes seconds."""
 
-SURE = 0.995
-"""The level from which a change is called what it is: of twenty changes that do nothing, about one
-in ten times one is called something.
+SURE = 0.999
+"""The level from which a change is called what it is: of a hundred changes that do nothing, one in
+ten times one is called something.
 """
 
 FIGURES = ("mean_jct_s", "p95_jct_s", "queueing_s")
@@ -54,7 +55,7 @@ def what_if(
     add: Changes | None = None,
     remove: Changes | None = None,
     rates: Sequence[float] = (),
-    seeds: Sequence[int] = range(8),
+    seeds: Sequence[int] = range(16),
     out: str | Path | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
@@ -103,7 +104,7 @@ def what_if(
         list(clusters.values()),
         loads=loads,
         seeds=seeds,
-        resample=resampled,
+        resample="blocks" if resampled else False,
         out=out,
         n_jobs=n_jobs,
         progress=progress,
@@ -152,6 +153,7 @@ class OtherClusters:
             runs.insert(2, "cluster", str(self.clusters["today"]))
         runs = runs.set_index("seed")
         changes = {str(each): name for name, each in self.clusters.items()}
+        blocks = blocks_of(runs) if self.resampled else 0
         rows = []
         for (policy, cluster, rate), own in runs.groupby(["policy", "cluster", "load"], sort=False):
             today = runs[
@@ -164,7 +166,7 @@ class OtherClusters:
             row["pairs"] = len(own)
             for figure in FIGURES:
                 row[figure] = own[figure].mean()
-                found = between(own[figure], today[figure], resampled=self.resampled, level=level)
+                found = between(own[figure], today[figure], blocks=blocks, level=level)
                 row |= {f"{figure}_ratio": found.ratio, f"{figure}_low": found.low}
                 row[f"{figure}_high"] = found.high
             rows.append(row | self._dollars(self.clusters[change], own))
@@ -189,7 +191,9 @@ class OtherClusters:
         for change, cluster in self.clusters.items():
             clusters = tuple(self.clusters.values())
             jobs = made_for(
-                self.source, cluster, 1.0, seed, resample=self.resampled, beside=clusters
+                *(self.source, cluster, 1.0, seed),
+                resample="blocks" if self.resampled else False,
+                beside=clusters,
             )
             if jobs.elastic is True or len(jobs.jobs) > MOST_JOBS:
                 return {}
@@ -197,9 +201,16 @@ class OtherClusters:
         return found
 
     def sentences(self, level: float = 0.95) -> list[str]:
+        """Say what each change does, and what no schedule is below (`effects`, `floors`)."""
+        said = self.effects(level)
+        if self.floors:
+            said += floors_in_words(self.floors, self.clusters, self._first_means_s())
+        return said
+
+    def effects(self, level: float = 0.95) -> list[str]:
         """Say for each change what it does to the mean completion time, and how sure that is.
 
-        What is more than chance at `level` only, and not at 99.5 %, is "probably" so.
+        What is more than chance at `level` only, and not at `SURE`, is "probably" so.
         """
         table, wide = self.table(level), self.table(SURE)
         said = []
@@ -210,21 +221,18 @@ class OtherClusters:
                 row = rows.iloc[place]
                 effect = _effect(row, surely.iloc[place], today, level)
                 said.append(f"{policy}, {_change(row)}: {effect}.")
-        if self.floors:
-            floors = {name: each.mean_jct_s for name, each in self.floors.items()}
-            today_s = floors["today"]
-            unit, seconds = time_unit(today_s)
-            changes = [
-                f"{name} {least_s / seconds:.2f} {unit} (x {least_s / today_s:.2f})"
-                for name, least_s in floors.items()
-                if name != "today"
-            ]
-            bound = f"In the first draw no schedule's mean JCT is below {today_s / seconds:.2f}"
-            said.append("; ".join([f"{bound} {unit} today", *changes]) + ".")
-            worth = self.floors["today"].shorter_by_s.items()
-            each = [f"one more {kind} by {less_s / 60:.1f} min" for kind, less_s in worth]
-            said.append(f"At the margin that bound falls with {', '.join(each)}.")
         return said
+
+    def _first_means_s(self) -> dict[str, dict[str, float]]:
+        """Return the mean completion times of the first draw at rate 1, by policy and change."""
+        runs = self.sweep.table()
+        runs = runs[(runs["seed"] == runs["seed"].iloc[0]) & (runs["load"] == 1)]
+        changes = {str(each): name for name, each in self.clusters.items()}
+        found: dict[str, dict[str, float]] = {}
+        for run in runs.to_dict("records"):
+            change = changes[str(run["cluster"])] if "cluster" in run else "today"
+            found.setdefault(str(run["policy"]), {})[change] = float(run["mean_jct_s"])
+        return found
 
     def dollars(self) -> list[str]:
         """Say what the GPUs cost, all and those that jobs hold, where prices are known."""
@@ -243,8 +251,8 @@ class OtherClusters:
         pairs = int(self.sweep.table()["seed"].nunique())
         if self.resampled:
             return (
-                f"intervals: {pairs} resamples of the jobs of this log, the same for all, with its "
-                f"arrival times; how far a log like it may be off by chance"
+                f"intervals: {pairs} resamples of stretches of this log, the same for all; how far "
+                f"a log like it may be off by chance"
             )
         return f"intervals: {pairs} draws of the workload, the same for all"
 
@@ -269,9 +277,18 @@ def _effect(row: pd.Series[Any], sure: pd.Series[Any], today: pd.Series[Any], le
     means = f"mean JCT {today['mean_jct_s'] / seconds:.2f} -> {row['mean_jct_s'] / seconds:.2f}"
     if low == high == 1:
         return f"no difference at all: {means} {unit}"
-    if not (low > 1 or high < 1):
+    found, surely = (_difference(each) for each in (row, sure))
+    if found.none:
+        return f"no difference that matters, within {MATTERS:.0%}: {means} {unit}, {interval}"
+    if not found.sure:
         return f"no difference that is more than chance: {means} {unit}, {interval}"
-    word = "shorter" if row["mean_jct_s_ratio"] < 1 else "longer"
-    if not (sure["mean_jct_s_low"] > 1 or sure["mean_jct_s_high"] < 1):
+    word = "shorter" if found.ratio < 1 else "longer"
+    if not surely.sure:
         word = f"probably {word}"
     return f"{word}: {means} {unit}, {interval}"
+
+
+def _difference(row: pd.Series[Any]) -> Difference:
+    """Return by what factor the mean completion time is that of today."""
+    ratio, low, high = (float(row[f"mean_jct_s_{end}"]) for end in ("ratio", "low", "high"))
+    return Difference(ratio, low, high, int(row["pairs"]))

@@ -1,227 +1,94 @@
-"""`advise`: one page on a log, in words, each part with the command that prints its numbers."""
+"""What was found about a log, put into words: the parts of a page of advice."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.annotations import checked
-from apportion.answers.other_clusters import what_if
-from apportion.answers.race import LOOKS, recommend
-from apportion.cluster import Cluster
-from apportion.errors import InputError
-from apportion.experiments import compare
-from apportion.experiments.fitted_jobs import made_for
-from apportion.experiments.sources import sources_of
-from apportion.jobs import is_recorded, most_at_once
-from apportion.report.files import write_text
-from apportion.report.html import page_of
+from apportion.answers.advice import AdvicePart
+from apportion.answers.start_costs import costs_in_words
+from apportion.jobs import most_at_once
 from apportion.statistics import paired
 from apportion.statistics.batches import batch_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
     from apportion.answers.other_clusters import OtherClusters
     from apportion.answers.race import Recommendation
     from apportion.experiments import Comparison
-    from apportion.mechanisms.setting_names import ComparisonSettings
 
-__all__ = ["Advice", "AdvicePart", "advise"]
-
-POLICIES = ("shortest_job_first", "max_min_fairness", "fcfs", "easy", "minimum_completion_time")
-"""Who is asked where nobody says."""
+__all__ = ["RECORDED", "Page"]
 
 RECORDED = "as_recorded"
-_MORE_GPUS = 8
+LEVEL = 0.95
+"""Of the intervals of all policies together, where one of them is chosen."""
+
 _SHOWN = 5
-_KNOW_LENGTHS = (
-    *("shortest_job_first", "makespan", "finish_time_fairness", "minimum_completion_time"),
-    *("easy", "conservative", "allox", "min_cost_slos"),
-)
-"""Deciders that go by how long jobs still run, which a log tells and users do not."""
-
-
-@checked
-def advise(
-    log: Any,
-    cluster: Cluster | Mapping[str, int] | str,
-    policies: Sequence[str] = POLICIES,
-    *,
-    add: str | None = None,
-    by: str | None = None,
-    draws: int = 16,
-    seed: int = 0,
-    out: str | Path | None = None,
-    n_jobs: int | None = None,
-    command: Sequence[str] = (),
-    **settings: Unpack[ComparisonSettings],
-) -> Advice:
-    """Say what a scheduler loses, which one to take, and what would help, on one page.
-
-    It puts `apportion.compare`, `apportion.recommend`, `apportion.floor` and `apportion.what_if`
-    into words; what chance would do as well is said to be so.
-
-    Parameters
-    ----------
-    log
-        A workload as `apportion.sweep` takes it; one with recorded starts and ends for what the
-        scheduler of the log loses.
-    cluster
-        Where it ran, as for `apportion.simulate`.
-    policies
-        Names of deciders to choose from, two at least.
-    add
-        GPUs to ask about, ``"a100=8"``; 8 more of the type that there is most of by default.
-    by
-        A column of the jobs for what groups had; ``user`` by default, if there is one.
-    draws
-        Resamples of the log, 4 at least.
-    seed
-        For what a log leaves open.
-    out
-        Folder for ``advice.html`` and ``advice.txt``, and where finished runs are kept.
-    n_jobs
-        Runs at once.
-    command
-        Options of the command line that say what this is about, for the commands on the page.
-    **settings
-        As for `apportion.compare`.
-
-    Raises
-    ------
-    InputError
-        As `apportion.compare` and `apportion.recommend`.
-    ApportionError
-        If a run fails.
-    """
-    cluster = Cluster.of(cluster)
-    if len(policies) < 2:
-        raise InputError("advise chooses among policies; give two at least.")
-    if draws < LOOKS[0]:
-        raise InputError(f"draws is {draws}; it must be {LOOKS[0]} at least.")
-    (source,) = sources_of([log])
-    jobs = made_for(source, cluster, 1.0, seed, resample=False)
-    if jobs.elastic is True:
-        raise InputError("advise is about jobs whose gangs have one size, not elastic ones.")
-    recorded = is_recorded(jobs.jobs)
-    folder = None if out is None else Path(out)
-
-    def inside(name: str) -> Path | None:
-        return None if folder is None else folder / name
-
-    names = [*[RECORDED] * recorded, *policies]
-    compared = compare(
-        *(names, jobs, cluster),
-        seed=seed,
-        start_costs=() if recorded else "usual",
-        n_jobs=n_jobs,
-        out=inside("compare"),
-        raise_on_failure=False,
-        **settings,
-    )
-    at_costs = compared
-    if recorded:
-        at_costs = compare(
-            *(policies, jobs, cluster),
-            seed=seed,
-            start_costs="usual",
-            n_jobs=n_jobs,
-            raise_on_failure=False,
-            **settings,
-        )
-    looks = [*(each for each in LOOKS if each < draws), draws]
-    given: dict[str, Any] = {"n_jobs": n_jobs, **settings}
-    race = recommend(policies, log, cluster, looks=looks, out=inside("recommend"), **given)
-    most = max(cluster.gpus, key=lambda name: cluster.gpus[name])
-    more = add or f"{most}={_MORE_GPUS}"
-    change = what_if(
-        *([race.left[0]], log, cluster),
-        add=more,
-        seeds=range(draws),
-        out=inside("whatif"),
-        **given,
-    )
-    group = by or ("user" if "user" in jobs.jobs else None)
-    page = _Page(compared, at_costs, race, change, command=tuple(command), add=more)
-    advice = Advice(jobs.name, str(cluster), page.parts(group))
-    if folder is not None:
-        write_text(folder / "advice.txt", f"{advice}\n")
-        write_text(folder / "advice.html", advice.to_html())
-    return advice
-
-
-class AdvicePart(NamedTuple):
-    """A part of the page: a question, its answer in sentences, and the command that prints it."""
-
-    question: str
-    answer: tuple[str, ...]
-    command: str
 
 
 @dataclass(frozen=True)
-class Advice:
-    """What `apportion.advise` returns.
+class Page:
+    """Puts what was found into words.
 
     Attributes
     ----------
-    log, cluster
-        Their names.
-    parts
-        The page from top to bottom.
+    compared, at_costs
+        The log itself under all policies, and that at several costs of starts.
+    race
+        Which policy is better.
+    knowing
+        Labels of those that go by durations.
+    command, seed
+        What commands are about.
     """
-
-    log: str
-    cluster: str
-    parts: tuple[AdvicePart, ...]
-
-    def __str__(self) -> str:
-        blocks = [f"{self.log} on {self.cluster}"]
-        for part in self.parts:
-            blocks.append("\n".join([part.question, *part.answer, f"  $ {part.command}"]))
-        return "\n\n".join(blocks)
-
-    def to_html(self) -> str:
-        """Return the page as one HTML file that loads nothing."""
-        sections = []
-        for part in self.parts:
-            said = "".join(f"<p>{escape(each)}</p>" for each in part.answer)
-            link = f'<p class="legend"><code>{escape(part.command)}</code></p>'
-            sections.append((escape(part.question), said + link))
-        return page_of(self.log, "What to do", f"{self.log} on {self.cluster}", sections)
-
-
-@dataclass(frozen=True)
-class _Page:
-    """Puts what was found into words."""
 
     compared: Comparison
     at_costs: Comparison
     race: Recommendation
-    change: OtherClusters
+    knowing: frozenset[str]
     command: tuple[str, ...] = field(kw_only=True)
-    add: str = field(kw_only=True)
+    seed: int = field(kw_only=True, default=0)
 
-    def parts(self, by: str | None) -> tuple[AdvicePart, ...]:
-        """Return the page."""
-        found = [self._loses(), self._which(), self._costs(), self._possible(), self._more()]
+    def parts(self, change: OtherClusters, add: str, by: str | None) -> tuple[AdvicePart, ...]:
+        """Return the page; `change` is what more GPUs do, `add`, and `by` a column of jobs."""
+        found = [self._loses(), self._which(), self._costs(), self._possible()]
+        found.append(self._more(change, add))
         if by is not None:
             found.append(self._groups(by))
-        return (*(part for part in found if part is not None), self._rests())
+        return (*found, self._rests())
+
+    def unaware(self) -> list[str]:
+        """Return who goes by no durations, and is beaten by nobody who does neither."""
+        return self.race.unbeaten(
+            [each for each in self.race.race.policies if not self._knows(each)]
+        )
+
+    def _knows(self, label: str) -> bool:
+        """Whether a decider goes by how long jobs still run."""
+        return label in self.knowing
+
+    @property
+    def _racing(self) -> str:
+        return ",".join(self.race.race.policies)
 
     def _line(self, name: str, *words: str) -> str:
         return shlex.join(["apportion", name, *self.command, *words])
 
     def _compare(self, *words: str) -> str:
-        policies = ",".join([*self.compared, *self.compared.errors])
-        return self._line("compare", "--policies", policies, *words)
+        return self._compared([*self.compared, *self.compared.errors], *words)
+
+    def _compare_policies(self) -> str:
+        return self._compared(self.race.race.policies)
+
+    def _compared(self, policies: Sequence[str], *words: str) -> str:
+        seed = ("--seed", str(self.seed)) if self.seed else ()
+        return self._line("compare", "--policies", ",".join(policies), *seed, *words)
 
     def _mean_h(self, label: str, column: str = "jct_s") -> float:
         return float(self.compared[label].measured[column].mean()) / 3600
@@ -248,7 +115,7 @@ class _Page:
         self, label: str, batches: np.ndarray | None, labels: Sequence[str]
     ) -> str:
         """Say by how much jobs would have been done earlier under a decider."""
-        knows = " (it knows how long each job will run)" if _knows(label) else ""
+        knows = " (it knows how long each job will run)" if self._knows(label) else ""
         means = f"{label}{knows}: {self._mean_h(label):.2f} h"
         if batches is None:
             return f"{means}; too few jobs to tell chance apart."
@@ -259,7 +126,10 @@ class _Page:
         interval = f"{apart.estimate:+.2f} h [{apart.low:+.2f}, {apart.high:+.2f}]"
         if not apart.sure:
             return f"{means}, {interval}: no difference that is more than chance."
-        return f"{means}, {interval} {'earlier' if apart.estimate < 0 else 'later'}."
+        each = 1 - (1 - LEVEL) / (len(labels) - 1)
+        surely = paired(hours[row], hours[0], level=each).sure
+        word = "earlier" if apart.estimate < 0 else "later"
+        return f"{means}, {interval} {word if surely else f'(perhaps {word})'}."
 
     def _why_not_all(self) -> list[str]:
         """Say what else may lie behind the waits of a log."""
@@ -284,71 +154,70 @@ class _Page:
 
     def _which(self) -> AdvicePart:
         """Say which decider."""
-        said = self.race.sentences()
-        left = self.race.left
-        if _knows(left[0]):
-            blind = [label for label in self.race.table().index if not _knows(label)]
+        said, left = self.race.sentences(), self.race.left
+        aware = [label for label in left if self._knows(label)]
+        if aware:
+            others = self.unaware()
+            best = f"Of those that do not, take {others[0]}." if len(others) == 1 else ""
+            if len(others) > 1:
+                best = f"Among those that do not, none is surely better: {', '.join(others)}."
             said.insert(
                 1,
-                f"{left[0]} goes by how long jobs run, which is known here to the second; with "
-                f"guesses of users it gains less."
-                + (f" The best that does not is {blind[0]}." if blind else ""),
+                f"{', '.join(aware)}: goes by how long jobs run, known here to the second. With "
+                f"guesses of users it may gain less, or nothing. {best}".rstrip(),
             )
-        draws = str(int(self.race.runs["seed"].nunique()))
-        policies = ",".join(self.race.race.policies)
-        line = self._line("recommend", "--policies", policies, "--draws", draws)
+        draws = str(int(self.race.runs["seed"].max()) + 1)
+        line = self._line("recommend", "--policies", self._racing, "--draws", draws)
         return AdvicePart("Which decider?", tuple(said), line)
 
-    def _costs(self) -> AdvicePart | None:
+    def _costs(self) -> AdvicePart:
         """Say what costs of restarts do to the answer."""
         at = {1.0: self.at_costs.runs, **self.at_costs.at_other_costs}
-        line = self._line("compare", "--policies", ",".join(self.race.race.policies))
+        line = self._compare_policies()
         question = "What do restart costs do to the answer?"
         if len(at) == 1:
             said = "Not tried: start costs are simulated at 0 and 5 times theirs up to 250 jobs."
             return AdvicePart(question, (said,), f"{line} --start-costs 0,5")
-        best = {}
-        for times, runs in sorted(at.items()):
-            means = {label: float(run.measured["jct_s"].mean()) for label, run in runs.items()}
-            label = min(means, key=lambda name: means[name])
-            best[times] = label, means[label] / 3600
-        said = "; ".join(
-            f"x {times:g}: {name} {mean:.2f} h" for times, (name, mean) in best.items()
-        )
-        same = len({name for name, _ in best.values()}) == 1
-        verdict = "the same is ahead at each" if same else "they change who is ahead"
-        word = "Nothing" if same else "Perhaps something"
-        answer = f"{word}: {verdict} (which may be chance): {said}."
-        return AdvicePart(question, (answer,), line)
+        return AdvicePart(question, costs_in_words(at, LEVEL), line)
 
-    def _possible(self) -> AdvicePart | None:
+    def _possible(self) -> AdvicePart:
         """Say how far the best is from anything possible."""
         notes = [note for note in self.at_costs.notes if "anything possible" in note]
-        line = self._line("compare", "--policies", ",".join(self.race.race.policies))
-        question = "How far from possible?"
+        line, question = self._compare_policies(), "How far from possible?"
         if not notes:
-            return AdvicePart(
-                question, ("Not worked out: the log has more than 1,000 jobs.",), line
-            )
-        limits = "A floor, not a promise: the best possible schedule may lie anywhere above it."
+            said = "Not worked out: the log has more than 1,000 jobs."
+            return AdvicePart(question, (said,), line)
+        limits = (
+            "On this log, all of it known beforehand. A floor, not a promise: the best possible "
+            "schedule may lie anywhere above it."
+        )
         return AdvicePart(question, (f"{notes[0]}.", limits), line)
 
-    def _more(self) -> AdvicePart:
+    def _more(self, change: OtherClusters, add: str) -> AdvicePart:
         """Say what more GPUs bring."""
-        policy = self.race.left[0]
-        draws = str(int(self.change.sweep.table()["seed"].nunique()))
-        words = ("--policies", policy, "--add", self.add, "--draws", draws)
-        said = (*self.change.sentences(), f"({self.change.rests_on})")
-        return AdvicePart(f"What would {self.add} bring?", said, self._line("whatif", *words))
+        table = change.sweep.table()
+        policies, seeds = list(dict.fromkeys(table["policy"])), table["seed"].unique()
+        among = len(self.race.race.policies)
+        level = 1 - (1 - LEVEL) / among
+        words = ["--policies", ",".join(policies), "--add", add, "--draws", str(len(seeds))]
+        words += ["--first-seed", str(seeds.min()), "--level", f"{level:g}"]
+        chosen = (
+            f"(Other draws than those that chose among policies; {level:.0%} each is {LEVEL:.0%} "
+            f"for all {among} of them, whichever was chosen.)"
+        )
+        said = (*change.sentences(level), f"({change.rests_on}.)", chosen)
+        return AdvicePart(f"What would {add} bring?", said, self._line("whatif", *words))
 
     def _groups(self, by: str) -> AdvicePart:
         """Say what the largest groups of jobs had."""
-        base = RECORDED if RECORDED in self.compared else self.race.left[0]
+        shown = [label for label in self.race.left if label in self.compared.runs][:1]
+        base = RECORDED if RECORDED in self.compared else shown[0]
         table = self.compared.runs[base].by(by).sort_values("share", ascending=False)
-        best = self.compared.runs[self.race.left[0]].by(by)
+        best = self.compared.runs[shown[0]].by(by)
         said = [
-            f"The {min(_SHOWN, len(table))} of {len(table)} with most GPU time, mean wait "
-            + (f"as recorded, and under {self.race.left[0]}:" if base == RECORDED else f"({base}):")
+            f"The {min(_SHOWN, len(table))} of {len(table)} with most GPU time, mean wait in one "
+            f"run, without intervals "
+            + (f"as recorded, and under {shown[0]}:" if base == RECORDED else f"({base}):")
         ]
         for name, row in table.head(_SHOWN).iterrows():
             said.append(_group_line(name, row, best if base == RECORDED else None))
@@ -371,8 +240,3 @@ def _group_line(name: object, row: pd.Series[Any], best: pd.DataFrame | None) ->
         other = best["queueing_s"].to_dict()[name]
         wait += f", {other / 3600:.2f} h"
     return f"{name}: {row['share']:.0%} of GPU time, {row['jobs']:,.0f} jobs, wait {wait}"
-
-
-def _knows(label: str) -> bool:
-    """Whether a decider goes by how long jobs still run."""
-    return any(label.startswith(name) for name in _KNOW_LENGTHS)

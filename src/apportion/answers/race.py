@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import combinations
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
 
 from apportion.annotations import checked
-from apportion.answers.evidence import Difference, between, one_source
+from apportion.answers.evidence import MATTERS, one_source
+from apportion.answers.sequential import LOOKS, SequentialTest, read_looks
 from apportion.checks import choice, number
 from apportion.errors import InputError
 from apportion.experiments import sweep
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from apportion.mechanisms.setting_names import SweepSettings
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["FIGURES", "LOOKS", "Recommendation", "recommend"]
-
-LOOKS = (4, 8, 16, 32)
-"""Draws after which losers are dropped."""
+__all__ = ["FIGURES", "Recommendation", "recommend"]
 
 FIGURES: Mapping[str, str] = {
     "mean_jct_s": "mean JCT",
@@ -60,14 +57,16 @@ def recommend(
     """Find the policy with the least of a figure, and say how sure that is.
 
     All policies run the same draws of the jobs. After each look a policy is dropped that is worse
-    than another one by a paired test. The test is group sequential: Student's interval about the
-    logarithms of the ratios, at a level shared out evenly over all looks and all pairs of policies
-    (Bonferroni)::
+    than another one by a paired test, by 1 % at least: smaller differences are none to speak of.
+    The test is group sequential: Student's interval about the logarithms of the ratios, at a level
+    shared out evenly over eight looks, taken or not, and all pairs of policies (Bonferroni)::
 
-        1 - (1 - level) / (looks * policies * (policies - 1) / 2)
+        1 - (1 - level) / (8 * policies * (policies - 1) / 2)
 
     So the chance that any policy is ever called worse than one that is not better, at any look, is
-    at most 1 - level, whatever their number, as far as the logarithms are nearly normal.
+    at most 1 - level, whatever their number, as far as the logarithms are nearly normal; also if
+    the race goes on after its answer has been seen, up to eight looks in all. The race ends early
+    if no two of those who are left differ by 1 %.
 
     Parameters
     ----------
@@ -75,14 +74,14 @@ def recommend(
         As for `apportion.sweep`; two policies at least.
     workload
         One, as `apportion.sweep` takes it. Arguments of a generator are drawn anew for each seed,
-        the jobs of a log, or of a `Workload`, are resampled
+        stretches of a log, or of a `Workload`, are resampled
         (`apportion.answers.evidence.between` says what that changes).
     figure
         A key of `apportion.answers.race.FIGURES`.
     level
         Of everything that is said, together.
     looks
-        Numbers of draws, growing.
+        Numbers of draws, growing; eight at most.
     first_seed
         Of the draws; the others follow it.
     out, n_jobs, progress
@@ -99,13 +98,13 @@ def recommend(
     """
     choice("figure", figure, [*FIGURES])
     number("level", level, strict=True, most=1 - 1e-9)
-    looks = _looks(looks)
+    looks = read_looks(looks)
     _, resampled = one_source(workload)
     left, runs, seen = list(policies), pd.DataFrame(), 0
-    notes: tuple[str, ...] = ()
     if len(left) < 2:
         raise InputError("A race needs two policies at least.")
-    race: _Race | None = None
+    race = SequentialTest(figure, level, (), resampled)
+    notes: tuple[str, ...] = ()
     for look, count in enumerate(looks, start=1):
         seeds = range(first_seed + seen, first_seed + count)
         swept = sweep(
@@ -113,7 +112,7 @@ def recommend(
             [workload],
             cluster,
             seeds=seeds,
-            resample=resampled,
+            resample="blocks" if resampled else False,
             out=out,
             n_jobs=n_jobs,
             progress=progress,
@@ -123,66 +122,13 @@ def recommend(
         found, notes = swept.table(), tuple(swept.notes)
         runs, seen = pd.concat([runs, found], ignore_index=True), count
         labels = list(dict.fromkeys(found["policy"]))
-        race = race or _Race(figure, level, len(looks), tuple(labels), resampled)
+        race.policies = race.policies or tuple(labels)
         losers = race.losers(runs, labels, look)
         left = [one for one, label in zip(left, labels, strict=True) if label not in losers]
-        if len(left) == 1 or race.same(runs, [each for each in labels if each not in losers]):
+        kept = [label for label in labels if label not in losers]
+        if len(left) == 1 or race.same(runs, kept) or race.alike(runs, kept):
             break
-    assert race is not None  # there is a look
     return Recommendation(race.figure, level, runs, race.dropped, race, notes)
-
-
-def _looks(given: Sequence[int]) -> list[int]:
-    """Return the numbers of draws."""
-    found = [int(number("A look", each, least=2)) for each in given]
-    if not found or sorted(set(found)) != found:
-        raise InputError(f"looks is {found}; it must be growing numbers of draws, as (4, 8, 16).")
-    return found
-
-
-@dataclass
-class _Race:
-    """Who is left of a race, by the test that `recommend` describes."""
-
-    figure: str
-    level: float
-    looks: int
-    policies: tuple[str, ...]
-    resampled: bool
-    dropped: dict[str, tuple[str, int]] = field(default_factory=dict)
-
-    @property
-    def level_of_pair(self) -> float:
-        """The level at which two policies are compared at one look."""
-        pairs = len(self.policies) * (len(self.policies) - 1) / 2
-        return 1 - (1 - self.level) / (self.looks * pairs)
-
-    def difference(self, runs: pd.DataFrame, one: str, other: str) -> Difference:
-        """Set one policy against another one, over the draws that both ran."""
-        by_seed = {
-            label: runs[runs["policy"] == label].set_index("seed")[self.figure]
-            for label in (one, other)
-        }
-        return between(
-            by_seed[one], by_seed[other], resampled=self.resampled, level=self.level_of_pair
-        )
-
-    def losers(self, runs: pd.DataFrame, labels: Sequence[str], look: int) -> set[str]:
-        """Return who is worse than another one by more than chance, and remember it."""
-        found: dict[str, tuple[str, int]] = {}
-        for one, other in combinations(labels, 2):
-            apart = self.difference(runs, one, other)
-            if not apart.sure:
-                continue
-            worse, better = (one, other) if apart.ratio > 1 else (other, one)
-            found.setdefault(worse, (better, look))
-        self.dropped |= found
-        return set(found)
-
-    def same(self, runs: pd.DataFrame, labels: Sequence[str]) -> bool:
-        """Whether those who are left have the same figure in every draw."""
-        table = runs.pivot_table(index="seed", columns="policy", values=self.figure)
-        return bool((table[list(labels)].nunique(axis=1) == 1).all())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,15 +153,22 @@ class Recommendation:
     level: float
     runs: pd.DataFrame
     dropped: Mapping[str, tuple[str, int]]
-    race: _Race
+    race: SequentialTest
     notes: tuple[str, ...] = ()
 
     @property
     def left(self) -> list[str]:
-        """Those whom nobody beat, the one with the least first."""
-        kept = [label for label in self.race.policies if label not in self.dropped]
-        order = list(self.table().index)
-        return sorted(kept, key=order.index)
+        """Those whom nobody beat, as they were given: where there are several, none leads."""
+        return [label for label in self.race.policies if label not in self.dropped]
+
+    def unbeaten(self, labels: Sequence[str]) -> list[str]:
+        """Return those of some policies that no other of them surely beats."""
+        apart = {(a, b): self.race.difference(self.runs, a, b) for a in labels for b in labels}
+        return [
+            one
+            for one in labels
+            if not any(apart[one, b].sure and apart[one, b].ratio > 1 for b in labels if b != one)
+        ]
 
     @property
     def best(self) -> str | None:
@@ -257,15 +210,17 @@ class Recommendation:
             rivals = table.drop(index=left).sort_values("ratio")
             rival = str(rivals.index[0])
             beaten = self.race.difference(self.runs, left[0], rival)
-            gain = f"{1 - beaten.ratio:.1%} less {name} than {rival}, the next best"
+            gain = f"{1 - beaten.ratio:.1%} less {name} than {rival}, which comes nearest,"
             least, most = 1 - beaten.high, 1 - beaten.low
             return f"Take {left[0]}: {gain} [{least:.1%}, {most:.1%}], {sure}."
+        near = ", ".join(left)
         if self.race.same(self.runs, left):
-            near = ", ".join(left)
             return f"No difference between {near}: the same {name} in every draw."
         rest = [f"{label} {self.race.difference(self.runs, label, left[0])}" for label in left[1:]]
-        said = f"No difference in {name} that is more than chance: {left[0]} is ahead"
-        return f"{said}, and others are {', '.join(rest)} of it, {sure}."
+        alike = self.race.alike(self.runs, left)
+        what = f"that matters (all within {MATTERS:.0%})" if alike else "that is more than chance"
+        said = f"No difference in {name} {what} between {near}"
+        return f"{said}: to {left[0]} the ratios are {', '.join(rest)}, {sure}."
 
     def sentences(self) -> list[str]:
         """Say the answer, who was dropped, and what it rests on."""
@@ -281,14 +236,14 @@ class Recommendation:
             )
         draws = int(self.runs["seed"].nunique())
         what = (
-            "resamples of the jobs of one log, with its arrival times: intervals say how far a "
-            "log like it may be off by chance"
+            "resamples of stretches of one log: intervals say how far a log like it may be off by "
+            "chance"
             if self.race.resampled
             else "draws of the workload"
         )
         said.append(
             f"It rests on {draws} {what}; on speeds and costs of starts as told; paired tests at "
-            f"{self.race.level_of_pair:.2%} each, together {self.level:.0%}."
+            f"{self.race.level_of_pair:.3%} each, together {self.level:.0%}."
         )
         return said
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from apportion.checks import listed
 from apportion.errors import InputError, written
@@ -30,7 +30,7 @@ def made_for(
     load: float,
     seed: int,
     *,
-    resample: bool,
+    resample: bool | Literal["blocks"],
     beside: Sequence[Cluster] = (),
 ) -> Workload | ElasticWorkload:
     """Make the workload of one run: what fits the cluster, of which jobs may be drawn anew.
@@ -54,7 +54,7 @@ def made_for(
         if other != cluster and workload.elastic is False:
             kept = fitted(made, other, **_on_types_of(other, fitting)).jobs.index
             workload = _only(workload, kept, other)
-    workload = resampled(workload, seed) if resample else workload
+    workload = resampled(workload, seed, blocks=resample == "blocks") if resample else workload
     return workload if measure is None else measuring(workload, *measure)
 
 

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.machine.cells import Work
@@ -61,7 +61,7 @@ class Setup:
     sources: Mapping[str, Source]
     cluster: Cluster
     settings: Mapping[str, Any]
-    resample: bool = False
+    resample: bool | Literal["blocks"] = False
     by_policy: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     starts: Mapping[float, Any] = field(default_factory=dict)
     by: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.answers.page import advise
+from apportion.answers.advising import advise
 from apportion.cli.answers.inputs import settings_given
 from apportion.cli.answers.whatif import say
 from apportion.cli.racks import cluster_of

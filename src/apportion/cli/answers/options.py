@@ -31,7 +31,17 @@ def add_what_if(commands: Any) -> None:
         metavar="X,Y,...",
         help="times as many arrivals, with each cluster",
     )
-    _add_draws(parser, 8)
+    _add_draws(parser, 16)
+    parser.add_argument(
+        "--first-seed", type=whole(0), default=0, metavar="N", help="of the draws (default: 0)"
+    )
+    parser.add_argument(
+        "--level",
+        type=real(strict=True),
+        default=0.95,
+        metavar="L",
+        help="of each interval (default: %(default)s)",
+    )
     _add_workload(parser, "out/whatif")
 
 

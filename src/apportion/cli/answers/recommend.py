@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.answers.fewest import fewest_for_wait
-from apportion.answers.race import LOOKS, recommend
+from apportion.answers.race import recommend
+from apportion.answers.sequential import usual_looks
 from apportion.cli.answers.inputs import asked_about
 from apportion.cli.answers.whatif import say
 from apportion.errors import InputError
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.of is not None:
         raise InputError("--of is for --goal; give both, or leave it out.")
-    looks = [*(each for each in LOOKS if each < args.draws), args.draws]
+    looks = usual_looks(args.draws)
     answer = recommend(**what, figure=args.figure, looks=looks, **how)
     write_table(Path(args.out) / "race.csv", answer.table().reset_index())
     for line in answer.sentences():

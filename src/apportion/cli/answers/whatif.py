@@ -24,12 +24,12 @@ def run(args: argparse.Namespace) -> None:
         add=args.add,
         remove=args.remove,
         rates=args.rate,
-        seeds=range(args.draws),
+        seeds=range(args.first_seed, args.first_seed + args.draws),
         out=args.out,
         n_jobs=args.jobs,
     )
-    write_table(Path(args.out) / "whatif.csv", answer.table())
-    for line in [*answer.sentences(), *answer.dollars(), f"({answer.rests_on})"]:
+    write_table(Path(args.out) / "whatif.csv", answer.table(args.level))
+    for line in [*answer.sentences(args.level), *answer.dollars(), f"({answer.rests_on}.)"]:
         say(line)
     print(f"Files: whatif.csv, runs.csv, summary.csv, sweep.json, runs.jsonl in {args.out}")
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 from apportion.checks import listed, number
 from apportion.checks import seed as check_seed
@@ -57,7 +57,7 @@ def plan_sweep(
     *,
     loads: Sequence[float] = (1.0,),
     seeds: Sequence[int] = (0,),
-    resample: bool = False,
+    resample: bool | Literal["blocks"] = False,
     by: str | None = None,
     **settings: Unpack[SweepSettings],
 ) -> Plan:
@@ -88,7 +88,7 @@ class AskedSweep:
 
     loads: Sequence[float] = (1.0,)
     seeds: Sequence[int] = (0,)
-    resample: bool = False
+    resample: bool | Literal["blocks"] = False
     by: str | None = None
     wait_quantile: float | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from apportion.annotations import checked
 from apportion.checks import file_path
@@ -39,7 +39,7 @@ def sweep(
     *,
     loads: Sequence[float] = (1.0,),
     seeds: Sequence[int] = (0,),
-    resample: bool = False,
+    resample: bool | Literal["blocks"] = False,
     by: str | None = None,
     backend: str | None = None,
     address: str | None = None,
@@ -83,7 +83,9 @@ def sweep(
         Of all that is random: job types of traces that do not tell them, generated workloads,
         random placement, and `resample`.
     resample
-        Draw the jobs of each workload anew from its jobs, with replacement, arrivals kept.
+        Draw the jobs of each workload anew from its jobs, with replacement, arrivals kept;
+        ``"blocks"`` draws stretches of jobs, each with the time since the one before it
+        (`apportion.resample`).
     by
         A column of the jobs, such as ``"user"``, for `Sweep.by`.
     backend

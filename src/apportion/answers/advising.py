@@ -1,0 +1,143 @@
+"""`advise`: simulates what a page of advice on a log is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from apportion.annotations import checked
+from apportion.answers.advice import Advice
+from apportion.answers.other_clusters import what_if
+from apportion.answers.page import RECORDED, Page
+from apportion.answers.race import recommend
+from apportion.answers.sequential import LOOKS, usual_looks
+from apportion.cluster import Cluster
+from apportion.errors import InputError
+from apportion.experiments import compare
+from apportion.experiments.fitted_jobs import made_for
+from apportion.experiments.plan import deciders_of
+from apportion.experiments.sources import sources_of
+from apportion.jobs import is_recorded
+from apportion.report.files import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from apportion.mechanisms.setting_names import ComparisonSettings
+
+__all__ = ["advise"]
+
+POLICIES = ("shortest_job_first", "max_min_fairness", "fcfs", "easy", "minimum_completion_time")
+"""Who is asked where nobody says."""
+
+_MORE_GPUS = 8
+_ASKED = 2
+"""Of those that no other beats, so many are asked what more GPUs bring."""
+
+
+@checked
+def advise(
+    log: Any,
+    cluster: Cluster | Mapping[str, int] | str,
+    policies: Sequence[str] = POLICIES,
+    *,
+    add: str | None = None,
+    by: str | None = None,
+    draws: int = 16,
+    seed: int = 0,
+    out: str | Path | None = None,
+    n_jobs: int | None = None,
+    command: Sequence[str] = (),
+    **settings: Unpack[ComparisonSettings],
+) -> Advice:
+    """Say what a scheduler loses, which one to take, and what would help, on one page.
+
+    It puts `apportion.compare`, `apportion.recommend`, `apportion.floor` and `apportion.what_if`
+    into words; what chance would do as well is said to be so. What more GPUs bring is asked of
+    policies that no other beats, and of one that needs no durations: by draws that did not choose
+    them, with intervals that would hold for each of the policies (Bonferroni).
+
+    Parameters
+    ----------
+    log
+        A workload as `apportion.sweep` takes it; one with recorded starts and ends for what the
+        scheduler of the log loses.
+    cluster
+        Where it ran, as for `apportion.simulate`.
+    policies
+        Names of deciders to choose from, two at least.
+    add
+        GPUs to ask about, ``"a100=8"``; 8 more of the type that there is most of by default.
+    by
+        A column of the jobs for what groups had; ``user`` by default, if there is one.
+    draws
+        Resamples of the log, 4 at least.
+    seed
+        For what a log leaves open.
+    out
+        Folder for ``advice.html`` and ``advice.txt``, and where finished runs are kept.
+    n_jobs
+        Runs at once.
+    command
+        Options of the command line that say what this is about, for the commands on the page.
+    **settings
+        As for `apportion.compare`.
+
+    Raises
+    ------
+    InputError
+        As `apportion.compare` and `apportion.recommend`.
+    ApportionError
+        If a run fails.
+    """
+    cluster = Cluster.of(cluster)
+    if len(policies) < 2:
+        raise InputError("advise chooses among policies; give two at least.")
+    if draws < LOOKS[0]:
+        raise InputError(f"draws is {draws}; it must be {LOOKS[0]} at least.")
+    (source,) = sources_of([log])
+    jobs = made_for(source, cluster, 1.0, seed, resample=False)
+    if jobs.elastic is True:
+        raise InputError("advise is about jobs whose gangs have one size, not elastic ones.")
+    knowing = {
+        each.label for each in deciders_of(policies, [jobs]) if each.knows_durations(jobs.jobs)
+    }
+    folder = None if out is None else Path(out)
+    given: dict[str, Any] = {"n_jobs": n_jobs, **settings}
+
+    def inside(name: str) -> Path | None:
+        return None if folder is None else folder / name
+
+    def compared_on(names: Sequence[str], costs: Any, **more: Any) -> Any:
+        more |= {"start_costs": costs, "raise_on_failure": False}
+        return compare(names, jobs, cluster, seed=seed, **more, **given)
+
+    recorded = is_recorded(jobs.jobs)
+    names = [*[RECORDED] * recorded, *policies]
+    compared = compared_on(names, () if recorded else "usual", out=inside("compare"))
+    at_costs = compared_on(policies, "usual") if recorded else compared
+    race = recommend(
+        policies, log, cluster, looks=usual_looks(draws), out=inside("recommend"), **given
+    )
+    page = Page(
+        *(compared, at_costs, race, frozenset(knowing)),
+        command=tuple(command),
+        seed=seed,
+    )
+    most = max(cluster.gpus, key=lambda name: cluster.gpus[name])
+    more = add or f"{most}={_MORE_GPUS}"
+    by_label = dict(zip(race.race.policies, policies, strict=True))
+    asked = list(dict.fromkeys([*race.left[:_ASKED], *page.unaware()[:1]]))
+    change = what_if(
+        *([by_label[label] for label in asked], log, cluster),
+        add=more,
+        seeds=range(draws, 2 * draws),
+        out=inside("whatif"),
+        **given,
+    )
+    group = by or ("user" if "user" in jobs.jobs else None)
+    advice = Advice(jobs.name, str(cluster), page.parts(change, more, group))
+    if folder is not None:
+        write_text(folder / "advice.txt", f"{advice}\n")
+        write_text(folder / "advice.html", advice.to_html())
+    return advice
