@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
     import cvxpy as cp
-    import pandas as pd
 
     from apportion.policies.problem import Problem
 
@@ -138,10 +137,6 @@ class Policy(ABC):
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """State what must hold beside capacity and time."""
         return ()
-
-    def knows_durations(self, jobs: pd.DataFrame) -> bool:
-        """Whether it goes by how long such jobs will run, which a log tells and users do not."""
-        return "steps_remaining" in self.columns
 
     @property
     def label(self) -> str:

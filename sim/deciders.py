@@ -16,9 +16,11 @@ from apportion.policies.registry import is_known, unknown_policy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pandas as pd
+
     from apportion.mechanism.own import Decides
 
-__all__ = ["AnyDecider", "Manner", "get_decider", "manner_of"]
+__all__ = ["AnyDecider", "Manner", "get_decider", "knows_durations", "manner_of"]
 
 
 AnyDecider = Policy | Decider
@@ -108,3 +110,14 @@ def _named(name: str) -> Any:
     if not is_scheduler_name(name) and not is_known(name, installed=True):
         raise unknown_policy(name, DECIDERS)
     return get_policy(name)
+
+
+def knows_durations(decider: AnyDecider, jobs: pd.DataFrame) -> bool:
+    """Whether a decider goes by how long jobs will run, which a log tells and users do not.
+
+    A policy does if it reads ``steps_remaining``; others say so themselves
+    (`apportion.mechanism.decider.Decider.knows_durations`).
+    """
+    if isinstance(decider, Policy):
+        return "steps_remaining" in decider.columns
+    return decider.knows_durations(jobs)

@@ -10,7 +10,7 @@ import pytest
 
 import apportion as ap
 from apportion.mechanism.queue import QueueScheduler
-from apportion.sim.deciders import get_decider
+from apportion.sim.deciders import get_decider, knows_durations
 
 GANGS = [1, 2, 4, 1, 2, 1, 4, 1, 2, 1]
 
@@ -40,26 +40,26 @@ def begins_with(decider: str, seed: int) -> set[str]:
 
 @pytest.mark.parametrize("decider", UNAWARE)
 def test_who_knows_no_durations_begins_alike(decider: str) -> None:
-    assert not get_decider(decider).knows_durations(jobs_with(0).jobs)
+    assert not knows_durations(get_decider(decider), jobs_with(0).jobs)
     assert len({frozenset(begins_with(decider, seed)) for seed in range(4)}) == 1
 
 
 @pytest.mark.parametrize("decider", AWARE)
 def test_who_knows_durations_says_so(decider: str) -> None:
-    assert get_decider(decider).knows_durations(jobs_with(0).jobs)
+    assert knows_durations(get_decider(decider), jobs_with(0).jobs)
     assert len({frozenset(begins_with(decider, seed)) for seed in range(8)}) > 1
 
 
 @pytest.mark.parametrize("decider", ["slurm", "srsf_1", "ada_srsf", "themis", "allox", "makespan"])
 def test_others_that_go_by_durations_say_so(decider: str) -> None:
-    assert get_decider(decider).knows_durations(jobs_with(0).jobs)
+    assert knows_durations(get_decider(decider), jobs_with(0).jobs)
 
 
 def test_backfilling_by_limits_of_users_needs_no_durations() -> None:
     every, some = np.full(len(GANGS), 60.0), np.r_[np.nan, np.full(len(GANGS) - 1, 60.0)]
     easy = get_decider("easy")
-    assert not easy.knows_durations(jobs_with(0, time_limit_s=every).jobs)
-    assert easy.knows_durations(jobs_with(0, time_limit_s=some).jobs)
+    assert not knows_durations(easy, jobs_with(0, time_limit_s=every).jobs)
+    assert knows_durations(easy, jobs_with(0, time_limit_s=some).jobs)
 
 
 def test_schedulers_of_ones_own_say_it_themselves() -> None:
@@ -78,5 +78,5 @@ def test_schedulers_of_ones_own_say_it_themselves() -> None:
             return None
 
     jobs = jobs_with(0).jobs
-    assert get_decider(Shortest()).knows_durations(jobs)
-    assert not get_decider(Decides()).knows_durations(jobs)
+    assert knows_durations(get_decider(Shortest()), jobs)
+    assert not knows_durations(get_decider(Decides()), jobs)

@@ -19,6 +19,7 @@ from apportion.experiments.plan import deciders_of
 from apportion.experiments.sources import sources_of
 from apportion.jobs import is_recorded
 from apportion.report.files import write_text
+from apportion.sim.deciders import knows_durations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,9 +100,8 @@ def advise(
     jobs = made_for(source, cluster, 1.0, seed, resample=False)
     if jobs.elastic is True:
         raise InputError("advise is about jobs whose gangs have one size, not elastic ones.")
-    knowing = {
-        each.label for each in deciders_of(policies, [jobs]) if each.knows_durations(jobs.jobs)
-    }
+    deciders = deciders_of(policies, [jobs])
+    knowing = frozenset(each.label for each in deciders if knows_durations(each, jobs.jobs))
     folder = None if out is None else Path(out)
     given: dict[str, Any] = {"n_jobs": n_jobs, **settings}
 
@@ -120,7 +120,7 @@ def advise(
         policies, log, cluster, looks=usual_looks(draws), out=inside("recommend"), **given
     )
     page = Page(
-        *(compared, at_costs, race, frozenset(knowing)),
+        *(compared, at_costs, race, knowing),
         command=tuple(command),
         seed=seed,
     )
