@@ -118,6 +118,6 @@ def knows_durations(decider: AnyDecider, jobs: pd.DataFrame) -> bool:
     A policy does if it reads ``steps_remaining``; others say so themselves
     (`apportion.mechanism.decider.Decider.knows_durations`).
     """
-    if isinstance(decider, Policy):
-        return "steps_remaining" in decider.columns
-    return decider.knows_durations(jobs)
+    says = getattr(decider, "knows_durations", None)
+    reads = getattr(decider, "columns", ())
+    return "steps_remaining" in reads if says is None else bool(says(jobs))
