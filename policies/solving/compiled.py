@@ -249,7 +249,7 @@ class Compiled:
         for variable in self._variables:
             start = self.program.columns[variable.id]
             values = x[start : start + variable.size].reshape(variable.shape, order="F")
-            variable.value = values
+            variable.save_value(values)  # of its shape, and plain as it is compiled here
         for own in self.p.variables.values():
             if own.nonneg and own.variable.value is not None:
                 own.variable.value = np.maximum(own.variable.value, 0.0)
@@ -258,7 +258,7 @@ class Compiled:
         if isinstance(scale, cp.Variable):
             divisor = max(float(np.asarray(scale.value).item()), 1e-300)
         X = make_feasible(np.asarray(self.p.X.value) / divisor, self.p.instance)
-        self.p.X.value = X * divisor
+        self.p.X.save_value(X * divisor)
         return X
 
     def objective(self) -> float:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
+    from apportion.policies.solving.highs import LoadedHighs
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]
@@ -116,7 +117,8 @@ class Point:
 
     `status` is "optimal", "infeasible", "unbounded", or the solver's own word; where it is
     "infeasible", `y` is a certificate: its nonzero rows cannot hold together. `unique` says that
-    there is no other optimum, as far as the solver can tell; an interior point cannot.
+    there is no other optimum, as far as the solver can tell; an interior point cannot. `left_in` is
+    the simplex method as it ended there, which can go on among the optima.
     """
 
     x: Floats
@@ -124,23 +126,27 @@ class Point:
     status: str
     solver: str
     unique: bool = False
+    left_in: LoadedHighs | None = None
 
     def at(self, x: Floats, y: Floats) -> Point:
         """Return the same of other vectors."""
-        return Point(x, y, self.status, self.solver, self.unique)
+        return Point(x, y, self.status, self.solver, self.unique, self.left_in)
 
 
 def rows_that_are_bounds(
     program: ConeProgram,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
     """Find the rows that only say ``-a x <= 0`` with a > 0, one a column: rows, columns, a."""
-    A = program.A.tocsr()
-    single = np.flatnonzero((np.diff(A.indptr) == 1) & ~program.equality & (program.b == 0))
-    entry = A.indptr[single]
-    single, entry = single[A.data[entry] < 0], entry[A.data[entry] < 0]
-    _, first = np.unique(A.indices[entry], return_index=True)
-    column = A.indices[entry[first]].astype(np.intp)
-    return single[first].astype(np.intp), column, -A.data[entry[first]].astype(float)
+    A = program.A
+    single = np.bincount(A.indices, minlength=program.b.size) == 1
+    single &= (program.b == 0) & ~program.equality
+    entry = np.flatnonzero(single[A.indices] & (A.data < 0))
+    column, row = np.searchsorted(A.indptr, entry, side="right") - 1, A.indices[entry]
+    if (column[1:] == column[:-1]).any():  # the first row of a column that has several
+        order = np.lexsort((row, column))
+        first = np.unique(column[order], return_index=True)[1]
+        entry, column, row = (each[order[first]] for each in (entry, column, row))
+    return row.astype(np.intp), column.astype(np.intp), -A.data[entry].astype(float)
 
 
 def canonicalise(problem: cp.Problem) -> ConeProgram:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import highspy
 import numpy as np
+from scipy import sparse
 
 from apportion.errors import SolveError
 from apportion.policies.solving.cone import Point, rows_that_are_bounds
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-    from scipy import sparse
 
     from apportion.policies.solving.cone import ConeProgram
 
@@ -33,6 +33,7 @@ __all__ = [
     "SIMPLEX",
     "LoadedHighs",
     "SolverName",
+    "goes_to_simplex",
     "linear_program",
     "optimise",
     "pass_model",
@@ -73,9 +74,9 @@ def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
     attempts, bounds, tried = ["clarabel"], None, []
     if program.is_linear_program:
         bounds = rows_that_are_bounds(program)
-        wide = np.count_nonzero(np.bincount(program.A.indices) > 1) > _SIMPLEX_ROWS
-        first = solver if solver != "auto" else ("clarabel" if wide else "highs")
-        attempts = [first, "clarabel" if first == "highs" else "highs"]
+        attempts = (
+            ["highs", "clarabel"] if goes_to_simplex(program, solver) else ["clarabel", "highs"]
+        )
     for name in attempts:
         try:
             simplex = name == "highs"
@@ -93,6 +94,12 @@ def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
     )
 
 
+def goes_to_simplex(program: ConeProgram, solver: SolverName) -> bool:
+    """Whether a linear program is for the simplex method first."""
+    wide = np.count_nonzero(np.bincount(program.A.indices) > 1) > _SIMPLEX_ROWS
+    return solver == "highs" or (solver == "auto" and not wide)
+
+
 def _simplex(program: ConeProgram, bounds: tuple[Ints, Ints, Floats] | None) -> Point:
     """Solve by the simplex method; what equalities settle beforehand is taken out first.
 
@@ -102,10 +109,7 @@ def _simplex(program: ConeProgram, bounds: tuple[Ints, Ints, Floats] | None) -> 
     settled = np.count_nonzero(program.equality) > program.c.size / 4
     if settled:
         return LoadedHighs(program, bounds).solve()
-    highs = LoadedHighs(program, bounds, options=PRIMAL)
-    point = highs.solve()
-    small = (point.y != 0) & (np.abs(point.y) < _SMALL)
-    return highs.solve_afresh() if small.any() or point.status != "optimal" else point
+    return LoadedHighs(program, bounds, options=PRIMAL).solve_surely()
 
 
 class LoadedHighs:
@@ -156,7 +160,12 @@ class LoadedHighs:
         columns = self._lower, np.full(program.c.size, np.inf)
         b = program.b[self._row]
         rows = np.where(program.equality[self._row], b, -np.inf), b
-        A = program.A[self._row].tocsc()
+        A = program.A if program.A.has_sorted_indices else program.A.sorted_indices()
+        inside = self._kept[A.indices]
+        place = (np.cumsum(self._kept) - 1)[A.indices[inside]].astype(np.int32)
+        starts = np.append(0, np.cumsum(inside))[A.indptr].astype(np.int32)
+        of_kept = A.data[inside], place, starts
+        A = sparse.csc_array(of_kept, shape=(self._row.size, program.c.size))
         pass_model(self._solver, linear_program(program.c, A, columns, rows))
 
     def solve(self, budget_s: float | None = None) -> Point:
@@ -181,10 +190,30 @@ class LoadedHighs:
             y[self._bound_row] = reduced[self._bound_column] / self._factor
             np.maximum(y, self._least, out=y)
             y[self.freed] = 0.0
-        x = np.fromiter(solution.col_value, float, len(solution.col_value))
+        x = np.fromiter(solution.col_value, float, self.aside.size)
         optimal = status == highspy.HighsModelStatus.kOptimal
         word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
-        return Point(x, y, word, "highs", unique=optimal and self._only_optimum(y))
+        return Point(x, y, word, "highs", optimal and self._only_optimum(y), self)
+
+    def solve_surely(self) -> Point:
+        """Solve by the primal method, and once more by the dual one where that is not certain."""
+        point = self.solve()
+        small = (point.y != 0) & (np.abs(point.y) < _SMALL)
+        return self.solve_afresh() if small.any() or point.status != "optimal" else point
+
+    def solve_on_face(self, face: ConeProgram) -> Point:
+        """Go on among the optima that were found: with other costs, and more rows equalities."""
+        turned = face.equality & ~self.program.equality
+        self.program, self._least = face, np.where(face.equality, -np.inf, 0.0)
+        inside = np.flatnonzero(turned[self._row]).astype(np.int32)
+        limit = face.b[self._row[inside]]
+        self._solver.changeRowsBounds(inside.size, inside, limit, limit)
+        column = self._bound_column[turned[self._bound_row]].astype(np.int32)
+        zero = np.zeros(column.size)
+        self._solver.changeColsBounds(column.size, column, zero, zero)
+        every = np.arange(face.c.size, dtype=np.int32)
+        self._solver.changeColsCost(every.size, every, face.c)
+        return self.solve_surely()
 
     def solve_afresh(self) -> Point:
         """Solve by the dual method, from the last basis and nothing else.

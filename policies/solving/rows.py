@@ -303,6 +303,8 @@ def _classes(policy: Policy, jobs: Instance, columns: Sequence[str]) -> tuple[In
 
 _WIDE = 4096
 """Columns of usage above which rows are compared by what is stored of them."""
+_FEW = 512
+"""Rows up to which a dictionary of them is quicker than hashes."""
 _CHUNK = 4096
 """Rows that are hashed or compared at a time, so that they stay in the processor's cache."""
 
@@ -378,6 +380,9 @@ def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np
         if (table[:_CHUNK] != table[:1]).any() or (table != table[:1]).any():
             told.append(table)
     told = told or [keys[0].reshape(keys[0].shape[0], -1)]
+    few = _groups_of_few(told) if len(keys[0]) <= _FEW else None
+    if few is not None:
+        return few
     for hashes_of in (_quick_hashes, _hashes):
         class_of = pd.factorize(hashes_of(told))[0].astype(np.intp, copy=False)
         highest = np.maximum.accumulate(class_of)
@@ -390,6 +395,22 @@ def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     return first[order], rank[class_of.reshape(-1)]
+
+
+def _groups_of_few(
+    tables: Sequence[NDArray[np.float64]],
+) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    """Find equal rows by their bytes; ``None`` where some number is none, which equals nothing."""
+    rows = np.hstack(tables) + 0.0  # -0.0 and 0.0 are one key
+    if np.isnan(rows).any():
+        return None
+    seen: dict[bytes, int] = {}
+    width, whole = rows.shape[1] * rows.itemsize, rows.tobytes()
+    starts = range(0, len(whole), width)
+    class_of = [seen.setdefault(whole[start : start + width], len(seen)) for start in starts]
+    classes = np.array(class_of, dtype=np.intp)
+    first = np.searchsorted(np.maximum.accumulate(classes), np.arange(len(seen)))
+    return first, classes
 
 
 def _quick_hashes(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.uint64]:

@@ -109,7 +109,7 @@ def choose_among_optima(
         optimal_face(program, first), c=-gain / (np.abs(gain).max(initial=0.0) or 1.0)
     )
     try:
-        second = optimise(spending, solver)
+        second = _best_on_face(program, first, spending, solver)
     except SolveError as error:
         _LOG.info("kept the first optimum: %s", error)
         return first
@@ -117,6 +117,17 @@ def choose_among_optima(
         return first
     second = polish(spending, told_apart(spending, second))
     return most_even(spending, second, squares, second.x)
+
+
+def _best_on_face(
+    program: ConeProgram, first: Point, spending: ConeProgram, solver: SolverName
+) -> Point:
+    """Solve on the optimal face of a point, from the basis that ended there if there is one."""
+    if first.left_in is not None and first.left_in.program is program and solver != "clarabel":
+        second = first.left_in.solve_on_face(spending)
+        if second.status == "optimal":
+            return second
+    return optimise(spending, solver)
 
 
 def told_apart(given: ConeProgram | Callable[[], ConeProgram], vertex: Point) -> Point:

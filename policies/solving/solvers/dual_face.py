@@ -110,16 +110,18 @@ class DualFace:
             solver = self._solver()
         except SolveError:  # numbers that HiGHS does not take
             return None
-        priced, root = self.priced.astype(np.int32), np.sqrt(self.units)
+        root, there = np.sqrt(self.units), self.tight[self.priced]  # the others have no price
+        priced = (np.cumsum(self.tight) - 1)[self.priced[there]].astype(np.int32)
         toward, weight = root, np.ones(1)
         found = np.zeros((0, self.tight.size))
         for _ in range(_MOST_CORNERS):
-            cost = toward * root
+            cost = (toward * root)[there]
             solver.changeColsCost(priced.size, priced, cost / float(cost.max()))
             solver.run()
             if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
                 return None
-            new = np.array(solver.getSolution().col_value)
+            new = np.zeros(self.tight.size)
+            new[self.tight] = solver.getSolution().col_value
             new = np.where(self.free, new, np.maximum(new, 0.0))
             if found.size:
                 size = float(((found[:, self.priced] * root) ** 2).sum(axis=1).max())
@@ -133,12 +135,22 @@ class DualFace:
         return np.asarray(weight @ found)
 
     def _solver(self) -> highspy.Highs:
-        """Pass the polytope to HiGHS: its columns are the dual values, its rows the conditions."""
-        met, tight = self._met(), self.tight
-        columns = np.where(tight & self.free, -np.inf, 0.0), np.where(tight, np.inf, 0.0)
-        rows = np.where(met, -np.inf, -self.c), np.where(met | self.idle, np.inf, -self.c)
-        solver = quiet_solver(SIMPLEX)
-        pass_model(solver, linear_program(np.zeros(tight.size), self.A.T, columns, rows))
+        """Pass the polytope to HiGHS: its columns are the dual values, its rows the conditions.
+
+        Of both only those that say anything, after which there is nothing to presolve.
+        """
+        met, A = self._met(), self.A
+        inside = self.tight[A.indices] & ~np.repeat(met, np.diff(A.indptr))
+        place = (np.cumsum(self.tight) - 1)[A.indices[inside]].astype(np.int32)
+        starts = np.append(0, np.cumsum(inside))[A.indptr[np.append(~met, True)]]
+        duals = int(np.count_nonzero(self.tight))
+        entries = A.data[inside], place, starts.astype(np.int32)
+        conditions = sparse.csr_array(entries, shape=(starts.size - 1, duals))
+        columns = np.where(self.free[self.tight], -np.inf, 0.0), np.full(duals, np.inf)
+        least = -self.c[~met]
+        rows = least, np.where(self.idle[~met], np.inf, least)
+        solver = quiet_solver({**SIMPLEX, "presolve": "off"})
+        pass_model(solver, linear_program(np.zeros(duals), conditions, columns, rows))
         return solver
 
     def _met(self) -> Bools:
