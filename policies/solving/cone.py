@@ -141,11 +141,12 @@ def rows_that_are_bounds(
     single = np.bincount(A.indices, minlength=program.b.size) == 1
     single &= (program.b == 0) & ~program.equality
     entry = np.flatnonzero(single[A.indices] & (A.data < 0))
-    column, row = np.searchsorted(A.indptr, entry, side="right") - 1, A.indices[entry]
+    column = np.searchsorted(A.indptr, entry, side="right") - 1
+    row: Ints = A.indices[entry]
     if (column[1:] == column[:-1]).any():  # the first row of a column that has several
         order = np.lexsort((row, column))
-        first = np.unique(column[order], return_index=True)[1]
-        entry, column, row = (each[order[first]] for each in (entry, column, row))
+        kept = order[np.unique(column[order], return_index=True)[1]]
+        entry, column, row = entry[kept], column[kept], row[kept]
     return row.astype(np.intp), column.astype(np.intp), -A.data[entry].astype(float)
 
 

@@ -207,7 +207,8 @@ class LoadedHighs:
         self.program, self._least = face, np.where(face.equality, -np.inf, 0.0)
         inside = np.flatnonzero(turned[self._row]).astype(np.int32)
         limit = face.b[self._row[inside]]
-        self._solver.changeRowsBounds(inside.size, inside, limit, limit)
+        change = self._solver.changeRowsBounds  # pyright: ignore[reportAttributeAccessIssue]
+        change(inside.size, inside, limit, limit)
         column = self._bound_column[turned[self._bound_row]].astype(np.int32)
         zero = np.zeros(column.size)
         self._solver.changeColsBounds(column.size, column, zero, zero)

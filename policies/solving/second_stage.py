@@ -53,6 +53,8 @@ _LOG = logging.getLogger(__name__)
 
 _SLACK = 1e-9
 """How far, relatively, an objective may give way; an interior point's least value that counts."""
+_EXACT = 1e-13
+"""By how much a vertex may miss a constraint; a simplex method that goes on may end at 1e-9."""
 _TIE = 1e-12
 """Largest dual value of a vertex that is taken for zero."""
 _ROUNDING, _CERTAIN = 1e-15, 1e-6
@@ -125,7 +127,9 @@ def _best_on_face(
     """Solve on the optimal face of a point, from the basis that ended there if there is one."""
     if first.left_in is not None and first.left_in.program is program and solver != "clarabel":
         second = first.left_in.solve_on_face(spending)
-        if second.status == "optimal":
+        left = spending.b - spending.A @ second.x
+        missed = np.where(spending.equality, np.abs(left), -left).max(initial=0.0)
+        if second.status == "optimal" and missed <= _EXACT:
             return second
     return optimise(spending, solver)
 

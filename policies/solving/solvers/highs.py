@@ -167,6 +167,8 @@ class PersistentHighs(LoadedHighs):
         """
         if not super()._only_optimum(y):
             return False
+        if not (self.aside.any() or self.program.equality.any()):
+            return True
         fixed, held = self.aside.copy(), (y > _HOLDS) | self.program.equality
         fixed[self._bound_column[held[self._bound_row]]] = True
         held[self._bound_row] = held[self.freed] = False

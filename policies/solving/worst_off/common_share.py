@@ -19,11 +19,13 @@ import numpy as np
 from apportion.policies.problem import Problem
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.highs import PRIMAL, goes_to_simplex
 from apportion.policies.solving.second_stage import (
     choose_among_optima,
     evenness,
     relative_throughput,
 )
+from apportion.policies.solving.solvers.highs import PersistentHighs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
+    from apportion.policies.solving.cone import Point
     from apportion.policies.solving.highs import SolverName
 
     Floats = NDArray[np.float64]
@@ -113,6 +116,7 @@ class DeclaredShare:
         self._solver: SolverName = solver
         self._share = cp.Variable(name="share")
         self._compiled: Compiled | None = None
+        self._highs: PersistentHighs | None = None
 
     def optimum(self, demand: Floats, *, alone: bool = True) -> SharePoint:
         """Find the largest share."""
@@ -124,7 +128,7 @@ class DeclaredShare:
         """Find the largest share up to a limit."""
         demand = self._demand
         self._compiled = self._at(demand, limit)
-        self._first = self._compiled.optimum(self._solver, "a common share of all demands")
+        self._first = self._solved(self._compiled)
         dual = np.maximum(self._compiled.duals(self._met.id, self._first), 0.0)
         scale = float(dual @ demand) or 1.0
         bound = -self._compiled.bound(self._first)
@@ -140,12 +144,27 @@ class DeclaredShare:
             solver=self._first.solver,
         )
 
+    def _solved(self, compiled: Compiled) -> Point:
+        """Solve by the simplex method, which goes on from the level before; or by any other."""
+        program = compiled.program
+        if goes_to_simplex(program, self._solver):
+            if self._highs is None:
+                self._highs = PersistentHighs(program, presolve=False, options=PRIMAL)
+            else:
+                self._highs.update(program)
+            point = self._highs.solve_surely()
+            if point.status == "optimal":
+                return point
+        return compiled.optimum(self._solver, "a common share of all demands")
+
     def chosen(self) -> Floats:
         """Choose as `apportion.policies.solving.second_stage` says."""
         compiled, instance = cast("Compiled", self._compiled), self._p.instance
         gain = compiled.over_columns(relative_throughput(instance))
         squares = compiled.over_columns(evenness(instance), power=2)
-        point = choose_among_optima(compiled.program, self._first, gain, squares, self._solver)
+        first = self._first
+        program = compiled.program if first.left_in is None else first.left_in.program  # the same
+        point = choose_among_optima(program, first, gain, squares, self._solver)
         return meeting(instance, compiled.X_at(point), self._target)
 
     def prices_at_kink(self, rise: Callable[[], Floats]) -> Floats | None:
