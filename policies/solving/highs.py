@@ -49,6 +49,8 @@ _SIMPLEX_ROWS = 2500
 entry is a bound, which costs nothing."""
 _TOLERANCE = 1e-9
 """Scaled programs have numbers about 1, and gaps of 1e-6 are to be met with digits to spare."""
+_EXACT = 1e-13
+"""By how much a vertex may miss a constraint for it to be taken as it is."""
 _SMALL = 1e-6
 """Dual value of which rounding errors may be a part that matters."""
 SIMPLEX = {
@@ -66,6 +68,10 @@ PRIMAL = SIMPLEX | {"presolve": "off", "simplex_strategy": 4}
 def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
     """Solve a cone program; if the first solver fails, the other one has a try.
 
+    On the optimal face of a problem most columns and rows go beforehand, settled by equalities.
+    Elsewhere looking for any takes longer than it saves, and the primal simplex method half the
+    pivots of the dual one (measured).
+
     Raises
     ------
     SolveError
@@ -77,10 +83,15 @@ def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
         attempts = (
             ["highs", "clarabel"] if goes_to_simplex(program, solver) else ["clarabel", "highs"]
         )
+    settled = np.count_nonzero(program.equality) > program.c.size / 4
     for name in attempts:
         try:
-            simplex = name == "highs"
-            point = _simplex(program, bounds) if simplex else interior_point(program)
+            if name == "clarabel":
+                point = interior_point(program)
+            elif settled:
+                point = LoadedHighs(program, bounds).solve()
+            else:
+                point = LoadedHighs(program, bounds, options=PRIMAL).solve_surely()
         except SolveError as error:
             tried.append(f"{name}: {error}")
             continue
@@ -98,18 +109,6 @@ def goes_to_simplex(program: ConeProgram, solver: SolverName) -> bool:
     """Whether a linear program is for the simplex method first."""
     wide = np.count_nonzero(np.bincount(program.A.indices) > 1) > _SIMPLEX_ROWS
     return solver == "highs" or (solver == "auto" and not wide)
-
-
-def _simplex(program: ConeProgram, bounds: tuple[Ints, Ints, Floats] | None) -> Point:
-    """Solve by the simplex method; what equalities settle beforehand is taken out first.
-
-    On the optimal face of a problem most columns and rows go. Elsewhere looking for any takes
-    longer than it saves, and the primal method half the pivots of the dual one (measured).
-    """
-    settled = np.count_nonzero(program.equality) > program.c.size / 4
-    if settled:
-        return LoadedHighs(program, bounds).solve()
-    return LoadedHighs(program, bounds, options=PRIMAL).solve_surely()
 
 
 class LoadedHighs:
@@ -201,8 +200,11 @@ class LoadedHighs:
         small = (point.y != 0) & (np.abs(point.y) < _SMALL)
         return self.solve_afresh() if small.any() or point.status != "optimal" else point
 
-    def solve_on_face(self, face: ConeProgram) -> Point:
-        """Go on among the optima that were found: with other costs, and more rows equalities."""
+    def solve_on_face(self, face: ConeProgram) -> Point | None:
+        """Go on among the optima that were found: with other costs, and more rows equalities.
+
+        ``None`` where that ends a hair beside a constraint, as a simplex method may that goes on.
+        """
         turned = face.equality & ~self.program.equality
         self.program, self._least = face, np.where(face.equality, -np.inf, 0.0)
         inside = np.flatnonzero(turned[self._row]).astype(np.int32)
@@ -214,7 +216,10 @@ class LoadedHighs:
         self._solver.changeColsBounds(column.size, column, zero, zero)
         every = np.arange(face.c.size, dtype=np.int32)
         self._solver.changeColsCost(every.size, every, face.c)
-        return self.solve_surely()
+        point = self.solve_surely()
+        left = face.b - face.A @ point.x
+        missed = np.where(face.equality, np.abs(left), -left).max(initial=0.0)
+        return point if point.status == "optimal" and missed <= _EXACT else None
 
     def solve_afresh(self) -> Point:
         """Solve by the dual method, from the last basis and nothing else.

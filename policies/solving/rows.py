@@ -404,11 +404,10 @@ def _groups_of_few(
     rows = np.hstack(tables) + 0.0  # -0.0 and 0.0 are one key
     if np.isnan(rows).any():
         return None
-    seen: dict[bytes, int] = {}
-    width, whole = rows.shape[1] * rows.itemsize, rows.tobytes()
-    starts = range(0, len(whole), width)
-    class_of = [seen.setdefault(whole[start : start + width], len(seen)) for start in starts]
-    classes = np.array(class_of, dtype=np.intp)
+    cells: list[bytes] = rows.view(f"V{rows.shape[1] * rows.itemsize}").ravel().tolist()
+    seen = dict.fromkeys(cells)
+    place = dict(zip(seen, range(len(seen)), strict=True))
+    classes = np.fromiter(map(place.__getitem__, cells), np.intp, len(cells))
     first = np.searchsorted(np.maximum.accumulate(classes), np.arange(len(seen)))
     return first, classes
 

@@ -53,8 +53,6 @@ _LOG = logging.getLogger(__name__)
 
 _SLACK = 1e-9
 """How far, relatively, an objective may give way; an interior point's least value that counts."""
-_EXACT = 1e-13
-"""By how much a vertex may miss a constraint; a simplex method that goes on may end at 1e-9."""
 _TIE = 1e-12
 """Largest dual value of a vertex that is taken for zero."""
 _ROUNDING, _CERTAIN = 1e-15, 1e-6
@@ -110,8 +108,11 @@ def choose_among_optima(
     spending = replace(
         optimal_face(program, first), c=-gain / (np.abs(gain).max(initial=0.0) or 1.0)
     )
+    before, second = first.left_in, None
+    if before is not None and before.program is program and solver != "clarabel":
+        second = before.solve_on_face(spending)
     try:
-        second = _best_on_face(program, first, spending, solver)
+        second = optimise(spending, solver) if second is None else second
     except SolveError as error:
         _LOG.info("kept the first optimum: %s", error)
         return first
@@ -119,19 +120,6 @@ def choose_among_optima(
         return first
     second = polish(spending, told_apart(spending, second))
     return most_even(spending, second, squares, second.x)
-
-
-def _best_on_face(
-    program: ConeProgram, first: Point, spending: ConeProgram, solver: SolverName
-) -> Point:
-    """Solve on the optimal face of a point, from the basis that ended there if there is one."""
-    if first.left_in is not None and first.left_in.program is program and solver != "clarabel":
-        second = first.left_in.solve_on_face(spending)
-        left = spending.b - spending.A @ second.x
-        missed = np.where(spending.equality, np.abs(left), -left).max(initial=0.0)
-        if second.status == "optimal" and missed <= _EXACT:
-            return second
-    return optimise(spending, solver)
 
 
 def told_apart(given: ConeProgram | Callable[[], ConeProgram], vertex: Point) -> Point:
