@@ -401,7 +401,7 @@ def _groups_of_few(
     tables: Sequence[NDArray[np.float64]],
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
     """Find equal rows by their bytes; ``None`` where some number is none, which equals nothing."""
-    rows = np.hstack(tables) + 0.0  # -0.0 and 0.0 are one key
+    rows = np.ascontiguousarray(np.hstack(tables) + 0.0)  # -0.0 and 0.0 are one key
     if np.isnan(rows).any():
         return None
     cells: list[bytes] = rows.view(f"V{rows.shape[1] * rows.itemsize}").ravel().tolist()
