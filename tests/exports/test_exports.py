@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
-from typing import TYPE_CHECKING
+import subprocess
+from pathlib import Path
+from shutil import which
 
 import numpy as np
 import pandas as pd
@@ -18,14 +21,13 @@ from apportion.exports import (
     kai_queues,
     kueue_objects,
     kueue_quotas,
+    kueue_weights,
     placement_groups,
     slurm_commands,
+    slurm_reservations,
     volcano_queues,
     whole_gpus,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JOBS = pd.DataFrame(
     {"entity": ["Vision Lab", "speech", "Vision Lab", "nlp"], "scale_factor": [1, 2, 1, 4]},
@@ -71,13 +73,27 @@ def test_kueue_there_and_back() -> None:
     kinds = [each["kind"] for each in objects]
     counts = {kind: kinds.count(kind) for kind in ("ResourceFlavor", "ClusterQueue", "LocalQueue")}
     assert counts == {"ResourceFlavor": 2, "ClusterQueue": 3, "LocalQueue": 3}
-    back = kueue_quotas(json.loads(json.dumps(objects)))
-    assert back.to_numpy().tolist() == gpus[["v100", "k80"]].to_numpy().tolist()
-    assert list(back.index) == ["vision-lab", "nlp", "speech"] or set(back.index) == {
-        "nlp",
-        "speech",
-        "vision-lab",
-    }
+    told = json.loads(json.dumps(objects))
+    back = kueue_quotas(told)
+    pd.testing.assert_frame_equal(back, gpus.astype(float).rename_axis("queue"))
+    assert kueue_weights(told).to_dict() == weights
+    without = [{**each, "metadata": {"name": each["metadata"]["name"]}} for each in told]
+    queues = [each for each in without if each["kind"] == "ClusterQueue"]
+    assert sorted(kueue_quotas(queues).index) == ["nlp", "speech", "vision-lab"]
+    (flavor,) = queues[0]["spec"]["resourceGroups"][0]["flavors"][:1]
+    flavor["resources"][0]["nominalQuota"] = "1500m"
+    assert kueue_quotas(queues).iloc[0, 0] == 1.5
+    assert kueue_weights(queues[:1]).tolist() == [2.0]
+
+
+def test_drawn_tables_come_back_from_kueue() -> None:
+    rng = np.random.default_rng(4)
+    for draw in range(200):
+        groups = [f"Team {k} of {draw}" for k in rng.permutation(9)[: rng.integers(1, 7)]]
+        kinds = ["v100", "A100_80GB", "k80", "h100.nvl"][: rng.integers(1, 5)]
+        gpus = pd.DataFrame(rng.integers(0, 90, (len(groups), len(kinds))), groups, kinds)
+        back = kueue_quotas(json.loads(json.dumps(kueue_objects(gpus))))
+        pd.testing.assert_frame_equal(back, gpus.astype(float).rename_axis("queue"))
 
 
 def test_quotas_of_kai_and_volcano_are_of_all_types_together() -> None:
@@ -105,6 +121,45 @@ def test_slurm_has_shares_weights_and_an_order() -> None:
     ]
 
 
+def reservations() -> tuple[pd.DataFrame, list[str]]:
+    gpus = pd.DataFrame({"v100": [9.0, 4.0], "k80": [0.0, 3.5]}, index=["nlp", "vision"])
+    return gpus, slurm_reservations(gpus, 4, 90)
+
+
+def test_slurm_reserves_whole_nodes() -> None:
+    _, lines = reservations()
+    words = "StartTime=now Duration=90 PartitionName=gpu"
+    assert lines == [
+        "scontrol create reservation ReservationName=apportion_nlp_v100 Accounts=nlp "
+        f"{words} NodeCnt=2 Features=v100",
+        "scontrol create reservation ReservationName=apportion_vision_v100 Accounts=vision "
+        f"{words} NodeCnt=1 Features=v100",
+        "# nlp: 1 GPUs of v100 fill no node",
+        "# vision: 3.5 GPUs of k80 fill no node",
+    ]
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(
+    which("slurmctld") is None or which("munged") is None or os.geteuid() != 0,
+    reason="needs slurmctld and munged, and root for a network namespace",
+)
+def test_a_real_slurm_takes_the_reservations(tmp_path: Path) -> None:
+    _, lines = reservations()
+    (tmp_path / "lines").write_text("\n".join(lines))
+    script = Path(__file__).parents[2] / "benchmarks" / "service" / "slurm_reservations.sh"
+    words = ["unshare", "-n", "bash", str(script), str(tmp_path), str(tmp_path / "lines")]
+    found = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+    told = [
+        dict(word.split("=", 1) for word in line.split() if "=" in word)
+        for line in found.stdout.splitlines()
+        if line.startswith("ReservationName=")
+    ]
+    said = [(each["Accounts"], each["Features"], each["NodeCnt"], each["Nodes"]) for each in told]
+    assert said == [("nlp", "v100", "2", "v100-[1-2]"), ("vision", "v100", "1", "v100-3")]
+    assert {each["Duration"] for each in told} == {"01:30:00"}
+
+
 def test_bundles_are_the_machines_of_a_gang() -> None:
     jobs = pd.DataFrame({"scale_factor": [6, 2], "total_steps": 100.0}, index=["big", "small"])
     speeds = pd.DataFrame({"v100": [1.0, 1.0]}, index=jobs.index)
@@ -129,6 +184,8 @@ def test_what_cannot_be_exported_is_refused_in_words() -> None:
         (lambda: kueue_objects(whole, weights={}), "weight"),
         (lambda: kueue_quotas([{"kind": "Pod"}]), "ClusterQueue"),
         (lambda: slurm_commands(whole), "Vision Lab"),
+        (lambda: slurm_reservations(whole, 1, 5), "Vision Lab"),
+        (lambda: slurm_reservations(whole.loc[["nlp"]], 400, 5), "whole node"),
         (lambda: slurm_commands(order=["1; rm -r x"]), "rm -r"),
     ):
         with pytest.raises(InputError, match=said.replace(".", r"\.")):

@@ -17,9 +17,12 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["kai_queues", "kueue_objects", "kueue_quotas", "volcano_queues"]
+__all__ = ["kai_queues", "kueue_objects", "kueue_quotas", "kueue_weights", "volcano_queues"]
 
 _GPU = "nvidia.com/gpu"
+_CALLED = "apportion/name"
+"""Annotation of objects: how a group is called where names of Kubernetes cannot be."""
+_SUFFIXES = {"m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6}
 _LONGEST = 63
 _NO_LIMIT = -1
 """Of KAI: as much as there is."""
@@ -78,7 +81,9 @@ def kueue_objects(
         }
         if weights is not None:
             spec["fairSharing"] = {"weight": f"{_weight(weights, group):g}"}
-        objects.append(_object("kueue.x-k8s.io/v1beta1", "ClusterQueue", queue, spec))
+        quota_of = _object("kueue.x-k8s.io/v1beta1", "ClusterQueue", queue, spec)
+        quota_of["metadata"]["annotations"] = {_CALLED: str(group)}
+        objects.append(quota_of)
         local = _object("kueue.x-k8s.io/v1beta1", "LocalQueue", queue, {"clusterQueue": queue})
         local["metadata"]["namespace"] = namespace
         objects.append(local)
@@ -86,34 +91,72 @@ def kueue_objects(
 
 
 def kueue_quotas(objects: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return nominal quotas of GPUs by cluster queue and flavor, from Kueue's objects.
+    """Return nominal quotas of GPUs by group and type, from Kueue's objects.
+
+    What `kueue_objects` made of a table is that table again. Of objects of others, groups are the
+    cluster queues, and types the flavors, by their node label if they have one.
 
     Parameters
     ----------
     objects
-        Objects of any kind, such as ``kubectl get clusterqueues -o json`` has in ``items``; those
-        that are no ``ClusterQueue`` are passed over.
+        Objects of any kind, such as ``kubectl get clusterqueues,resourceflavors -o json`` has in
+        ``items``; those of other kinds are passed over.
 
     Raises
     ------
     InputError
-        If there is none, or a quota is no number of GPUs.
+        If there is no ``ClusterQueue``, or a quota is no number of GPUs.
     """
+    given = [each for each in objects if isinstance(each, Mapping)]
+    kinds: dict[str, str] = {}
+    for each in given:
+        labels = each.get("spec", {}).get("nodeLabels") or {}
+        if each.get("kind") == "ResourceFlavor" and len(labels) == 1:
+            kinds[_name_of(each)] = str(next(iter(labels.values())))
     rows: dict[str, dict[str, float]] = {}
-    for each in objects:
-        if not isinstance(each, Mapping) or each.get("kind") != "ClusterQueue":
-            continue
-        name = str(each.get("metadata", {}).get("name", ""))
-        quotas = rows.setdefault(name, {})
+    for each in _cluster_queues(given):
+        quotas = rows.setdefault(_called(each), {})
         for group in each.get("spec", {}).get("resourceGroups", []):
             for flavor in group.get("flavors", []):
                 for resource in flavor.get("resources", []):
                     if resource.get("name") == _GPU:
-                        quota = _quantity(name, resource.get("nominalQuota"))
-                        quotas[str(flavor["name"])] = quota
-    if not rows:
-        raise InputError("There is no ClusterQueue among the objects.")
+                        quota = _quantity(_name_of(each), resource.get("nominalQuota"))
+                        quotas[kinds.get(str(flavor["name"]), str(flavor["name"]))] = quota
     return pd.DataFrame.from_dict(rows, orient="index").fillna(0.0).rename_axis("queue")
+
+
+def kueue_weights(objects: Iterable[Mapping[str, Any]]) -> pd.Series:
+    """Return weights of fair sharing by group, from Kueue's objects; 1 where none is said.
+
+    Raises
+    ------
+    InputError
+        If there is no ``ClusterQueue``, or a weight is no number.
+    """
+    told = {
+        _called(each): _quantity(
+            _name_of(each), (each.get("spec", {}).get("fairSharing") or {}).get("weight", 1)
+        )
+        for each in _cluster_queues([each for each in objects if isinstance(each, Mapping)])
+    }
+    return pd.Series(told, name="weight", dtype=float).rename_axis("queue")
+
+
+def _cluster_queues(objects: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    found = [each for each in objects if each.get("kind") == "ClusterQueue"]
+    if not found:
+        raise InputError("There is no ClusterQueue among the objects.")
+    return found
+
+
+def _name_of(each: Mapping[str, Any]) -> str:
+    return str(each.get("metadata", {}).get("name", ""))
+
+
+def _called(each: Mapping[str, Any]) -> str:
+    """Return how the group of a queue is called."""
+    annotations = each.get("metadata", {}).get("annotations") or {}
+    return str(annotations.get(_CALLED, _name_of(each)))
 
 
 def kai_queues(
@@ -216,9 +259,8 @@ def _weight(weights: Mapping[str, float], group: Any) -> float:
 
 
 def _quantity(queue: str, value: Any) -> float:
-    """Read a quantity of Kubernetes that counts GPUs."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"Queue {queue!r} has {written(value)} GPUs; a number is valid.") from None
-    return number
+    """Read a quantity of Kubernetes: a number, or one with m, k or M behind it."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?)([mkM]?)", str(value))
+    if found is None:
+        raise InputError(f"Queue {queue!r} has {written(value)}; a number such as 4 is valid.")
+    return float(found[1]) * _SUFFIXES[found[2]]

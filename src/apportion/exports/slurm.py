@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from apportion.checks import choice, whole
 from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["slurm_commands"]
+__all__ = ["slurm_commands", "slurm_reservations"]
 
 _FAIRSHARES = 1000
 """Shares of all accounts together, so that a thousandth counts."""
@@ -66,6 +67,66 @@ def slurm_commands(
     for place, job in enumerate(order):
         lines.append(f"scontrol update JobId={_word(job)} Priority={_FIRST - place}")
     return lines
+
+
+def slurm_reservations(
+    gpus: pd.DataFrame,
+    gpus_per_node: int,
+    minutes: int,
+    *,
+    start: str = "now",
+    owners: Literal["accounts", "users"] = "accounts",
+    partition: str = "gpu",
+    prefix: str = "apportion",
+) -> list[str]:
+    """Return ``scontrol create reservation`` for whole nodes by account, or user, and type.
+
+    Nodes are found by their feature, which is the name of the type. GPUs that fill no node are not
+    reserved; a line after ``#`` says so. Commands that remove the reservations of before are not
+    among them: ``scontrol delete ReservationName=...``.
+
+    Parameters
+    ----------
+    gpus
+        GPUs by account, or user, and type.
+    gpus_per_node
+        GPUs in one node.
+    minutes
+        For how long.
+    start
+        When, as Slurm reads it: ``now``, ``2030-01-31T08:00:00``.
+    owners
+        Whether the rows of `gpus` are accounts or users.
+    partition
+        Name of the partition in which the nodes are.
+    prefix
+        What the names of the reservations begin with.
+
+    Raises
+    ------
+    InputError
+        If nobody has a whole node, or a name has characters that a shell or Slurm would read
+        otherwise.
+    """
+    size = whole("gpus_per_node", gpus_per_node, 1, integral=True)
+    length = whole("minutes", minutes, 1, integral=True)
+    owner = choice("owners", owners, ("accounts", "users")).capitalize()
+    where = f"StartTime={_word(start)} Duration={length} PartitionName={_word(partition)}"
+    lines, left = list[str](), list[str]()
+    for name, row in gpus.iterrows():
+        for kind, has in row.items():
+            nodes = int((float(has) + 1e-6) // size)
+            if nodes:
+                called = f"{_word(prefix)}_{_word(name)}_{_word(kind)}"
+                lines.append(
+                    f"scontrol create reservation ReservationName={called} {owner}={_word(name)} "
+                    f"{where} NodeCnt={nodes} Features={_word(kind)}"
+                )
+            if (rest := float(has) - nodes * size) > 1e-6:
+                left.append(f"# {_word(name)}: {rest:g} GPUs of {_word(kind)} fill no node")
+    if not lines:
+        raise InputError(f"Nobody has a whole node of {size} GPUs.")
+    return lines + left
 
 
 def _worth(gpus: pd.DataFrame, speeds: Mapping[str, float]) -> list[float]:

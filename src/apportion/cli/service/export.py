@@ -18,6 +18,7 @@ from apportion.exports import (
     kai_queues,
     kueue_objects,
     slurm_commands,
+    slurm_reservations,
     volcano_queues,
     whole_gpus,
 )
@@ -39,8 +40,13 @@ def run(args: argparse.Namespace) -> None:
         check_folder(out.parent)
     gpus = gpus_by(_shares(args.file), jobs_table(args.jobs_table), args.by)
     cluster = None if args.cluster is None else Cluster.of(args.cluster)
+    if args.reserve is None and args.gpus_per_machine is not None:
+        raise InputError("--gpus-per-machine is for --reserve; give that too.")
+    if args.reserve is not None and args.system != "slurm":
+        raise InputError("--reserve is for slurm.")
     if args.system == "slurm":
-        text = "\n".join(slurm_commands(gpus)) + "\n"
+        made = slurm_commands(gpus) if args.reserve is None else _reserved(gpus, args)
+        text = "\n".join(made) + "\n"
     else:
         make = _KUBERNETES[args.system]
         objects = make(whole_gpus(gpus, cluster))
@@ -50,6 +56,13 @@ def run(args: argparse.Namespace) -> None:
         print(text, end="")
     else:
         print(f"Written: {write_text(out, text)}")
+
+
+def _reserved(gpus: pd.DataFrame, args: argparse.Namespace) -> list[str]:
+    if args.cluster is not None:
+        gpus = whole_gpus(gpus, args.cluster)
+    owners: Any = "users" if args.by == "user" else "accounts"
+    return slurm_reservations(gpus, args.gpus_per_machine or 4, args.reserve, owners=owners)
 
 
 def _shares(path: str) -> pd.DataFrame:

@@ -60,5 +60,14 @@ def add_export(commands: Any) -> None:
     parser.add_argument(
         "--cluster", metavar="v100=8,k80=16", help="divide all of these, idle GPUs too"
     )
+    parser.add_argument(
+        "--reserve",
+        type=whole(1),
+        metavar="MIN",
+        help="of slurm: reservations of whole nodes for so long, in place of fair shares",
+    )
+    parser.add_argument(
+        "--gpus-per-machine", type=whole(1), metavar="N", help="of --reserve (default: 4)"
+    )
     parser.add_argument("--out", metavar="FILE", help="(default: to the terminal)")
     finish(parser)
