@@ -9,14 +9,11 @@ from concurrent.futures import TimeoutError as LateError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import pandas as pd
-
 from apportion.errors import ApportionError, InputError
-from apportion.jobs import JOB_COLUMNS
 from apportion.policies import session, solve
 from apportion.policies.base import depends_on_time
-from apportion.policies.labelled import DEFAULTS
 from apportion.service.certified import CertifiedDevices, CertifiedShares
+from apportion.service.tables import by_type, needed_columns, tables, told_of
 from apportion.sim.deciders import get_decider, manner_of
 from apportion.sim.one_round import solve_round
 
@@ -32,24 +29,13 @@ if TYPE_CHECKING:
     Kind = Literal["shares", "devices"]
     Answer = CertifiedShares | CertifiedDevices
 
-__all__ = ["Deciding", "needed_columns", "whole_racks"]
+__all__ = ["Deciding", "whole_racks"]
 
 _LOG = logging.getLogger(__name__)
 
-_ALWAYS = ("scale_factor", "weight")
-"""Columns by which identical jobs are told apart, whatever a policy reads."""
-_GIVEN = {*DEFAULTS, "arrival_s", "now_s", "order", "isolated_elapsed_s", "job_type"}
-"""Columns that no sender needs to tell."""
-_STEPS = ("steps_remaining", "total_steps")
-"""Each stands for the other where it is not told."""
 
-
-def needed_columns(decider: Any) -> frozenset[str]:
-    """Return the columns that every job must have, or nothing can be decided."""
-    if not hasattr(decider, "objective"):
-        return frozenset({"steps_remaining"})
-    told = {name for name in decider.columns if name not in _GIVEN}
-    return frozenset(n for n in told if n not in JOB_COLUMNS or not JOB_COLUMNS[n].optional)
+_AT_ONCE, _PAUSE_S = 250, 0.005
+"""Jobs that are added at once beside what answers, and a pause in which that can go on."""
 
 
 def whole_racks(decider: Any, cluster: Cluster) -> int:
@@ -239,7 +225,7 @@ class Deciding:
         """Return what the session has not heard of: speeds and columns by job, or gone."""
         jobs = sorted(self.known.facts if self._session is None else self._changed)
         self._changed.clear()
-        return {job: _told(self.known, job, self.decider) for job in jobs}
+        return {job: told_of(self.known, job, self.decider) for job in jobs}
 
     def _solve_warm(
         self, changes: Mapping[str, Any], cluster: Cluster
@@ -260,30 +246,33 @@ class Deciding:
     def _made(self, known: Known) -> Session | None:
         """Return a session that has solved once; none if that cannot be."""
         made = session(self.decider, known.cluster)
-        told = {job: _told(known, job, self.decider) for job in sorted(known.facts)}
+        jobs = sorted(known.facts)
         try:
-            _add(made, {job: each for job, each in told.items() if each is not None})
+            for first in range(0, len(jobs), _AT_ONCE):
+                told = {job: told_of(known, job, self.decider) for job in jobs[first:][:_AT_ONCE]}
+                _add(made, {job: each for job, each in told.items() if each is not None})
+                time.sleep(_PAUSE_S)
             made.solve()
         except ApportionError:
             return None
         return made
 
     def _solve_anew(self, known: Known) -> Allocation:
-        speeds, jobs = _tables(known, needed_columns(self.decider))
+        speeds, jobs = tables(known, needed_columns(self.decider))
         return solve(self.decider, speeds, workers=known.cluster, jobs=jobs)
 
     def _devices(self, known: Known, number: int) -> CertifiedDevices:
         """Return who gets which devices now, as the next round of a simulation would."""
-        throughputs, jobs = _tables(known, needed_columns(self.decider))
+        throughputs, jobs = tables(known, needed_columns(self.decider))
         running = {job: held for job, held in known.running.items() if job in jobs.index}
-        owed = _by_type(known.owed, throughputs) if self.has_shares else None
+        owed = by_type(known.owed, throughputs) if self.has_shares else None
         decided = solve_round(
             self.decider,
             throughputs,
             known.cluster,
             jobs=jobs,
             running=running or None,
-            received=_by_type(known.received, throughputs),
+            received=by_type(known.received, throughputs),
             owed=owed,
             **self.settings,
         )
@@ -304,46 +293,7 @@ def _done(future: Future[Any], until_s: float | None) -> bool:
     return True
 
 
-def _told(known: Known, job: str, decider: Any) -> tuple[dict[str, float], dict[str, Any]] | None:
-    """Return speeds of a job and the columns that a policy reads; none if it cannot run."""
-    if job not in known.facts or job in known.unfit:
-        return None
-    columns, facts = {*_ALWAYS, *decider.columns}, known.facts[job]
-    told = {name: each for name, each in facts.items() if name in columns}
-    for one, other in zip(_STEPS, reversed(_STEPS), strict=True):
-        if one in columns and other in facts:
-            told.setdefault(one, facts[other])
-    return known.told(job), told
-
-
 def _add(session: Session, told: Mapping[str, tuple[dict[str, float], dict[str, Any]]]) -> None:
     if told:
         speeds = {job: each[0] for job, each in told.items()}
         session.add(speeds, {job: each[1] for job, each in told.items()})
-
-
-def _by_type(told: Callable[[str], dict[str, float]], throughputs: pd.DataFrame) -> pd.DataFrame:
-    """Return what is told of each job by accelerator, 0 where nothing is."""
-    rows = [told(job) for job in throughputs.index]
-    table = pd.DataFrame(rows, index=throughputs.index, dtype=float)
-    return table.reindex(columns=throughputs.columns).fillna(0.0)
-
-
-def _tables(known: Known, needs: frozenset[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return speeds and columns of all jobs, in one order; columns that some lack are left out."""
-    names = sorted(job for job in known.facts if job not in known.unfit)
-    index = pd.Index(names, dtype=object)
-    speeds = pd.DataFrame([known.told(job) for job in names], index)
-    jobs = pd.DataFrame([known.facts[job] for job in names], index)
-    for name, value in DEFAULTS.items():
-        if name in jobs:
-            jobs[name] = jobs[name].fillna(value)
-    if needs & {*_STEPS} or all(name in jobs for name in _STEPS):
-        for one, other in zip(_STEPS, reversed(_STEPS), strict=True):
-            told = jobs.get(other, pd.Series(float("nan"), index))
-            jobs[one] = jobs[one].fillna(told) if one in jobs else told
-    for name in map(str, [*jobs.columns]):
-        if name in JOB_COLUMNS and not JOB_COLUMNS[name].optional and jobs[name].isna().any():
-            del jobs[name]
-    jobs["elapsed_s"] = known.now_s - jobs["arrival_s"].astype(float)
-    return speeds, jobs

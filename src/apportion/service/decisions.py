@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from apportion.service.certified import CertifiedDevices, CertifiedShares
     from apportion.service.known import Known
 
-__all__ = ["age_of", "devices_answer", "shares_answer"]
+__all__ = ["age_of", "devices_answer", "record_of", "shares_answer"]
 
 _DIGITS = 9
 
@@ -86,3 +88,11 @@ def devices_answer(
         **devices.about,
         **named,
     }
+
+
+def record_of(answer: Mapping[str, Any], at_s: float) -> dict[str, Any]:
+    """Return what is logged of a decision: its figures, and how many jobs are in each list."""
+    told = {"id": answer["id"], "number": answer["number"], "at_s": at_s}
+    for name, each in answer["decision"].items():
+        told[name] = len(each) if isinstance(each, dict | list) else each
+    return told

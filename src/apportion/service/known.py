@@ -7,12 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, unknown_name, written
-from apportion.jobs import JOB_COLUMNS, check_jobs
 from apportion.policies.sessions import session_files
+from apportion.service.checking import checked_facts, checked_speed, own_columns, refuse_unfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -189,7 +187,9 @@ class Known:
             if job in self.facts:
                 raise InputError(f"Job {written(job)} is there already; use 'update'.")
         told = {job: self._speeds(job, each) for job, each in jobs.items()}
-        facts = self._facts({job: {"arrival_s": self.now_s, **_own(jobs[job])} for job in jobs})
+        facts = checked_facts(
+            {job: {"arrival_s": self.now_s, **own_columns(jobs[job])} for job in jobs}
+        )
         for job, speeds in told.items():
             self._refuse_unfit(job, speeds, facts[job])
         self.throughputs |= told
@@ -209,7 +209,7 @@ class Known:
         told = {
             job: {**self.throughputs[job], **self._speeds(job, each)} for job, each in jobs.items()
         }
-        facts = self._facts({job: {**self.facts[job], **_own(jobs[job])} for job in jobs})
+        facts = checked_facts({job: {**self.facts[job], **own_columns(jobs[job])} for job in jobs})
         for job, speeds in told.items():
             self._refuse_unfit(job, speeds, facts[job])
         typed = [
@@ -237,14 +237,14 @@ class Known:
         if accelerator not in self.gpus:
             raise unknown_name("accelerator", accelerator, self.gpus)
         if self.estimates is None:
-            told = {**self.throughputs[job], accelerator: _speed(job, steps / seconds)}
+            told = {**self.throughputs[job], accelerator: checked_speed(job, steps / seconds)}
             self._refuse_unfit(job, told, self.facts[job])
             self.throughputs[job] = told
             return [job]
         said = {name: speed for name, speed in self.throughputs[job].items() if name != accelerator}
         before = self._seen.get(job, {}).get(accelerator, [0.0, 0.0])
         steps, seconds = before[0] + steps, before[1] + seconds
-        _speed(job, steps / seconds)
+        checked_speed(job, steps / seconds)
         short = {accelerator: [steps, seconds]} if seconds < _LEAST_S else {}
         rest = {name: each for name, each in self._seen.get(job, {}).items() if name != accelerator}
         self._seen[job] = {**rest, **short}
@@ -286,52 +286,13 @@ class Known:
             if name not in self.gpus:
                 where = f"accelerator of job {written(job)}"
                 raise unknown_name(where, name, self.gpus)
-        return {name: _speed(job, float(speed)) for name, speed in speeds.items()}
-
-    def _facts(self, facts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Check columns as every jobs table is checked; null takes a column away."""
-        said = {
-            job: {name: value for name, value in each.items() if value is not None}
-            for job, each in facts.items()
-        }
-        alike: dict[tuple[str, ...], list[str]] = {}
-        for job, each in said.items():
-            alike.setdefault(tuple(each), []).append(job)
-        for names, jobs in alike.items():
-            index = pd.Index(jobs, dtype=object)
-            check_jobs(pd.DataFrame([said[job] for job in jobs], index, columns=list(names)))
-        return said
+        return {name: checked_speed(job, float(speed)) for name, speed in speeds.items()}
 
     def _refuse_unfit(
         self, job: str, speeds: Mapping[str, float], facts: Mapping[str, Any]
     ) -> None:
-        """Refuse a job that could not run on all GPUs that there ever were, or cannot be decided.
-
-        A job that cannot be decided would keep everybody from a decision.
-        """
-        gang = int(facts.get("scale_factor", 1))
-        fits = [name for name, gpus in self.most.items() if gpus >= gang]
-        if not fits:
-            had = ", ".join(f"{gpus} of {name}" for name, gpus in self.most.items())
-            raise InputError(
-                f"Job {written(job)} needs {gang} GPUs of one type; the most were {had}."
-            )
-        if self.estimates is None and not any(speeds.get(name, 0.0) > 0 for name in fits):
-            raise InputError(
-                f"Job {written(job)} has no speed on any accelerator that has {gang} GPUs "
-                f"({', '.join(fits)})."
-            )
-        left, total = facts.get("steps_remaining"), facts.get("total_steps")
-        if left is not None and total is not None and left > total:
-            raise InputError(
-                f"Job {written(job)} would have {left:g} steps_remaining of {total:g} total_steps."
-            )
-        for name in sorted(self._needs - facts.keys()):
-            if name != "steps_remaining" or "total_steps" not in facts:
-                meaning = f" ({JOB_COLUMNS[name].meaning})" if name in JOB_COLUMNS else ""
-                raise InputError(
-                    f"Job {written(job)} has no {name!r}{meaning}, by which is decided."
-                )
+        told = speeds if self.estimates is None else None
+        refuse_unfit(job, told, facts, self.most, self._needs)
 
     def _there(self, doing: str, jobs: Iterable[str]) -> None:
         for job in jobs:
@@ -427,23 +388,3 @@ class _RanThere:
 
     def __init__(self, job: list[str], column: list[int]) -> None:
         self.job, self.column = job, np.array(column)
-
-
-def _own(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that were told of a job."""
-    return {name: value for name, value in told.items() if name != "throughputs"}
-
-
-def _speed(job: str, steps_per_s: float) -> float:
-    """Return a speed that policies can reckon with.
-
-    Raises
-    ------
-    InputError
-        If it is larger.
-    """
-    if not steps_per_s <= LARGEST_NUMBER:
-        raise InputError(
-            f"Job {written(job)} makes {steps_per_s:g} steps/s; {LARGEST_NUMBER:g} are the most."
-        )
-    return steps_per_s

@@ -15,12 +15,13 @@ from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError, unknown_name
 from apportion.policies.sessions import session_files
 from apportion.service.certified import CertifiedDevices, CertifiedShares
-from apportion.service.deciding import Deciding, needed_columns, whole_racks
-from apportion.service.decisions import age_of, devices_answer, shares_answer
+from apportion.service.deciding import Deciding, whole_racks
+from apportion.service.decisions import age_of, devices_answer, record_of, shares_answer
 from apportion.service.explain import explain_devices, explain_nothing, explain_shares
 from apportion.service.known import TABLES, Known
 from apportion.service.messages import FORMAT, ServiceMessage, read_message, refusal
 from apportion.service.store import MessageStore
+from apportion.service.tables import needed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -217,7 +218,8 @@ class DecisionService:
         known.own_clock = message.at_s is None
         clock = {"clock_s": at_s} if known.own_clock else {}
         self._store.write({**given, **clock}, answer)
-        _noted(message, at_s, answer)
+        if message.op == "decide" and _LOG.isEnabledFor(logging.INFO):
+            _LOG.info("decided: message %d", number, extra={"decision": record_of(answer, at_s)})
         self._rest_if_due()
         return answer
 
@@ -371,14 +373,3 @@ def _same(given: Any, told: dict[str, Any], answer: dict[str, Any]) -> dict[str,
     if before != now:
         raise InputError(f"id {given['id']!r} was the name of another message; give each its own.")
     return answer
-
-
-def _noted(message: ServiceMessage, at_s: float, answer: Mapping[str, Any]) -> None:
-    """Log a decision as a record whose attribute ``decision`` has what was decided, in numbers."""
-    if message.op != "decide" or not _LOG.isEnabledFor(logging.INFO):
-        return
-    decision = answer["decision"]
-    figures = {name: each for name, each in decision.items() if not isinstance(each, dict | list)}
-    counts = {name: len(each) for name, each in decision.items() if isinstance(each, dict | list)}
-    record = {"id": message.id, "number": answer["number"], "at_s": at_s}
-    _LOG.info("decided: %s", figures, extra={"decision": {**record, **figures, **counts}})

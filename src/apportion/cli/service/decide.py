@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
+_SWITCH_S = 0.001
+"""Seconds that a thread may keep others waiting, so that answers go on beside a solve."""
+
+
 def run(args: argparse.Namespace) -> None:
     """Answer lines of the standard input, or requests."""
     if args.schema:
@@ -36,6 +40,7 @@ def run(args: argparse.Namespace) -> None:
     for name in () if args.http is not None else ("host", "token_file", "most_per_s"):
         if getattr(args, name) is not None:
             raise InputError(f"--{name.replace('_', '-')} is for --http; give that too.")
+    sys.setswitchinterval(_SWITCH_S)
     cluster = Cluster.of(args.cluster)
     cluster = Cluster(cluster.gpus, args.gpus_per_machine)
     with DecisionService(
