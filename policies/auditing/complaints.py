@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import linprog
 
 from apportion.annotations import checked
 from apportion.checks import number
 from apportion.errors import InputError
+from apportion.policies.auditing.case import TELLING, Case, worst_first
 from apportion.policies.labelled import jobs_of, solve
 from apportion.policies.registry import get_policy
 from apportion.tensor import ThroughputTensor
@@ -19,19 +19,12 @@ from apportion.tensor import ThroughputTensor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.allocation import Allocation
     from apportion.policies.base import Policy
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
 
-    Floats = NDArray[np.float64]
-
 __all__ = ["Audit", "audit"]
-
-_TELLING = 1e-6
-"""Less than this, relatively, is no gain: optima are certified to about as much."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +34,7 @@ class Audit:
     Attributes
     ----------
     allocation
-        What the policy decided.
+        What the policy decided; None of a run (`apportion.audit_run`).
     sharing
         A row per job: ``has``, its throughput, ``alone``, what it could make of its part of the
         cluster, by weight, and ``ratio``; below 1 it would rather be by itself (no sharing
@@ -60,15 +53,18 @@ class Audit:
         its true speeds.
     lies_tried
         How many were.
+    subject
+        What is audited, in words.
     """
 
-    allocation: Allocation
+    allocation: Allocation | None
     sharing: pd.DataFrame
     envy: pd.DataFrame
     better: pd.DataFrame | None
     pareto_gain: float
     lies: pd.DataFrame
-    lies_tried: int = field(default=0)
+    lies_tried: int = 0
+    subject: str = ""
 
     def by(self, groups: pd.Series) -> pd.DataFrame:
         """Return what the jobs of each group have to say, as of a user or an entity.
@@ -101,25 +97,27 @@ class Audit:
         worst = self.sharing["ratio"].idxmin()
         least = float(self.sharing["ratio"].min())
         said = [
-            f"{(self.sharing['ratio'] < 1 - _TELLING).sum()} of {len(self.sharing)} jobs would "
+            f"{(self.sharing['ratio'] < 1 - TELLING).sum()} of {len(self.sharing)} jobs would "
             f"rather have their part of the cluster; the least is {worst!r}, with {least:.3g} of it"
         ]
         if len(self.envy):
-            job, other, ratio = self.envy.iloc[0]
+            job, other, ratio = next(self.envy.itertuples(index=False))
             count = self.envy["job"].nunique()
-            said += [f"{count} jobs envy another, most {job!r}: {ratio:.3g} times with {other!r}'s"]
+            said += [
+                f"{count} envy another, most {job!r}: {ratio:.3g} times with what {other!r} has"
+            ]
         said += ["nobody envies another"] * (not len(self.envy))
         if self.better is None:
             said += ["nobody can have more without another having less (Pareto efficient)"]
         else:
             said += [f"jobs could have {self.pareto_gain:.3g} more of their fastest in sum"]
         if len(self.lies):
-            job, kind, factor, ratio = self.lies.iloc[0]
+            job, kind, factor, ratio = next(self.lies.itertuples(index=False))
             what = f"{job!r} has {ratio:.3g} times as much if it says {factor:g} times on {kind}"
             said += [f"of {self.lies_tried} lies {len(self.lies)} pay: {what}"]
         elif self.lies_tried:
             said += [f"none of {self.lies_tried} lies pays"]
-        return "\n".join([f"Audit of {self.allocation.policy}", *said])
+        return "\n".join([f"Audit of {self.subject}", *said])
 
 
 @checked
@@ -153,24 +151,25 @@ def audit(
     if found.space_sharing or found.integral or not _is_plain(tensor):
         raise InputError("An audit is of shares of time of single jobs, on accelerator types.")
     allocation = solve(found, tensor)
-    case = _Case.of(found, tensor, allocation)
+    case = _case_of(found, tensor, allocation)
     gain, better = case.improved()
     tried = [
         lie
-        for job in range(len(case.names))
+        for job in range(len(case.jobs))
         for kind in range(len(case.types))
         for factor in lies
-        if (lie := case.after_lie(found, job, kind, factor)) is not None
+        if (lie := _after_lie(case, tensor, found, job, kind, factor)) is not None
     ]
-    pay = [lie for lie in tried if lie[3] > 1 + 10 * _TELLING]
+    pay = [lie for lie in tried if lie[3] > 1 + 10 * TELLING]
     return Audit(
         allocation=allocation,
         sharing=case.sharing(),
         envy=case.envy(),
         better=better,
         pareto_gain=gain,
-        lies=_worst_first(pay, ["job", "accelerator", "factor", "ratio"]),
+        lies=worst_first(pay, ["job", "accelerator", "factor", "ratio"]),
         lies_tried=len(tried),
+        subject=allocation.policy,
     )
 
 
@@ -179,110 +178,34 @@ def _is_plain(tensor: ThroughputTensor) -> bool:
     return tensor.solo and tensor.options.nlevels == 1 and tensor.gpus_of_option is None
 
 
-@dataclass(frozen=True, eq=False)
-class _Case:
-    """An allocation in arrays: jobs by types."""
-
-    tensor: ThroughputTensor
-    names: list[object]
-    types: list[object]
-    speed: Floats
-    gang: Floats
-    weight: Floats
-    gpus: Floats
-    X: Floats
-
-    @classmethod
-    def of(cls, policy: Policy, tensor: ThroughputTensor, allocation: Allocation) -> _Case:
-        cluster = tensor.workers or tensor.cluster
-        known = tensor.on_types_of(cluster)
-        types = known.options.tolist()
-        facts = jobs_of(known, known.jobs_table, policy)
-        if (facts["count"] != 1).any():
-            raise InputError("An audit is of single jobs; leave out the column 'count'.")
-        gpus = np.array([float(cluster.gpus[name]) for name in types])
-        gang = facts["scale_factor"].to_numpy(dtype=float)
-        speed = np.nan_to_num(known.to_frame().to_numpy(dtype=float))
-        speed = np.where(gang[:, None] <= gpus, speed, 0.0)
-        X = allocation.X.loc[known.jobs, types].to_numpy(dtype=float)
-        weight = facts["weight"].to_numpy(dtype=float)
-        return cls(known, known.jobs.tolist(), types, speed, gang, weight, gpus, X)
-
-    @property
-    def made(self) -> Floats:
-        """Steps/s of each job."""
-        return np.asarray((self.speed * self.X).sum(axis=1), dtype=float)
-
-    def of_bundles(self, bundles: Floats) -> Floats:
-        """Return steps/s that each job would make of some GPUs of each type, fastest first.
-
-        Parameters
-        ----------
-        bundles
-            GPUs on average, shape (jobs, types), a row for each job.
-        """
-        order = np.argsort(-self.speed, axis=1, kind="stable")
-        time = np.take_along_axis(bundles / self.gang[:, None], order, axis=1)
-        until = np.minimum(np.cumsum(time, axis=1), 1.0)
-        used = np.diff(until, axis=1, prepend=0.0)
-        return np.asarray((np.take_along_axis(self.speed, order, axis=1) * used).sum(axis=1))
-
-    def sharing(self) -> pd.DataFrame:
-        """Set each job beside its part of the cluster."""
-        part = self.weight / self.weight.sum()
-        alone = self.of_bundles(part[:, None] * self.gpus)
-        ratio = np.divide(self.made, alone, out=np.full_like(alone, np.inf), where=alone > 0)
-        table = {"has": self.made, "alone": alone, "ratio": ratio}
-        return pd.DataFrame(table, index=self.tensor.jobs)
-
-    def envy(self) -> pd.DataFrame:
-        """Find who would make more of what another one holds."""
-        held = self.X * self.gang[:, None]
-        rows = []
-        for other, name in enumerate(self.names):
-            scaled = held[other] * (self.weight / self.weight[other])[:, None]
-            made = self.of_bundles(scaled)
-            nothing = np.where(made > 0, np.inf, 1.0)
-            ratio = np.divide(made, self.made, out=nothing, where=self.made > 0)
-            for job in np.flatnonzero(ratio > 1 + _TELLING).tolist():
-                rows.append((self.names[job], name, float(ratio[job])))
-        return _worst_first(rows, ["job", "other", "ratio"])
-
-    def improved(self) -> tuple[float, pd.DataFrame | None]:
-        """Return the largest gain that costs nobody anything, and an allocation that has it."""
-        jobs, kinds = self.speed.shape
-        fastest = self.speed.max(axis=1, keepdims=True)
-        gain = np.divide(self.speed, fastest, out=np.zeros_like(self.speed), where=fastest > 0)
-        each, hold = np.eye(jobs), np.eye(kinds)
-        time = np.repeat(each, kinds, axis=1)
-        capacity = np.concatenate([gang * hold for gang in self.gang], axis=1)
-        kept = (gain * self.X).sum(axis=1)
-        limits = np.vstack([time, capacity, -time * gain.ravel()])
-        most = np.concatenate([np.ones(jobs), self.gpus, -kept * (1 - _TELLING**2)])
-        found: Any = linprog(-gain.ravel(), limits, most, bounds=(0, None), method="highs")
-        if found.x is None or -found.fun - kept.sum() <= _TELLING * max(kept.sum(), 1.0):
-            return 0.0, None
-        better = np.where(self.speed > 0, found.x.reshape(jobs, kinds), 0.0)
-        table = pd.DataFrame(better, index=self.tensor.jobs, columns=self.types)
-        return float(-found.fun - kept.sum()), table
-
-    def after_lie(
-        self, policy: Policy, job: int, kind: int, factor: float
-    ) -> tuple[object, object, float, float] | None:
-        """Return what a job has by its true speeds if it says another one, if it can say so."""
-        told = self.speed.copy()
-        told[job, kind] *= factor
-        if factor == 1 or not self.speed[job, kind] or not told[job].any():
-            return None
-        table = pd.DataFrame(told, index=self.tensor.jobs, columns=self.types)
-        jobs, workers = self.tensor.jobs_table, self.tensor.workers or self.tensor.cluster
-        X: Any = solve(policy, table, workers=workers, jobs=jobs).X[self.types]
-        made, before = float(self.speed[job] @ X.to_numpy(dtype=float)[job]), float(self.made[job])
-        ratio = made / before if before else np.inf if made else 1.0
-        return self.names[job], self.types[kind], float(factor), ratio
+def _case_of(policy: Policy, tensor: ThroughputTensor, allocation: Allocation) -> Case:
+    """Read an allocation as arrays."""
+    cluster = tensor.workers or tensor.cluster
+    known = tensor.on_types_of(cluster)
+    types = known.options.tolist()
+    facts = jobs_of(known, known.jobs_table, policy)
+    if (facts["count"] != 1).any():
+        raise InputError("An audit is of single jobs; leave out the column 'count'.")
+    gpus = np.array([float(cluster.gpus[name]) for name in types])
+    gang = facts["scale_factor"].to_numpy(dtype=float)
+    speed = np.nan_to_num(known.to_frame().to_numpy(dtype=float))
+    speed = np.where(gang[:, None] <= gpus, speed, 0.0)
+    X = allocation.X.loc[known.jobs, types].to_numpy(dtype=float)
+    weight = facts["weight"].to_numpy(dtype=float)
+    return Case(known.jobs, types, speed, gang, weight, gpus, X)
 
 
-def _worst_first(rows: Sequence[tuple[object, ...]], columns: list[str]) -> pd.DataFrame:
-    """Make a table, the largest ratio first."""
-    table = pd.DataFrame(rows, columns=columns)
-    return table.sort_values("ratio", ascending=False, kind="stable").reset_index(drop=True)
+def _after_lie(
+    case: Case, tensor: ThroughputTensor, policy: Policy, job: int, kind: int, factor: float
+) -> tuple[object, object, float, float] | None:
+    """Return what a job has by its true speeds if it says another one, if it can say so."""
+    told = case.speed.copy()
+    told[job, kind] *= factor
+    if factor == 1 or not case.speed[job, kind] or not told[job].any():
+        return None
+    table = pd.DataFrame(told, index=case.jobs, columns=case.types)
+    jobs, workers = tensor.jobs_table, tensor.workers or tensor.cluster
+    X: Any = solve(policy, table, workers=workers, jobs=jobs).X[case.types]
+    made, before = float(case.speed[job] @ X.to_numpy(dtype=float)[job]), float(case.made[job])
+    ratio = made / before if before else np.inf if made else 1.0
+    return case.jobs.tolist()[job], case.types[kind], float(factor), ratio

@@ -133,6 +133,7 @@ if TYPE_CHECKING:
         serve,
         simulate,
     )
+    from apportion.sim.audited import audit_run
     from apportion.sim.one_round import RoundDecision, solve_round
     from apportion.sim.shifts import PlacedGangs, SharedLinks
     from apportion.tensor import ThroughputTensor
@@ -225,6 +226,7 @@ __all__ = [
     "accelerators",
     "advise",
     "audit",
+    "audit_run",
     "check_jobs",
     "check_mechanism",
     "check_network",

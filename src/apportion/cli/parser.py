@@ -6,7 +6,13 @@ import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from apportion._version import __version__
-from apportion.cli.answers.options import add_advise, add_forecast, add_recommend, add_what_if
+from apportion.cli.answers.options import (
+    add_advise,
+    add_audit,
+    add_forecast,
+    add_recommend,
+    add_what_if,
+)
 from apportion.cli.commands import add_command, add_group, add_verbose, finish
 from apportion.cli.options import (
     add_backend,
@@ -78,6 +84,7 @@ examples:
   apportion forecast state.json --log trace.csv --cluster v100=32
   apportion advise log.csv --cluster v100=32
   apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
+  apportion audit throughputs.csv --policy max_min_fairness --cluster v100=1,k80=1
   apportion workload describe trace.csv
   apportion requests generate requests.csv --slo-factor 3
   apportion serve requests.csv --gpus 16
@@ -140,6 +147,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     add_forecast(commands)
     add_advise(commands)
     _add_solve(commands)
+    add_audit(commands)
     _add_policies(commands)
     _add_accelerators(commands)
     _add_settings(commands)

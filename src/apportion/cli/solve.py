@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from apportion.estimators import EstimatedThroughputs
     from apportion.policies import Condition
 
-__all__ = ["jobs_table", "run"]
+__all__ = ["jobs_table", "run", "throughputs_of"]
 
 _MOST_ROWS = 40
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> None:
     jobs = None
     if args.jobs_table is not None:
         jobs = jobs_table(args.jobs_table)
-    throughputs = _throughputs(args.file)
+    throughputs = throughputs_of(args.file)
     estimates: EstimatedThroughputs | None = None
     notes: list[str] = []
     if throughputs.isna().to_numpy().any():
@@ -82,7 +82,7 @@ def _ids_of(table: TraceTable) -> pd.Series:
     return table.ids(str(table.rows.columns[0]))
 
 
-def _throughputs(path: str) -> pd.DataFrame:
+def throughputs_of(path: str) -> pd.DataFrame:
     """Read steps/s, naming the line of a value that is none."""
     table = _read_csv(path)
     ids, *accelerators = map(str, table.rows.columns)

@@ -12,7 +12,7 @@ from apportion.cli.values import comma_separated, real, whole
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_advise", "add_forecast", "add_recommend", "add_what_if"]
+__all__ = ["add_advise", "add_audit", "add_forecast", "add_recommend", "add_what_if"]
 
 
 def add_what_if(commands: Any) -> None:
@@ -105,6 +105,37 @@ def add_advise(commands: Any) -> None:
     add_cluster(parser)
     add_simulation(parser)
     add_seed(parser, "for what a log leaves open (default: 0)")
+    finish(parser)
+
+
+def add_audit(commands: Any) -> None:
+    """Add ``apportion audit``."""
+    text = "who has reason to complain of an allocation, or of a run"
+    parser = add_command(commands, "audit", "answers.audit", text)
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="csv: job id, then the steps/s of the job in one column per accelerator; without it a "
+        "run of a workload is audited",
+    )
+    parser.add_argument(
+        "--policy", default="max_min_fairness", metavar="NAME", help="(default: %(default)s)"
+    )
+    parser.add_argument("--by", metavar="COLUMN", help="groups of jobs: user, entity, ...")
+    parser.add_argument("--jobs-table", metavar="FILE", help="csv: job id, then columns of jobs")
+    parser.add_argument(
+        "--lies",
+        type=comma_separated(real()),
+        metavar="X,Y",
+        help="each job says of each type that it runs X times as fast (default: 0,0.5,2)",
+    )
+    parser.add_argument("--out", metavar="DIR", help="write the tables, .csv")
+    add_trace(parser, "--workload")
+    add_generator(parser, hidden=True)
+    add_cluster(parser)
+    add_simulation(parser)
+    add_seed(parser, "of everything random (default: 0)")
     finish(parser)
 
 
