@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         recommend,
         what_if,
     )
+    from apportion.answers.audited_runs import audit_run
     from apportion.cluster import Cluster, accelerators
     from apportion.errors import ApportionError, InfeasibleError, InputError, SolveError
     from apportion.estimators import (
@@ -133,7 +134,6 @@ if TYPE_CHECKING:
         serve,
         simulate,
     )
-    from apportion.sim.audited import audit_run
     from apportion.sim.one_round import RoundDecision, solve_round
     from apportion.sim.shifts import PlacedGangs, SharedLinks
     from apportion.tensor import ThroughputTensor

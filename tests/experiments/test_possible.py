@@ -73,3 +73,19 @@ def test_jobs_shorter_than_the_clock_tells_are_no_accident(arrival_s: list[float
     compared = ap.compare(["fcfs"], ap.Workload("x", pd.DataFrame(told), speed), "a=2", n_jobs=1)
     assert compared.floor.mean_jct_s == pytest.approx(1e-9, rel=0.6)
     assert "of anything possible" in compared.notes[-1]
+
+
+def test_all_three_figures_are_told() -> None:
+    jobs = some_jobs()
+    compared = ap.compare(["shortest_job_first", "makespan"], jobs, CLUSTER, n_jobs=1)
+    table, said = compared.above_floor(), compared.notes[-1].split("; ")
+    assert len(said) == 3
+    for name, column, text in zip(
+        ("by makespan", "by max FTF"), ("makespan", "ftf_max"), said[1:], strict=True
+    ):
+        assert text.startswith(f"{name} {table[column].idxmin()} is ")
+        least = float(table[column].min())
+        if least < 1:
+            assert 0 <= float(text.split()[-2]) / 100 - max(least, 0) <= 0.001 + 1e-9
+        else:
+            assert text.endswith(f"at most {least + 1:.3g} times the least")

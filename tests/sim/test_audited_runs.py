@@ -53,8 +53,8 @@ def most_of(speed: Floats, bundle: Floats, gang: float) -> float:
 
 def by_hand(run: ap.Run, load: ap.Workload) -> tuple[dict[Any, float], dict[Any, float]]:
     """Return ``ratio`` of sharing by job, and of envy by pair, stretch by stretch."""
-    jobs = {row.Index: row for row in run.jobs.itertuples()}
-    facts = {row.Index: row for row in load.jobs.itertuples()}
+    jobs: dict[Any, Any] = {row.Index: row for row in run.jobs.itertuples()}
+    facts: dict[Any, Any] = {row.Index: row for row in load.jobs.itertuples()}
     speed = {
         name: np.array(load.throughputs.loc[(each.job_type, each.scale_factor)], dtype=float)
         for name, each in facts.items()
@@ -66,6 +66,7 @@ def by_hand(run: ap.Run, load: ap.Workload) -> tuple[dict[Any, float], dict[Any,
     for begin, end in pairwise(times):
         here = [n for n, j in jobs.items() if j.arrival_s <= begin and j.completion_s >= end]
         held = {name: np.zeros(2) for name in here}
+        stay: Any
         for stay in run.schedule.itertuples():
             inside = min(stay.end_s, end) - max(stay.start_s, begin)
             if stay.job in held and inside > 0:

@@ -118,7 +118,7 @@ def test_theorems_hold(seed: int) -> None:
     """Nash welfare of equal jobs is an equilibrium of equal incomes; strategy-proof is so."""
     speed, _, jobs = drawn(seed, gangs=False, weights=False)
     workers = {"fast": 1, "slow": 1}
-    nash = ap.audit("nash_welfare", speed, workers=workers, jobs=jobs, lies=())
+    nash: Any = ap.audit("nash_welfare", speed, workers=workers, jobs=jobs, lies=())
     if nash.allocation.X.sum(axis=1).max() < 1 - 1e-6:  # or time, and not GPUs, is scarce for some
         assert (nash.sharing["ratio"] >= 1 - 1e-5).all()
         assert nash.envy["ratio"].max() <= 1 + 1e-4 or nash.envy.empty

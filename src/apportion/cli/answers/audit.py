@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from apportion.answers.audited_runs import audit_run
 from apportion.cli.answers.inputs import settings_given
 from apportion.cli.inputs import workload_and_origin
 from apportion.cli.output import print_table
@@ -17,8 +18,6 @@ from apportion.experiments.plan import check_by
 from apportion.policies.auditing import audit
 from apportion.report.files import write_table
 from apportion.sim import simulate
-from apportion.sim.audited import audit_run
-from apportion.sim.workload import Workload
 
 if TYPE_CHECKING:
     import argparse
@@ -76,8 +75,8 @@ def _of_run(args: argparse.Namespace) -> tuple[Audit, pd.DataFrame]:
     _refuse(args, _OF_FILES, "a run; give a table of steps/s as FILE")
     workload, _ = workload_and_origin(args)
     cluster = cluster_of(args, lambda: workload)
-    made = fitted(workload, cluster, **fitting_options(args))
-    if not isinstance(made, Workload):
+    made: Any = fitted(workload, cluster, **fitting_options(args))
+    if made.elastic:
         raise InputError("An audit is of jobs whose gangs have one size; these are elastic.")
     check_by(args.by, made)
     args.policies = args.policy

@@ -138,8 +138,8 @@ def _periods(run: Run, workload: Workload) -> Iterator[_Period]:
 def _held(schedule: pd.DataFrame, jobs: pd.Index, types: list[str], cuts: Floats) -> Floats:
     """Return for how long jobs held devices of each type, shape (stretches, jobs, types)."""
     held_s = np.zeros((cuts.size - 1, len(jobs), len(types)))
-    job = jobs.get_indexer(schedule["job"])
-    kind = pd.Index(types).get_indexer(schedule["accelerator"])
+    job = jobs.get_indexer(pd.Index(schedule["job"]))
+    kind = pd.Index(types).get_indexer(pd.Index(schedule["accelerator"]))
     begin_s, end_s = schedule["start_s"].to_numpy(float), schedule["end_s"].to_numpy(float)
     first = np.maximum(np.searchsorted(cuts, begin_s, side="right") - 1, 0)
     last = np.minimum(np.searchsorted(cuts, end_s, side="left"), cuts.size - 1)
