@@ -51,9 +51,11 @@ if TYPE_CHECKING:
     from apportion.sim.network.phase_network import PhaseNetwork
     from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
     from apportion.sim.network.registry import BY_SHAPE, NETWORKS, get_network, on_topology
+    from apportion.sim.network.samples import profiles_from_samples
     from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
     from apportion.sim.network.table1 import TABLE1_PERCENT, Table1Network
     from apportion.sim.network.topology import Topology, jobs_on_links
+    from apportion.sim.network.topology.dragonfly import DragonflyTopology
     from apportion.sim.network.topology.named import (
         TOPOLOGY_PRESETS,
         fat_tree,
@@ -82,6 +84,7 @@ __all__ = [
     "ContentionNetwork",
     "Cost",
     "Dimension",
+    "DragonflyTopology",
     "Exchange",
     "Interconnect",
     "Layer",
@@ -125,6 +128,7 @@ __all__ = [
     "point_to_point",
     "profile_of_layers",
     "profile_of_samples",
+    "profiles_from_samples",
     "rails",
     "read_astra_workload",
     "read_topology",

@@ -45,9 +45,27 @@ def test_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "Loops in the affinity graph: 2" in capsys.readouterr().out
 
 
+def test_profiles_from_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "traffic.csv"
+    lines = ["time,a,b,idle"]
+    for count in range(400):
+        a, b = (40 if (count - late) % 10 < 4 else 0 for late in (0, 2))
+        lines.append(f"{0.02 * (count + 1):.2f},{a},{b},0")
+    file.write_text("\n".join(lines))
+    assert main(["links", "--samples", str(file), "--gbps", "50"]) == 0
+    printed = capsys.readouterr().out
+    assert "idle: it always sends 0 Gb/s" in printed
+    assert "Two jobs on a link of 50 Gb/s:" in printed
+    assert [line.split()[3] for line in printed.splitlines() if line.startswith("a + b")] == ["yes"]
+    assert main(["links", "cassini", "--samples", str(file), *GANGS]) == 0
+    assert "Score of the placement: 1.000" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ([], "Give a TOPOLOGY, or --samples"),
+        (["--samples", "none.csv"], "Cannot read the samples"),
         (["casini"], "Did you mean 'cassini'"),
         (["none.toml"], "Cannot read the topology"),
         (["cassini", "--gang", "a"], "write JOB=VALUE"),

@@ -55,7 +55,7 @@ def test_an_affinity_graph() -> None:
     graph = AffinityGraph({"up": ("a", "b"), "down": ("b", "c"), "other": ("d", "e")})
     figure = affinity_figure(graph, {"a": 0.0, "b": 0.025})
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert {"up", "down", "other", "a  +0 s", "b  +0.025 s", "c", "d", "e"} == set(texts)
+    assert {"up", "down", "other", "a  +0 ms", "b  +25 ms", "c", "d", "e"} == set(texts)
     assert "no loop" in figure.axes[0].get_title(loc="center")
     loop = affinity_figure(AffinityGraph({"up": ("a", "b"), "down": ("a", "b")}))
     assert "a loop" in loop.axes[0].get_title(loc="center")

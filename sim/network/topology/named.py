@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import file_path, listed, number, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.registry import Registry
 from apportion.sim.network.topology import Topology
+from apportion.sim.network.topology.dragonfly import DragonflyTopology
 from apportion.sim.network.topology.paths import ParallelUplinks
 from apportion.sim.network.topology.torus import TorusTopology
 from apportion.sim.network.topology.tree import SwitchLevel, TreeTopology
@@ -201,8 +203,8 @@ def read_topology(path: str | Path) -> Topology:
         size = 16                   # servers
         oversubscription = 2        # or uplink_gbps
 
-    and a torus ``kind = "torus"``, ``dimensions = [4, 4, 4]``, ``link_gbps`` and, if it is not 1,
-    ``gpus_per_node``.
+    a torus ``kind = "torus"``, ``dimensions = [4, 4, 4]``, ``link_gbps`` and, if it is not 1,
+    ``gpus_per_node``, and a dragonfly ``kind = "dragonfly"`` the fields of `DragonflyTopology`.
 
     Raises
     ------
@@ -232,8 +234,14 @@ def _topology(told: dict[str, Any], stem: str) -> Topology:
             told["link_gbps"],
             told.get("gpus_per_node", 1),
         )
+    if kind == "dragonfly":
+        keys = {each.name for each in fields(DragonflyTopology)} - {"name", "global_ports"}
+        _check_keys("the dragonfly", told, keys | {"kind"}, {"name", "global_ports"})
+        numbers: dict[str, Any] = {"name": stem, **told}
+        del numbers["kind"]
+        return DragonflyTopology(**numbers)
     if kind != "tree":
-        raise unknown_name("kind of topology", kind, ["tree", "torus"])
+        raise unknown_name("kind of topology", kind, ["tree", "torus", "dragonfly"])
     _check_keys("the tree", told, {"kind", "units", "levels"}, {"name", "seed"})
     levels: list[SwitchLevel] = []
     for each in listed("levels", told["levels"], "a list of [[levels]]"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from apportion.checks import label, listed, number, whole
@@ -71,7 +72,8 @@ class TreeTopology:
     Raises
     ------
     InputError
-        If there is no level, or two have one name.
+        If there is no level, two have one name, or rails do not fit GPUs or those of the level
+        below.
     """
 
     name: str
@@ -88,9 +90,25 @@ class TreeTopology:
             raise InputError(f"The topology {self.name!r} needs levels with names of their own.")
         whole(f"The units of {self.name!r}", self.units, 1)
         object.__setattr__(self, "levels", tuple(levels))
+        self._check_rails()
         links = sum(self.gpus // size * level.rails for level, size in self._sized)
         if links > MOST_LINKS:
             raise InputError(f"{self.name!r} has {links:,} links; at most {MOST_LINKS:,} are told.")
+
+    def _check_rails(self) -> None:
+        """Refuse rails without GPUs, and those that no rail of the level below leads to."""
+        for level, gpus in self._sized:
+            if gpus % level.rails:
+                raise InputError(
+                    f"The level {level.name!r} of {self.name!r} has {level.rails} rails for "
+                    f"{gpus} GPUs of a unit; give as many to each rail."
+                )
+        for below, level in pairwise(self.levels):
+            if below.rails % level.rails and below.rails > 1:
+                raise InputError(
+                    f"The level {level.name!r} of {self.name!r} has {level.rails} rails over the "
+                    f"{below.rails} of {below.name!r}; each must take up as many of these."
+                )
 
     @property
     def gpus(self) -> int:

@@ -324,7 +324,11 @@ def _add_settings(commands: Any) -> None:
 def _add_links(commands: Any) -> None:
     text = "which links gangs use and share, and when their jobs should start"
     parser = add_command(commands, "links", "links", text)
-    parser.add_argument("topology", metavar="TOPOLOGY", help="a name, or a .toml file")
+    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a name, or a .toml file")
+    parser.add_argument(
+        "--samples", metavar="CSV", help="time and Gb/s by job, from counters: finds the profiles"
+    )
+    parser.add_argument("--gbps", metavar="GBPS", help="of the link that jobs of --samples share")
     parser.add_argument(
         "--gang", action="append", default=[], metavar="JOB=0,2,5-7", help="GPUs of a job; repeat"
     )

@@ -76,7 +76,7 @@ def affinity_figure(graph: AffinityGraph, shifts_s: dict[Any, float] | None = No
     graph
         Of `AffinityGraph` or `RankedPlacement.graph`.
     shifts_s
-        Shifts to write beside the jobs, seconds.
+        Shifts to write beside the jobs, seconds; shown as milliseconds.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def draw_affinity(
         axes.annotate(str(link), (1, link_at[link]), (10, 0), **_beside("left"))
     for job in jobs:
         axes.plot(0, job_at[job], "o", color=colours[job], markersize=10)
-        shift = "" if shifts_s is None or job not in shifts_s else f"  +{shifts_s[job]:.4g} s"
+        shift = "" if shifts_s is None or job not in shifts_s else f"  +{_ms(shifts_s[job]):.4g} ms"
         axes.annotate(f"{job}{shift}", (0, job_at[job]), (-10, 0), **_beside("right"))
     axes.set(xlim=(-0.75, 1.5), ylim=(-0.08, 1.08))
     axes.set_axis_off()
@@ -156,20 +156,23 @@ def _circle(axes: Any, found: Compatibility, *, shifted: bool) -> None:
     axes.set_ylim(0, _INNER + len(found.profiles) + 0.3)
     axes.set_yticks([])
     quarters = np.arange(4) / 4
-    axes.set_xticks(2 * np.pi * quarters, [f"{each:.4g}" for each in quarters * found.perimeter_s])
+    axes.set_xticks(
+        2 * np.pi * quarters, [f"{each:.4g}" for each in quarters * _ms(found.perimeter_s)]
+    )
     axes.grid(visible=False)
     axes.spines["polar"].set_visible(False)
-    axes.text(0, 0, "seconds", ha="center", va="center", fontsize=8, color="#666666")
+    axes.text(0, 0, "ms", ha="center", va="center", fontsize=8, color="#666666")
 
 
 def _load(axes: Any, found: Compatibility, *, shifted: bool) -> None:
     """Stack the demands of the jobs over time, beside the capacity."""
     times, load = found.load(shifted=shifted)
+    times = _ms(times)
     middles = np.append((times[:-1] + times[1:]) / 2, times[-1])
     styles = line_styles(_labels(found))
     total = np.zeros(times.size)
     for place, (label, profile) in enumerate(zip(_labels(found), found.profiles, strict=True)):
-        demand = profile.demand(middles - (found.shifts_s[place] if shifted else 0.0))
+        demand = profile.demand(middles / 1e3 - (found.shifts_s[place] if shifted else 0.0))
         axes.fill_between(
             times,
             total,
@@ -194,7 +197,7 @@ def _load(axes: Any, found: Compatibility, *, shifted: bool) -> None:
         label="more than the link has",
     )
     axes.axhline(found.capacity_gbps, color="#222222", linewidth=1.0)
-    axes.set(xlim=(0, times[-1]), xlabel="time (s)")
+    axes.set(xlim=(0, times[-1]), xlabel="time (ms)")
     axes.set_ylim(
         0, 1.15 * max(found.capacity_gbps, found.load(shifted=False)[1].max(), load.max())
     )
@@ -220,6 +223,11 @@ def _spread(count: int) -> list[float]:
 
 def _beside(side: str) -> dict[str, Any]:
     return {"textcoords": "offset points", "ha": side, "va": "center"}
+
+
+def _ms(time_s: Any) -> Any:
+    """Return milliseconds: iterations last fractions of a second."""
+    return 1e3 * time_s
 
 
 def _rounded(score: float) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from apportion.checks import file_path, read_whole
+from apportion.cli.links.samples import show_pairs, show_traffic
 from apportion.cli.output import print_table
 from apportion.errors import InputError, unknown_name
 from apportion.mechanism.time_shifts import rank_placements
 from apportion.report.files import check_folder, write_png
 from apportion.report.link_plots import affinity_figure, compatibility_figure
 from apportion.sim.network import communication_profile, get_topology, jobs_on_links
+from apportion.sim.network.samples import profiles_from_samples
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.time_shifts import CommunicationProfile, RankedPlacement
     from apportion.sim.network import Topology
+    from apportion.sim.network.samples import SampledTraffic
 
 __all__ = ["run"]
 
@@ -26,6 +29,21 @@ _MOST_GPUS = 1_000_000
 
 def run(args: argparse.Namespace) -> None:
     """Print which links gangs use and share, and with --model how they share them best."""
+    traffic = None if args.samples is None else _sampled(args)
+    if args.topology is None:
+        if traffic is None:
+            raise InputError("Give a TOPOLOGY, or --samples of traffic.")
+        for option, value in (
+            ("--gang", args.gang),
+            ("--model", args.model),
+            ("--plot", args.plot),
+        ):
+            if value:
+                raise InputError(f"{option} needs a TOPOLOGY; leave it out.")
+        show_pairs(traffic, args.gbps)
+        return
+    if args.gbps is not None:
+        raise InputError("--gbps is of one link; a TOPOLOGY has its own. Leave one of them out.")
     topology = get_topology(args.topology)
     gangs = {job: _gpus(job, text) for job, text in _assigned("--gang", args.gang).items()}
     folder = None if args.plot is None else file_path("--plot", args.plot)
@@ -34,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     jobs_of = jobs_on_links(topology, gangs)
     models = _assigned("--model", args.model)
     print(f"{topology.name}: {topology.gpus} GPUs, {len(topology.capacities)} links")
-    if not models:
+    if not models and traffic is None:
         rows = [
             [link, f"{topology.capacities[link]:g}", ", ".join(jobs)]
             for link, jobs in jobs_of.items()
@@ -43,16 +61,25 @@ def run(args: argparse.Namespace) -> None:
             print_table(["link", "Gb/s", "jobs"], rows, left=(0, 2))
         return
     for job in gangs:
-        if job not in models:
-            raise InputError(f"The job {job!r} has no --model {job}=MODEL.")
+        if job not in models and (traffic is None or job not in traffic.profiles):
+            raise InputError(f"The job {job!r} has no --model {job}=MODEL, and no samples.")
     shared = {link: jobs for link, jobs in jobs_of.items() if len(jobs) > 1}
     meeting = {job for jobs in shared.values() for job in jobs}
     profiles = {job: _profile(job, models, gangs, topology) for job in models}
+    sampled = {} if traffic is None else traffic.profiles
+    profiles = {job: sampled[job] for job in gangs if job in sampled} | profiles
     needed = {job: profile for job, profile in profiles.items() if job in meeting}
     (ranked,) = rank_placements([shared], needed, topology.capacities)
     _show(ranked)
     if folder is not None:
         _draw(ranked, folder)
+
+
+def _sampled(args: argparse.Namespace) -> SampledTraffic:
+    """Find the profiles of the jobs of a file of samples, and print them."""
+    traffic = profiles_from_samples(args.samples)
+    show_traffic(traffic)
+    return traffic
 
 
 def _profile(
