@@ -130,12 +130,12 @@ def _what_if(state: State, new: int, now_s: float) -> bool:
         other.meets = _meet(state, other, jobs[new])
         rivals += other.meets
     near[n_near], jobs[new].meets = new, 0
-    now = math.inf
-    for wait in range(rivals + 1):
-        cost = _sum_of_ends(state, n_near, wait, now, now_s)
-        if wait == 0:
-            now = cost
-        elif now >= cost * (1 - TIE):
+    hold = _sum_of_ends(state, n_near, rivals, math.inf, now_s)
+    now = _sum_of_ends(state, n_near, 0, hold, now_s)
+    if now >= hold * (1 - TIE):  # most often: to wait for all of them is better
+        return False
+    for wait in range(1, rivals):
+        if now >= _sum_of_ends(state, n_near, wait, now, now_s) * (1 - TIE):
             return False
     return True
 
