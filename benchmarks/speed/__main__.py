@@ -16,6 +16,7 @@ import pandas as pd
 from benchmarks.experiment import DATA, data_of
 from benchmarks.readme import PAGES, with_block
 from benchmarks.reporting import machine, progress, show, write_csv
+from benchmarks.speed.approximate import approximate
 from benchmarks.speed.decisions import decisions
 from benchmarks.speed.elastic import elastic
 from benchmarks.speed.events import events
@@ -25,7 +26,7 @@ from benchmarks.speed.settings import Settings
 from benchmarks.speed.sharing import sharing
 from benchmarks.speed.simulator import simulator
 from benchmarks.speed.small import small
-from benchmarks.speed.warm import warm
+from benchmarks.speed.warm import every_event, links, warm
 from benchmarks.speed.water_filling import water_filling
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ PARTS: dict[str, Callable[[Settings], list[Row]]] = {
     "events": events,
     "simulator": simulator,
     "warm": warm,
+    "every_event": every_event,
+    "links": links,
+    "approximate": approximate,
 }
 
 

@@ -20,6 +20,7 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.policies import get_policy
 from apportion.policies.sessions.warm_jobs import WarmJobs
+from apportion.threads import one_thread
 from benchmarks.speed.harness import Row, cpu_seconds
 from benchmarks.speed.problems import TYPES, draw
 from benchmarks.speed.simulator import beside_gavel
@@ -27,7 +28,7 @@ from benchmarks.speed.simulator import beside_gavel
 if TYPE_CHECKING:
     from benchmarks.speed.settings import Settings
 
-__all__ = ["warm"]
+__all__ = ["every_event", "links", "warm"]
 
 SINGLY = ("fifo", "shortest_job_first", "makespan", "finish_time_fairness", "max_total_throughput")
 """Policies of which each job has its numbers in the program."""
@@ -39,18 +40,24 @@ BOTH_HAVE = (
 
 
 def warm(settings: Settings) -> list[Row]:
-    """Measure the four."""
-    rows = [_event(settings, policy) for policy in SINGLY]
-    sizes = ((27, 30, 2.0),) if settings.quick else ((108, 150, 8.0), (1080, 600, 80.0))
+    """Measure events and a shell."""
+    return [*(_event(settings, policy) for policy in SINGLY), _shell()]
+
+
+def every_event(settings: Settings) -> list[Row]:
+    """Simulate rounds that are solved at every event, beside Gavel's simulator."""
+    rows: list[Row] = []
+    sizes = ((27, 30, 2.0),) if settings.quick else ((108, 80, 8.0), (1080, 250, 80.0))
     for gpus, jobs, per_hour in sizes:
         for policy in BOTH_HAVE:
             goal = GAVEL_TIMES.get(gpus)
             rows += beside_gavel(
                 settings, policy, gpus, jobs, per_hour, goal, name="S4", every_event_only=True
             )
-    return [*rows, *_links(settings), _shell()]
+    return rows
 
 
+@one_thread
 def _event(settings: Settings, policy: str) -> Row:
     """Let jobs come and go one by one, both stages; beside HiGHS when nothing has changed."""
     jobs, events = (40, 10) if settings.quick else (64, 200)
@@ -68,7 +75,7 @@ def _event(settings: Settings, policy: str) -> Row:
         if found is None:
             raise RuntimeError(f"{asked!r} was not certified.")
     assert kept.places is not None
-    floor_s, _ = cpu_seconds(kept.places.solver.highs.solve, 100)
+    floor_s, _ = cpu_seconds(kept.places.solver.highs.solve, 200)
     return Row(
         *("S3", f"{policy}, {jobs} jobs, one for another", f"<= {MOST_MULTIPLES} x HiGHS"),
         peer="HiGHS, nothing changed",
@@ -78,7 +85,7 @@ def _event(settings: Settings, policy: str) -> Row:
     )
 
 
-def _links(settings: Settings) -> list[Row]:
+def links(settings: Settings) -> list[Row]:
     """Simulate iterations on contended links: events a second of whole runs."""
     if settings.quick:  # compiling alone would take longer
         return _growth(0.001, (1, 2))

@@ -57,7 +57,6 @@ class WarmStages:
         self._set_aside = set_aside
         self._bounds = Bounds.of(solver.highs.program)
         self._spending: PersistentHighs | None = None
-        self._last: Floats | None = None
 
     def choose(self, first: Point, gain: Floats, squares: Floats) -> Point:
         """Choose among the optima as `solve_instance` does.
@@ -75,18 +74,16 @@ class WarmStages:
         second = spending.solve()
         there = ~highs.aside
         if second.status == "optimal" and spending.optimality_error(second)[0] <= _SECOND:
-            near = (second.x if self._last is None else self._last)[there]
             inside = spending.of_there(second)
             if not inside.unique:  # rarely: to cut the program out costs as much as to solve it
                 inside = told_apart(spending.there, inside)
-                inside = most_even(spending.there(), inside, squares[there], near)
+                inside = most_even(spending.there(), inside, squares[there], second.x[there])
             chosen = spending.everywhere(inside)
         else:
             inside = highs.of_there(first)
             given = gain[there], squares[there]
             chosen = choose_among_optima(highs.there(), inside, *given, "auto")
             chosen = highs.everywhere(chosen)
-        self._last = chosen.x
         return chosen if highs.violation(chosen) <= _FEASIBLE else first
 
     def _spending_from(self, first: Point, gain: Floats) -> PersistentHighs:

@@ -29,6 +29,8 @@ __all__ = ["least_squares"]
 _ROUNDS = 30
 _ACCEPTED = 1e-10
 """What was let go comes back only if missed by more: constraints that repeat others are rounded."""
+_ROUNDED = 1e-15
+"""Residual of rounding errors alone, beside numbers around 1."""
 _REGULAR = 1e-11
 """Keeps the system regular where constraints repeat each other; refinement takes it out again."""
 
@@ -224,6 +226,9 @@ def _solve_with(
     if guess is not None:
         solution[columns:] = guess[holds]
     for _ in range(4):
-        solution = solution + factors.solve(right - (system @ solution - sign * solution))
+        rest = right - (system @ solution - sign * solution)
+        if np.abs(rest).max() <= _ROUNDED:
+            break
+        solution = solution + factors.solve(rest)
     x[free], dual[holds] = solution[:columns], solution[columns:]
     return x, dual

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import lapack
 
 from apportion.policies.solving.highs import LoadedHighs
@@ -191,11 +192,16 @@ class PersistentHighs(LoadedHighs):
         if not self.aside.any():
             return self.program
         program, row, column = self.program, ~self.freed, ~self.aside
+        A, columns = program.A, int(np.count_nonzero(column))
+        inside = row[A.indices] & column[self._column_of]
+        place = (np.cumsum(row) - 1)[A.indices[inside]].astype(np.int32)
+        starts = np.append(0, np.cumsum(inside))[A.indptr[np.append(column, True)]]
+        entries = A.data[inside], place, starts.astype(np.int32)
         return replace(
             program,
-            P=program.P[column][:, column],
+            P=sparse.csc_array((columns, columns)),  # of linear programs there is nothing in it
             c=program.c[column],
-            A=program.A[:, column][row],
+            A=sparse.csc_array(entries, shape=(int(np.count_nonzero(row)), columns)),
             b=program.b[row],
             equality=program.equality[row],
         )

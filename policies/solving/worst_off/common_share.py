@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import cvxpy as cp
 import numpy as np
 
+from apportion.errors import SolveError
 from apportion.policies.problem import Problem
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
@@ -146,15 +147,18 @@ class DeclaredShare:
 
     def _solved(self, compiled: Compiled) -> Point:
         """Solve by the simplex method, which goes on from the level before; or by any other."""
-        program = compiled.program
-        if goes_to_simplex(program, self._solver):
-            if self._highs is None:
-                self._highs = PersistentHighs(program, presolve=False, options=PRIMAL)
+        if goes_to_simplex(compiled.program, self._solver):
+            try:
+                if self._highs is None:
+                    self._highs = PersistentHighs(compiled.program, presolve=False, options=PRIMAL)
+                else:
+                    self._highs.update(compiled.program)
+                point = self._highs.solve_surely()
+            except SolveError:  # numbers that it does not take
+                self._highs = None
             else:
-                self._highs.update(program)
-            point = self._highs.solve_surely()
-            if point.status == "optimal":
-                return point
+                if point.status == "optimal":
+                    return point
         return compiled.optimum(self._solver, "a common share of all demands")
 
     def chosen(self) -> Floats:

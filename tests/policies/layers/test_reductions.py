@@ -27,6 +27,7 @@ from apportion.policies import (
     solve_instance,
 )
 from apportion.policies.solving import compiled
+from apportion.policies.solving.worst_off import common_share
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
@@ -271,6 +272,7 @@ def test_a_failed_solve_raises_or_falls_back_on_the_isolated_share(
         raise SolveError("No solver found an optimum (highs: time limit).")
 
     monkeypatch.setattr(compiled, "optimise", fail)
+    monkeypatch.setattr(common_share, "PersistentHighs", fail)
     problem = bench.random(1, jobs=5, types=2)
     with pytest.raises(SolveError, match="time limit"):
         solve_instance(policy(), problem.instance)
