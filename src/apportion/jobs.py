@@ -256,7 +256,7 @@ def _are_good_numbers(jobs: pd.DataFrame) -> bool:
     known = [column_named(name) for name in jobs.columns]
     wanted = {"number": "f8", "count": "i8", "own": "f8"}
     if not jobs.size or any(
-        np.dtype(wanted.get(column.kind, "O")) != dtype
+        column.kind not in wanted or np.dtype(wanted[column.kind]) != dtype
         for column, dtype in zip(known, jobs.dtypes, strict=True)
     ):
         return False
