@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["Decider"]
+__all__ = ["AsRecorded", "Decider"]
 
 
 class Decider:
@@ -54,3 +55,20 @@ class Decider:
     def knows_durations(self, jobs: pd.DataFrame) -> bool:
         """Whether it goes by how long such jobs will run, which a log tells and users do not."""
         return False
+
+
+@dataclass(frozen=True)
+class AsRecorded(Decider):
+    """Jobs start and end when their log says: what the cluster's own scheduler did.
+
+    A row beside any others, with the same figures; it decides nothing, so that settings of a
+    mechanism say nothing to it. The columns ``recorded_start_s`` and ``recorded_end_s`` say when,
+    ``recorded_on`` on which type.
+    """
+
+    works_by: ClassVar[tuple[str, ...]] = ("rounds", "exact", "leases", "queue", "iterations")
+    works_how: ClassVar[str] = "replays a log, with jobs whose gangs are known"
+    replays: ClassVar[bool] = True
+
+    name: str = "as_recorded"
+    source: str = "the log of the workload"

@@ -9,10 +9,10 @@ import pandas as pd
 
 from apportion.errors import InputError, unknown_name
 from apportion.mechanism.batch import BatchScheduler
-from apportion.mechanism.batch.as_recorded import AsRecorded
 from apportion.mechanism.batch.kai import FairShareScheduler
 from apportion.mechanism.batch.kueue import QuotaScheduler
 from apportion.mechanism.batch.multifactor import MultifactorPriority
+from apportion.mechanism.decider import AsRecorded
 from apportion.mechanism.elastic import AFS, OptimusGreedy, PolluxSearch, Tiresias
 from apportion.mechanism.offers.rules import (
     DelayScheduling,

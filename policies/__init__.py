@@ -60,7 +60,6 @@ from apportion.policies.labelled import solve
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
 from apportion.policies.nash_welfare import NashWelfare, StrategyProof
-from apportion.policies.network_sensitive import NetworkSensitive
 from apportion.policies.placements.place_round import RoundPlacement, place_round
 from apportion.policies.placements.tiers import Eligible, eligible
 from apportion.policies.problem import Problem
@@ -78,7 +77,11 @@ from apportion.policies.solving.condition import Condition, condition
 from apportion.policies.solving.driver import Solution, solve_instance
 from apportion.policies.solving.pairs import PairTable
 from apportion.policies.solving.solvers.warm_highs import WarmProblem
-from apportion.policies.total_throughput import LeastMeanCompletion, MaxTotalThroughput
+from apportion.policies.total_throughput import (
+    LeastMeanCompletion,
+    MaxTotalThroughput,
+    NetworkSensitive,
+)
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.policies.whole.gpus_of_servers import one_job
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload

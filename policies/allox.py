@@ -11,7 +11,7 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.policies.fixed_shares import FixedShare, by_themselves, time_by_type
 from apportion.policies.solving.solvers.hungarian import whole_vertex
-from apportion.policies.solving.whole.ties import without_noise
+from apportion.policies.solving.whole.program import without_noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

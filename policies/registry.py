@@ -29,8 +29,11 @@ from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness
 from apportion.policies.nash_welfare import NashWelfare, StrategyProof
-from apportion.policies.network_sensitive import NetworkSensitive
-from apportion.policies.total_throughput import LeastMeanCompletion, MaxTotalThroughput
+from apportion.policies.total_throughput import (
+    LeastMeanCompletion,
+    MaxTotalThroughput,
+    NetworkSensitive,
+)
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
 from apportion.policies.whole.placement_and_rotation import PlacementAndRotation

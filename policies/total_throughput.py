@@ -1,4 +1,7 @@
-"""Maximum total throughput, counted in steps, or in jobs: the least mean completion time."""
+"""Maximum total throughput, counted in steps, or in jobs: the least mean completion time.
+
+Network-sensitive priorities: the jobs that lost most time to the network come first.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from apportion.policies.base import Policy
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
 
-__all__ = ["LeastMeanCompletion", "MaxTotalThroughput"]
+__all__ = ["LeastMeanCompletion", "MaxTotalThroughput", "NetworkSensitive"]
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,36 @@ class LeastMeanCompletion(Policy):
         """State the part of all jobs that is done in a second."""
         left = np.maximum(p.steps_remaining, self.horizon_s * p.fastest_throughput)
         return cp.Maximize(p.total(cp.multiply(p.weight / left, p.throughput)))
+
+
+_LEAST_PRIORITY = 1e-3
+"""Keeps the weight of a job that never ran finite."""
+
+
+@dataclass(frozen=True)
+class NetworkSensitive(Policy):
+    r"""Maximise relative throughput, jobs weighted by what the network cost them so far.
+
+    .. math:: \max_X \sum_i \frac{\mathrm{thr}_i}{\mathrm{fast}_i \max(P_i, 0.001)}
+
+    The problem::
+
+        max over X of sum over jobs of throughput / fastest / network priority
+
+    A job's priority is the time that its steps would have taken without network delay over the time
+    that they took: 1 for a job that was never delayed, 0 for one that never ran; the lower one is
+    served first (Dally). As a weight, 1 / priority is the slope of the sum of log priorities; Dally
+    itself serves jobs one by one in this order.
+    """
+
+    name = "network_sensitive"
+    source = "Dally (arXiv 2401.16492, 2024), its priority of jobs"
+    columns = ("network_priority",)
+
+    heterogeneity_aware: bool = True
+    space_sharing: bool = False
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the weighted throughputs relative to the fastest."""
+        urgency = 1 / np.maximum(p.column("network_priority"), _LEAST_PRIORITY)
+        return cp.Maximize(p.total(cp.multiply(urgency / p.fastest_throughput, p.throughput)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -13,21 +14,42 @@ from apportion.resumable import Resumable, array_of, plain
 from apportion.sim.given_order import of_types_given
 from apportion.sim.metrics import jobs_table
 from apportion.sim.phases.busiest import busiest_links
-from apportion.sim.progress import Progress
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from apportion.mechanism.scheduler import Decision, GangProgress, Gangs
     from apportion.sim.about import AboutRun, Parts
+    from apportion.sim.engine.true_state import TrueState
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Columns", "Record", "RoundLog"]
+__all__ = ["Columns", "Progress", "Record", "RoundLog"]
+
+_LEAST_SECONDS = 0.25
+
+
+class Progress:
+    """Calls ``report(fraction_done, jobs_done)`` if enough time has passed since the last call."""
+
+    def __init__(self, report: Callable[[float, int], None] | None) -> None:
+        self._report = report
+        self._next = time.monotonic() + _LEAST_SECONDS
+
+    def update(self, truth: TrueState) -> None:
+        """Report now, unless the last report is too recent."""
+        if self._report is not None and time.monotonic() >= self._next:
+            self._report(truth.fraction_done, truth.done)
+            self._next = time.monotonic() + _LEAST_SECONDS
+
+    def finish(self, truth: TrueState) -> None:
+        """Report the end."""
+        if self._report is not None:
+            self._report(1.0, truth.done)
 
 
 class Columns(Resumable, Protocol):

@@ -17,8 +17,7 @@ from apportion.sim.engine import run as run_jobs
 from apportion.sim.engine.snapshot import Snapshots, call_of, check_resumes
 from apportion.sim.iteration_times import iterations_on_links
 from apportion.sim.own_mechanism import watched
-from apportion.sim.progress import Progress
-from apportion.sim.record import Record
+from apportion.sim.record import Progress, Record
 from apportion.sim.settings import settings_for
 from apportion.sim.solves.standing import Solves
 from apportion.threads import one_thread

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.offers import WaitingJobs
     from apportion.mechanism.offers.holdings import Holdings
-    from apportion.mechanism.offers.planning import Planned
+    from apportion.mechanism.offers.offering import Planned
     from apportion.sim.about import AboutRun, Parts
 
 PROGRAM = "dally_round"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from apportion.annotations import open_doors
 from apportion.mechanism.offers.candidates import InOrder, Takers
-from apportion.mechanism.offers.lease import Lease
 from apportion.mechanism.offers.mechanism import LeaseMechanism
+from apportion.mechanism.offers.offering import Lease
 from apportion.mechanism.offers.scheduler import OfferScheduler
 from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers, get_timers
 from apportion.mechanism.offers.waiting import WaitingJobs

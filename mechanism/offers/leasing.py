@@ -20,7 +20,7 @@ import numpy as np
 from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
 from apportion.mechanism.offers.exact import TICK_S
 from apportion.mechanism.offers.holders import DutyCycles, Holders
-from apportion.mechanism.offers.renewals import Renewals, remembered
+from apportion.mechanism.offers.keeping import Renewals, remembered
 from apportion.mechanism.scheduler import NOBODY
 from apportion.resumable import Resumable
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.offers.lease import Lease
     from apportion.mechanism.offers.mechanism import LeaseMechanism
+    from apportion.mechanism.offers.offering import Lease
     from apportion.mechanism.scheduler import Decision, Event, GangProgress
     from apportion.mechanisms.past import Past
 

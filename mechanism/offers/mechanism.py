@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.offers.candidates import Takers
-    from apportion.mechanism.offers.lease import Lease
+    from apportion.mechanism.offers.offering import Lease
     from apportion.mechanism.offers.scheduler import OfferScheduler
     from apportion.mechanism.places import Placement
     from apportion.mechanisms.past import Past

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from apportion.mechanism.offers.candidates import Served, first_served
-from apportion.mechanism.offers.lease import Lease
-from apportion.mechanism.offers.planning import Plans
+from apportion.mechanism.offers.candidates import Served, Takers, first_served
 from apportion.mechanism.offers.waiting import WaitingJobs
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.places import tier_of
@@ -16,15 +14,80 @@ from apportion.mechanism.places import tier_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
-    from apportion.mechanism.offers.planning import Planned
     from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.offers.waiting import ClusterSize
     from apportion.mechanism.places import Placement
 
-__all__ = ["Offering"]
+__all__ = ["Lease", "Offering", "Planned", "Plans"]
+
+
+class Planned(NamedTuple):
+    """A lease of a plan.
+
+    Attributes
+    ----------
+    job
+        Its number.
+    kind
+        Position of the accelerator type of its GPUs.
+    placement
+        Where they are.
+    tier
+        The tier that it has accepted: its wait is noted as one for this tier.
+    """
+
+    job: int
+    kind: int
+    placement: Placement
+    tier: int
+
+
+@runtime_checkable
+class Plans(Takers, Protocol):
+    """Who decides about all waiting jobs at once; also asked, as others, about single ones."""
+
+    def plan(self, now_s: float, waiting: WaitingJobs, holdings: Holdings) -> Sequence[Planned]:
+        """Say who gets which GPUs of those that are free now, and change nothing.
+
+        Asked again until nobody gets any, as leases may have changed the delay timers.
+
+        Parameters
+        ----------
+        now_s
+            The time, seconds.
+        waiting
+            The waiting jobs that need no more GPUs than are free.
+        holdings
+            What is free, what waiting jobs have given back in this instant, and how fast
+            placements are.
+        """
+        ...
+
+
+class Lease(NamedTuple):
+    """GPUs that a job has got.
+
+    Attributes
+    ----------
+    job
+        Its number.
+    placement
+        Where the GPUs are: (rack, machine in the rack, GPUs).
+    tier
+        Position of the tier in `apportion.cluster.TIERS`.
+    continued
+        Whether these are the GPUs that it gave back in this instant.
+    kind
+        Position of their accelerator type.
+    """
+
+    job: int
+    placement: Placement
+    tier: int
+    continued: bool
+    kind: int = 0
 
 
 class Offering:

@@ -14,12 +14,13 @@ from apportion.mechanism.time_shifts.circle import UnifiedCircle, unified_circle
 from apportion.mechanism.time_shifts.compatibility import (
     Compatibility,
     compatibility,
+    iteration_s,
     jensen_bound,
+    law_is_exact,
     score_of,
 )
 from apportion.mechanism.time_shifts.link_scores import LinkScores, random_score
 from apportion.mechanism.time_shifts.profile import CommunicationPhase, CommunicationProfile
-from apportion.mechanism.time_shifts.slowdown import iteration_s, law_is_exact
 
 __all__ = [
     "AffinityGraph",

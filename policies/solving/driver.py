@@ -18,13 +18,12 @@ from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.declared_floors import with_floors_merged
 from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE, worth_merging
 from apportion.policies.solving.demands import fills_further, levels_of, pose, reported
-from apportion.policies.solving.fallback import isolated_solution
+from apportion.policies.solving.fallback import isolated_solution, kept_options
 from apportion.policies.solving.options import Fallback, check_options
 from apportion.policies.solving.random_partition import solve_in_parts
 from apportion.policies.solving.rows import Reduction, reduce
 from apportion.policies.solving.solvable import unsolvable
 from apportion.policies.solving.whole.decide import decide
-from apportion.policies.solving.whole.fallback import kept_options
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
 from apportion.policies.solving.worst_off.levels import ROWS_FOR_ARROW, by_levels
 from apportion.threads import one_thread

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.checks import choice, mapping, number, whole
+from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,7 +35,22 @@ __all__ = [
     "draw_arrivals",
     "draw_durations",
     "draw_shares",
+    "streams",
 ]
+
+
+def streams(names: Sequence[str], seed: int) -> dict[str, np.random.Generator]:
+    """Make one independent random stream for each thing that is drawn.
+
+    Raises
+    ------
+    InputError
+        If the seed is not a whole number >= 0.
+    """
+    children = np.random.SeedSequence(check_seed(seed)).spawn(len(names))
+    pairs = zip(names, children, strict=True)
+    return {name: np.random.default_rng(child) for name, child in pairs}
+
 
 SCALE_FACTORS: Mapping[str, Mapping[float, float]] = MappingProxyType(
     {

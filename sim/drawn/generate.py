@@ -16,8 +16,8 @@ from apportion.sim.drawn.distributions import (
     draw_arrivals,
     draw_durations,
     draw_shares,
+    streams,
 )
-from apportion.sim.drawn.draws import streams
 from apportion.sim.drawn.interference import generate_pair_throughputs
 from apportion.sim.job_types import draw_job_types, job_type_throughputs, job_types
 from apportion.sim.workload import Workload

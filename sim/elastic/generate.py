@@ -15,7 +15,7 @@ from apportion.estimators.goodput import (
     ModelledSteps,
     StepTimes,
 )
-from apportion.sim.drawn.draws import streams
+from apportion.sim.drawn.distributions import streams
 from apportion.sim.drawn.generate import MOST_JOBS
 from apportion.sim.elastic_workload import ElasticWorkload
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Decision, DutyCycle, GangProgress, Gangs
 from apportion.resumable import Resumable, packed, unpacked
-from apportion.sim.engine.duty_cycle import DutyClock
+from apportion.sim.engine.duty_cycle import DutyClock, one_after_the_other, repeats
 from apportion.sim.engine.speeds import Speeds
-from apportion.sim.engine.stretches import one_after_the_other, repeats
 from apportion.sim.engine.true_state import ROUNDING
 
 if TYPE_CHECKING:

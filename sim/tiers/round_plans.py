@@ -8,7 +8,7 @@ import numpy as np
 
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.offers.candidates import InOrder, accepts_from_s
-from apportion.mechanism.offers.planning import Planned
+from apportion.mechanism.offers.offering import Planned
 from apportion.mechanism.orders import MostSlowedFirst
 from apportion.mechanism.places import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
@@ -47,7 +47,7 @@ class RoundPlans(Resumable):
     them again, as far as no free ones of its tier are better; others get the fastest placement in
     the machine, rack or type that the policy gives them.
 
-    It is the part of a scheduler that decides, `apportion.mechanism.offers.planning.Plans`.
+    It is the part of a scheduler that decides, `apportion.mechanism.offers.offering.Plans`.
 
     Parameters
     ----------

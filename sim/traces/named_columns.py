@@ -14,7 +14,7 @@ from apportion.jobs import RECORDED_TIMES, column_named
 from apportion.sim.traces.assemble import from_durations, from_steps
 from apportion.sim.traces.jobs_csv import jobs_column
 from apportion.sim.traces.log import Log, read_log
-from apportion.sim.traces.slurm_times import NOT_KNOWN, seconds_of
+from apportion.sim.traces.sacct import NOT_KNOWN, seconds_of
 from apportion.sim.traces.table import missing_column
 
 if TYPE_CHECKING:

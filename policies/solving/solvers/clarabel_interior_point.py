@@ -1,10 +1,8 @@
 """The interior point of Clarabel, for cone programs and for linear programs that are large."""
 
-# pyright: reportAttributeAccessIssue=false
-# clarabel is a compiled module without stubs.
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import clarabel
@@ -12,15 +10,70 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import SolveError
-from apportion.policies.solving.cone import Point
+from apportion.policies.solving.cone import Cone, Point
 from apportion.policies.solving.solvers.logarithmic_interior_point import sharpen
 from apportion.policies.solving.solvers.newton import polish
-from apportion.policies.solving.solvers.power_chain import PowerChain
 
 if TYPE_CHECKING:
-    from apportion.policies.solving.cone import Cone, ConeProgram
+    from numpy.typing import NDArray
 
-__all__ = ["interior_point"]
+    from apportion.policies.solving.cone import ConeProgram
+
+__all__ = ["PowerChain", "interior_point"]
+
+
+@dataclass(frozen=True, eq=False)
+class PowerChain:
+    """A program with chains, and where its rows were in the other, below 0 for those of links."""
+
+    program: ConeProgram
+    row: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, program: ConeProgram) -> PowerChain | None:
+        """Take the power cones of a program apart; ``None`` if none has more than two sides."""
+        if all(len(cone.powers) <= 2 for cone in program.cones):
+            return None
+        start, links = program.linear, 0
+        cones, rows = [], list(range(start))
+        for cone in program.cones:
+            sides, powers = list(range(start, start := start + cone.size)), cone.powers
+            while len(powers) > 2:
+                both = powers[0] + powers[1]
+                cones.append(Cone("power", 3, powers=(powers[0] / both, powers[1] / both)))
+                rows += [*sides[:2], ~links]
+                sides, powers = [~links, *sides[2:]], (both, *powers[2:])
+                links += 1
+            cones.append(cone._replace(size=len(sides), powers=powers))
+            rows += sides
+        row = np.array(rows)
+        kept, of_link = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
+        chosen = sparse.csr_array(
+            (np.ones(kept.size), (kept, row[kept])), shape=(row.size, program.b.size)
+        )
+        linked = sparse.csr_array(
+            (-np.ones(of_link.size), (of_link, ~row[of_link])), shape=(row.size, links)
+        )
+        chained = replace(
+            program,
+            P=sparse.csc_array(sparse.block_diag([program.P, sparse.csc_array((links, links))])),
+            c=np.append(program.c, np.zeros(links)),
+            A=sparse.csc_array(sparse.hstack([chosen @ program.A, linked])),
+            b=np.asarray(chosen @ program.b, dtype=float),
+            cones=tuple(cones),
+        )
+        return cls(chained, row)
+
+    def back(self, point: Point, program: ConeProgram) -> Point:
+        """Return a point of the chain's program as one of the program it was made of."""
+        y = np.zeros(program.b.size)
+        y[self.row[self.row >= 0]] = point.y[self.row >= 0]
+        return point.at(point.x[: program.c.size], y)
+
+
+# pyright: reportAttributeAccessIssue=false
+# clarabel is a compiled module without stubs.
+
 
 _TOLERANCE = 1e-9
 """As for HiGHS; what Clarabel reaches beyond it, later steps are spared."""

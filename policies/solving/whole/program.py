@@ -13,6 +13,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.policies.solving.compiled import Compiled
+from apportion.ties import ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["WholeProgram"]
+__all__ = ["WholeProgram", "without_noise"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,3 +138,19 @@ def _missed(constraint: cp.Constraint) -> float:
     """Violation of a constraint, relative to numbers above 1."""
     sides = (np.abs(np.asarray(side.value)).max(initial=0.0) for side in constraint.args)
     return float(np.max(constraint.violation(), initial=0.0)) / max(1.0, *map(float, sides))
+
+
+_NOISE = 1e-12
+"""Part of the largest number up to which a difference is rounding."""
+
+
+def without_noise(numbers: Floats) -> Floats:
+    """Return numbers of which those that differ by rounding only are equal, to about 12 digits."""
+    largest = float(np.abs(numbers).max(initial=0.0))
+    if largest == 0.0:
+        return np.zeros_like(numbers)
+    step = 2.0 ** (np.ceil(np.log2(largest)) - 40)
+    rank = ranks(numbers, absolute=_NOISE * largest, relative=0.0)
+    first = np.full(int(rank.max()) + 1, np.inf)
+    np.minimum.at(first, rank, numbers)
+    return np.asarray((np.rint(first / step) * step)[rank], dtype=float)

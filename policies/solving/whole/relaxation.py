@@ -14,7 +14,7 @@ from apportion.policies.solving.highs import optimise
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.kinks import Priced, least_duals
 from apportion.policies.solving.whole.branch_and_bound import STAYING
-from apportion.policies.solving.whole.ties import without_noise
+from apportion.policies.solving.whole.program import without_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

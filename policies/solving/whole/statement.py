@@ -18,8 +18,7 @@ from apportion.policies.extensions import HasEarlierObjectives
 from apportion.policies.problem import Problem
 from apportion.policies.solving.cone import ConeProgram, canonicalise
 from apportion.policies.solving.solvable import check_finite, solvable
-from apportion.policies.solving.whole.program import WholeProgram
-from apportion.policies.solving.whole.ties import without_noise
+from apportion.policies.solving.whole.program import WholeProgram, without_noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

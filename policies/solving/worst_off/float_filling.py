@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import cvxpy as cp
 import numpy as np
@@ -17,7 +17,6 @@ from apportion.errors import SolveError
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.highs import PRIMAL, optimise
-from apportion.policies.solving.solvers.backward_error import backward_error
 from apportion.policies.solving.solvers.fixed_point import fixed, floats
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.iterative_refinement import refine
@@ -30,13 +29,60 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
-    from apportion.policies.solving.cone import Point
+    from apportion.policies.solving.cone import ConeProgram, Point
     from apportion.policies.solving.solvers.fixed_point import Fixed
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
+    Ints = NDArray[np.integer[Any]]
 
-__all__ = ["FloatFill", "even_share"]
+__all__ = ["FloatFill", "backward_error", "even_share"]
+
+
+def backward_error(program: ConeProgram, point: Point) -> float:
+    """Return the largest relative error of a point in the optimality conditions.
+
+    They are: every constraint is met, the dual vector has the right signs and ``c + A'y = 0``, and
+    no constraint that has slack has a dual value. Infinite if a number is not finite.
+
+    Parameters
+    ----------
+    program
+        A linear program.
+    point
+        What a solver made of it.
+    """
+    A, b, c, x, y = program.A, program.b, program.c, point.x, point.y
+    if x.size != c.size or y.size != b.size:  # the solver has no point at all
+        return np.inf
+    column_of = np.repeat(np.arange(c.size), np.diff(A.indptr))
+    made = A.data * x[column_of]
+    paid = A.data * y[A.indices]
+    rows, columns = b.size, c.size
+    slack = b - np.bincount(A.indices, weights=made, minlength=rows)
+    size = np.abs(b) + np.bincount(A.indices, weights=np.abs(made), minlength=rows)
+    missing = c + np.bincount(column_of, weights=paid, minlength=columns)
+    worth = np.abs(c) + np.bincount(column_of, weights=np.abs(paid), minlength=columns)
+    short = np.where(program.equality, np.abs(slack), np.maximum(-slack, 0.0))
+    free = np.where(program.equality, 0.0, np.maximum(-y, 0.0))
+    gap = abs(float(np.where(program.equality, 0.0, slack) @ y))
+    total = float(np.abs(c) @ np.abs(x) + np.abs(b) @ np.abs(y))
+    errors = (
+        _largest(short, np.maximum(size, 1.0)),
+        _largest(missing, np.maximum(worth, np.abs(c).max(initial=0.0))),
+        _largest(free, np.maximum(np.abs(y).max(initial=0.0), 1e-300)),
+        gap / total if total > 0 else 0.0,
+    )
+    worst = max(errors)
+    return worst if np.isfinite(worst) else np.inf
+
+
+def _largest(error: Floats, size: Floats | float) -> float:
+    """Largest of some errors relative to sizes."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.abs(error) / size
+    return float(np.where(error == 0, 0.0, relative).max(initial=0.0))
+
 
 _LOG = logging.getLogger(__name__)
 

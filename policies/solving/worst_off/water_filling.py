@@ -14,7 +14,7 @@ The steps are taken in floats first (`apportion.policies.solving.worst_off.float
 is counted what their rounding errors may have done to the levels: a level is built upon the ones
 before, and where little of it hangs on a job, what rounding leaves of another one is much to that.
 If it may show, the steps are taken once more without any rounding errors
-(`apportion.policies.solving.worst_off.exact_filling`).
+(`apportion.policies.solving.worst_off.float_filling`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from apportion.mechanisms.start_costs import MEASURED, RESTART_S, measured_start_s
-from apportion.statistics.marks import marks_of
+from apportion.statistics.tables import marks_of
 from apportion.statistics.typeset import HumanTable
 from apportion.table_checks import check_columns
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from apportion.statistics.batches import BATCHES, batch_figures, growing
     from apportion.statistics.differences import Paired, differences_of, paired, wins
     from apportion.statistics.intervals import Interval, bootstrap, mean_interval
-    from apportion.statistics.marks import marks_of
-    from apportion.statistics.tables import to_latex, to_markdown
+    from apportion.statistics.tables import marks_of, to_latex, to_markdown
 
 __all__ = [
     "BATCHES",

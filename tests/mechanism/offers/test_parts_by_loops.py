@@ -16,8 +16,8 @@ from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.offers.candidates import InOrder, Served, first_served
 from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
 from apportion.mechanism.offers.exact import TICK_S, on_tick
+from apportion.mechanism.offers.keeping import Renewals
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
-from apportion.mechanism.offers.renewals import Renewals
 from apportion.mechanism.offers.rules import DelayScheduling, FullyConsolidated, NoWait
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs

@@ -12,8 +12,8 @@ from tests.seeds import each_seed
 import apportion as ap
 from apportion.policies.solving.cone import canonicalise
 from apportion.policies.solving.highs import optimise
+from apportion.policies.solving.solvers.clarabel_interior_point import PowerChain
 from apportion.policies.solving.solvers.newton import polish
-from apportion.policies.solving.solvers.power_chain import PowerChain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ from apportion.estimators.goodput import (
 )
 from apportion.mechanism.devices import Devices
 from apportion.sim.contention import ETHERNET_10G, SharedCost
-from apportion.sim.engine import stretches
+from apportion.sim.engine import duty_cycle
 from apportion.sim.network import ContentionNetwork
 from apportion.sim.network.models.table_iii import TABLE_III
 from apportion.sim.record import Record
@@ -119,7 +119,7 @@ def test_nothing_is_passed_over(network: str, monkeypatch: pytest.MonkeyPatch) -
         return ap.simulate("pollux", workload, CLUSTER, **settings)
 
     skipping = run()
-    monkeypatch.setattr(stretches, "_AT_ONCE", 0)
+    monkeypatch.setattr(duty_cycle, "_AT_ONCE", 0)
     one_by_one = run()
     pd.testing.assert_frame_equal(skipping.jobs, one_by_one.jobs, check_exact=True)
     pd.testing.assert_frame_equal(skipping.rounds, one_by_one.rounds, check_exact=True)

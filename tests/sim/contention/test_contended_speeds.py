@@ -16,7 +16,7 @@ from apportion.mechanism.scheduler import Gangs
 from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.contention.speeds import ContendedSpeeds, RigidSteps
 from apportion.sim.contention.workload import generate_contended_workload
-from apportion.sim.engine import Speeds, stretches
+from apportion.sim.engine import Speeds, duty_cycle
 from apportion.sim.network import get_network
 from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.models.table_iii import TABLE_III, table_iii_profiles
@@ -137,7 +137,7 @@ def test_rounds_booked_together_equal_rounds_one_by_one(
         )
 
     together = run()
-    monkeypatch.setattr(stretches, "_AT_ONCE", 0)
+    monkeypatch.setattr(duty_cycle, "_AT_ONCE", 0)
     one_by_one = run()
     pd.testing.assert_frame_equal(together.jobs, one_by_one.jobs, check_exact=True)
     pd.testing.assert_frame_equal(together.rounds, one_by_one.rounds)

@@ -10,7 +10,7 @@ from tests.seeds import sampled
 from apportion.mechanism.core import RoundCore
 from apportion.mechanism.repetition import add_repeatedly, running_sums
 from apportion.sim import Run, Workload, simulate
-from apportion.sim.engine import stretches
+from apportion.sim.engine import duty_cycle
 
 if TYPE_CHECKING:
     from apportion.mechanism.gang_round import GangRound
@@ -56,7 +56,7 @@ def test_rounds_booked_together_equal_rounds_one_by_one(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = run(case)
-    monkeypatch.setattr(stretches, "_AT_ONCE", 0)
+    monkeypatch.setattr(duty_cycle, "_AT_ONCE", 0)
     one_by_one = run(case)
     pd.testing.assert_frame_equal(together.jobs, one_by_one.jobs, check_exact=True)
     # With rounds of 77.7 s the order of a sum over gangs may show in the last digit.

@@ -11,7 +11,7 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.sim.traces.gpu_names import accelerator_of, tres_gpus
 from apportion.sim.traces.read import TRACE_FORMATS, TraceFormat
-from apportion.sim.traces.slurm_times import seconds_of
+from apportion.sim.traces.sacct import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
