@@ -19,8 +19,7 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.mechanism.batch.free_gpus import FreeGpus
-from apportion.mechanism.batch.scheduler import BatchScheduler, InBatch
+from apportion.mechanism.batch.scheduler import BatchScheduler, FreeGpus, InBatch
 from apportion.statistics import paired
 from benchmarks.experiment import Settings, parser, run_all
 from benchmarks.reporting import machine, show, write_csv

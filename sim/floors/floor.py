@@ -11,10 +11,10 @@ import numpy as np
 from apportion.annotations import checked
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.sim.floors.bound import best_bound
 from apportion.sim.floors.fairness import least_worst_ratio
 from apportion.sim.floors.job_groups import JobGroups
 from apportion.sim.floors.last_completion import least_makespan_s
-from apportion.sim.floors.prices import best_bound
 from apportion.sim.given_order import present_types
 from apportion.threads import one_thread
 

@@ -17,7 +17,6 @@ from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
 from apportion.policies.solving.whole.core import search
 from apportion.policies.solving.whole.dynamic_programme import chain_of
 from apportion.policies.solving.whole.in_order import decide_in_order
-from apportion.policies.solving.whole.price import price_of
 from apportion.policies.solving.whole.relaxation import DWARFED, relax
 from apportion.policies.solving.whole.statement import state
 from apportion.policies.solving.whole.valid import check_decision, check_pins
@@ -34,7 +33,55 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["decide", "of_jobs"]
+__all__ = ["decide", "of_jobs", "price_of"]
+
+_MOST_STEPS = 100
+
+
+def price_of(
+    value: Floats, amount: Floats, row: Ints, units: Floats, capacity: float
+) -> tuple[float, float]:
+    """Return the price of the relaxation and its bound.
+
+    Parameters
+    ----------
+    value, amount, row
+        Worth of a unit of each cell, what it holds, and its row; cells of a row lie together.
+    units
+        Units of each row, shape (rows,).
+    capacity
+        Amount that there is.
+    """
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    count = units[row[starts]]
+
+    def line(price: float) -> tuple[float, float]:
+        """Bound at a price, and its slope there."""
+        left = value - price * amount
+        best = np.maximum.reduceat(left, starts)
+        first = np.full(starts.size, np.inf)
+        of_row = np.repeat(np.arange(starts.size), np.diff(np.append(starts, row.size)))
+        at_best = left >= best[of_row]
+        np.minimum.at(first, of_row[at_best], amount[at_best])
+        wins = best > 0
+        held = float((count * first)[wins].sum())
+        return price * capacity + float((count * best)[wins].sum()), capacity - held
+
+    low, high = 0.0, float((value / amount).max())
+    (at_low, rises), (at_high, falls) = line(low), line(high)
+    if rises >= 0:
+        return low, at_low
+    for _ in range(_MOST_STEPS):
+        meet = low + (at_high - at_low - falls * (high - low)) / (rises - falls)
+        lowest = at_low + rises * (meet - low)
+        bound, slope = line(meet)
+        if not low < meet < high or bound <= lowest + 1e-14 * abs(bound):
+            return meet, bound
+        if slope < 0:
+            low, at_low, rises = meet, bound, slope
+        else:
+            high, at_high, falls = meet, bound, slope
+    return high, at_high
 
 
 def of_jobs(units: Floats, class_of: Ints, count: Floats) -> Floats:

@@ -16,10 +16,9 @@ from tests.seeds import ranges_of_seeds
 import apportion as ap
 from apportion.sim.floors import Floor, floor
 from apportion.sim.floors.best_plans import best_plans
-from apportion.sim.floors.bound import proved
+from apportion.sim.floors.bound import best_bound, proved
 from apportion.sim.floors.fairness import _largest
 from apportion.sim.floors.job_groups import JobGroups, coarse_cuts, halved
-from apportion.sim.floors.prices import best_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
