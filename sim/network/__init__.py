@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         pipeline_parallel,
         tensor_parallel,
     )
+    from apportion.sim.network.models.published_speeds import PUBLISHED_SPEEDS, PublishedSpeed
     from apportion.sim.network.models.table_i import model_profiles
     from apportion.sim.network.phase_network import PhaseNetwork
     from apportion.sim.network.profile import Exchange, Layer, ModelProfile, exposed_s
@@ -75,6 +76,7 @@ __all__ = [
     "COMMUNICATING_MODELS",
     "NETWORKS",
     "PARALLELISMS",
+    "PUBLISHED_SPEEDS",
     "TABLE1_PERCENT",
     "TOPOLOGIES",
     "TOPOLOGY_PRESETS",
@@ -94,6 +96,7 @@ __all__ = [
     "NoNetwork",
     "ParallelUplinks",
     "PhaseNetwork",
+    "PublishedSpeed",
     "Shape",
     "Span",
     "StaticNetwork",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from apportion.annotations import open_doors
-from apportion.sim.shifts.placed_gangs import GangPlacement, PlacedGangs
+from apportion.sim.shifts.gang_placement import GangPlacement
+from apportion.sim.shifts.placed_gangs import PlacedGangs
 from apportion.sim.shifts.shared_links import LinkShifts, SharedLinks
 
 __all__ = ["GangPlacement", "LinkShifts", "PlacedGangs", "SharedLinks"]

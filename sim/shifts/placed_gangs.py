@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.allocation import Allocation
 from apportion.annotations import explained
 from apportion.checks import listed, mapping, number, whole
 from apportion.errors import InfeasibleError, InputError, SolveError, unknown_name, written
@@ -20,6 +19,7 @@ from apportion.policies.whole.placed_problem import PlacedJobs, demands_of, plac
 from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
 from apportion.sim.network.topology import check_gangs
 from apportion.sim.network.topology.named import get_topology
+from apportion.sim.shifts.gang_placement import FoundGangs, GangPlacement, gang_placement
 from apportion.sim.shifts.law import slowdowns_of
 from apportion.sim.shifts.on_slots import slotted_jobs
 from apportion.sim.shifts.placed_search import PlacedSearch, first_fit
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Gpus = tuple[int, ...]
 
-__all__ = ["GangPlacement", "PlacedGangs"]
+__all__ = ["PlacedGangs"]
 
 LARGEST = 2_000_000
 """Demands of options in slots up to which the program is posed; beyond it is searched only."""
@@ -45,57 +45,6 @@ TIME_LIMIT_S = 60.0
 """For the proofs, unless another is given."""
 
 SHORTEST_S = 0.01
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GangPlacement(Allocation):
-    """Where gangs lie and when they start: an `Allocation` whose options are (candidate, slots).
-
-    The objective is the weighted sum of the jobs' slowdowns as they are on slots of time; its gap
-    is that to the best bound that is known. `throughput` are iterations per second with the
-    slowdowns that the law of the score tells, exactly and not on slots.
-
-    Attributes
-    ----------
-    gangs
-        GPUs of each job, by job.
-    shifts_s, periods_s
-        Seconds by which each job starts later, and the period to which it is paced, by job.
-    slowdowns
-        Iterations over those alone, by job, pacing counted.
-    scores
-        Compatibility of each link with several jobs, by link.
-    """
-
-    gangs: pd.Series = field(default_factory=lambda: pd.Series(dtype=object))
-    shifts_s: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
-    periods_s: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
-    slowdowns: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
-    scores: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row for each job: its GPUs, candidate, shift, pace, and slowdown."""
-        return pd.DataFrame(
-            {
-                "gpus": self.gangs,
-                "candidate": [candidate for candidate, _ in self.choice],
-                "shift_s": self.shifts_s,
-                "period_s": self.periods_s,
-                "slowdown": self.slowdowns,
-            }
-        )
-
-    def __repr__(self) -> str:
-        head = (
-            f"{self.policy}: {self.status}, objective {self.objective:.6g} {self.unit}, "
-            f"gap {self.gap:.1e}"
-        )
-        told = self.table.to_string(max_rows=20, float_format=lambda value: f"{value:.4g}")
-        return "\n".join([head, told, *([self.message] if self.message else [])])
-
-    def _repr_html_(self) -> str:
-        return f"<p>{repr(self).splitlines()[0]}</p>{self.table.to_html(max_rows=20)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +143,7 @@ class PlacedGangs:
         candidates = self.candidates
         slotted = slotted_jobs([self.profiles[job] for job in candidates], self.slots, self.pace)
         placed, names = self._arrays(candidates, slotted)
-        found = _Found([0] * len(candidates), [0] * len(candidates), 0.0, 0.0, [])
+        found = FoundGangs([0] * len(candidates), [0] * len(candidates), 0.0, 0.0, [])
         limit_s = how.pop("time_limit_s", None) or TIME_LIMIT_S
         deadline = time.perf_counter() + limit_s
         for members, part in placed.parts():
@@ -245,100 +194,40 @@ class PlacedGangs:
         self,
         candidates: Mapping[Any, list[Gpus]],
         slotted: SlottedJobs,
-        found: _Found,
+        found: FoundGangs,
         names: Sequence[str],
     ) -> GangPlacement:
         """Put labels on what was found."""
-        jobs = pd.Index(list(candidates), tupleize_cols=False)
         gangs = {
             job: places[chosen]
             for (job, places), chosen in zip(candidates.items(), found.candidates, strict=True)
         }
         shifts = {
             job: turn * slot_s
-            for job, turn, slot_s in zip(jobs, found.rotations, slotted.slot_s, strict=True)
+            for job, turn, slot_s in zip(gangs, found.rotations, slotted.slot_s, strict=True)
         }
-        periods = dict(zip(jobs, slotted.periods_s, strict=True))
+        periods = dict(zip(gangs, slotted.periods_s, strict=True))
         scores, slowdowns = slowdowns_of(self._topology, gangs, self.profiles, shifts, periods)
-        lacks = max(0.0, found.objective - found.bound)
-        gap = lacks / found.objective if found.objective else 0.0
-        proved = gap <= 1e-6
         message = ""
-        if not proved:
+        if not found.proved:
             message = f"Best known; no choice has less than {found.bound:.6g}."
         if not slotted.whole:
             message += (
                 f" Not all jobs have a common circle within pace={self.pace:g}: on slots they are "
                 f"looked at for {slotted.span} slots."
             )
-        options = list(zip(found.candidates, found.rotations, strict=True))
-        columns = sorted(set(options)) or [(0, 0)]
-        X = np.array([[float(each == option) for option in columns] for each in options])
-        return GangPlacement(
-            X=pd.DataFrame(
-                X.reshape(len(jobs), len(columns)),
-                jobs,
-                pd.MultiIndex.from_tuples(columns, names=["candidate", "slots"]),
-            ),
-            throughput=pd.Series(
-                {job: 1 / (self.profiles[job].period_s * slowdowns[job]) for job in jobs},
-                dtype=float,
-            ),
-            prices=pd.Series(np.nan, index=list(names), name="price", dtype=float),
-            objective=found.objective,
-            gap=gap,
-            status="optimal" if proved else "time_limit",
-            policy=repr(PlacementAndRotation()),
-            unit="(sum of slowdowns)",
-            integral=True,
-            message=message.strip(),
-            stats={
-                "jobs": len(jobs),
-                "links": len(names),
-                "proved_by": ", ".join(sorted({each for each, _ in found.proofs})),
-                "solve_s": sum(solve_s for _, solve_s in found.proofs),
-            },
+        speed = {job: 1 / (self.profiles[job].period_s * slowdowns[job]) for job in gangs}
+        return gang_placement(
+            found,
+            names,
+            message.strip(),
+            throughput=pd.Series(speed, dtype=float),
             gangs=pd.Series(gangs, dtype=object),
             shifts_s=pd.Series(shifts, dtype=float),
             periods_s=pd.Series(periods, dtype=float),
             slowdowns=pd.Series(slowdowns, dtype=float),
             scores=pd.Series(scores, dtype=float),
         )
-
-
-@dataclass
-class _Found:
-    """What was found, part by part.
-
-    Attributes
-    ----------
-    candidates, rotations
-        Of each job.
-    objective, bound
-        Sums over the parts.
-    proofs
-        What proved each part, and the seconds it took.
-    """
-
-    candidates: list[int]
-    rotations: list[int]
-    objective: float
-    bound: float
-    proofs: list[tuple[str, float]]
-
-    def take(
-        self, members: Sequence[int], search: PlacedSearch, bound: float, solved: Solution | None
-    ) -> None:
-        """Take down what was found for some jobs."""
-        for job, candidate, turn in zip(members, search.candidates, search.rotations, strict=True):
-            self.candidates[job], self.rotations[job] = candidate, turn
-        self.objective += search.objective
-        self.bound += min(bound, search.objective)
-        by = "search" if bound >= search.objective * (1 - 1e-12) else "nobody"
-        proof = (by, 0.0)
-        if solved is not None:
-            proof = solved.stats.get("proved_by") or "nobody", solved.stats.get("solve_s", 0.0)
-        self.proofs.append(proof)
 
 
 def _of_part(part: PlacedJobs, **how: Any) -> tuple[PlacedSearch, float, Solution | None]:

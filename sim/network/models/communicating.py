@@ -14,6 +14,7 @@ from apportion.sim.network.models.parallelism import (
     pipeline_parallel,
     tensor_parallel,
 )
+from apportion.sim.network.models.published_speeds import PUBLISHED_SPEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,7 +165,7 @@ def communication_profile(
     gpus: int = 8,
     parallelism: str | None = None,
     batch: int | None = None,
-    compute_s: float | None = None,
+    compute_s: float | str | None = None,
 ) -> CommunicationProfile:
     """Return the profile of one of `COMMUNICATING_MODELS` on the link of one GPU.
 
@@ -185,7 +186,8 @@ def communication_profile(
     batch
         Samples of an iteration on each GPU; None for that of the model.
     compute_s
-        Seconds of forward and backward; None to derive them.
+        Seconds of forward and backward; None to derive them; ``"published"`` for the batch over the
+        samples per second of `PUBLISHED_SPEEDS`, derived where no figure was found.
 
     Raises
     ------
@@ -201,6 +203,10 @@ def communication_profile(
     )
     rate = number("gbps", gbps, strict=True)
     flops = _REACHED * _PEAK_FLOPS[told.bytes_per_number]
+    if isinstance(compute_s, str):
+        choice("compute_s", compute_s, ("published",))
+        speed = PUBLISHED_SPEEDS[name].samples_per_s
+        compute_s = None if speed is None else samples / speed
     if compute_s is None:
         compute_s = 6 * told.multiply_adds * samples / flops
     compute = seconds("compute_s", compute_s, strict=True)

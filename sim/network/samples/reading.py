@@ -105,7 +105,7 @@ def _times(name: str, cells: pd.Series, first: int) -> Floats:
     wrong = np.flatnonzero(~np.isfinite(found))
     if wrong.size:
         raise InputError(f"{name}, {_line(wrong[0] + first, first)}: the time is not finite.")
-    return found
+    return np.asarray(found, dtype=float)
 
 
 def _rates(name: str, column: str, cells: pd.Series, first: int) -> Floats:
