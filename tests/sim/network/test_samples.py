@@ -94,6 +94,7 @@ def test_several_phases_and_a_level_below_them() -> None:
     assert sorted(each.gbps for each in silent.phases) == pytest.approx([25, 45], rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_iterations_that_vary() -> None:
     rng = np.random.default_rng(1)
     lengths_s = 0.25 * (1 + 0.01 * rng.normal(size=220))
@@ -191,6 +192,7 @@ def test_two_jobs_that_fit_share_a_link() -> None:
         pairs_that_share(table(), 50.0)  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_equal_periods_drift_by_their_doubt_alone() -> None:
     jobs = {"a": VGG, "b": VGG._replace(start_s=0.05)}
     noisy = sampled(jobs, TIMES, 0.02)
