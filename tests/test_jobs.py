@@ -78,3 +78,8 @@ def test_every_column_says_what_it_means(name: str) -> None:
     assert column.meaning
     assert column.valid
     assert not name.endswith("_s") or column.kind == "number"
+
+
+def test_labels_of_options_are_no_numbers() -> None:
+    table = pd.DataFrame({"weight": [1.0, 2.0], "current_option": [("a100", 2), None]})
+    pd.testing.assert_frame_equal(check_jobs(table), table)
