@@ -1,14 +1,19 @@
 """Deciders, topologies, and what is done about links: iterations, completion times, tails, marks.
 
-``python -m benchmarks.cassini.deciders [--quick] [--seeds 5] [--jobs 40]``. The workloads of
-`benchmarks.cassini.hosts` on 24 servers; iterations as the engine of phases has them. Ratios are to
-the same decider and workload without shifts, with 95 % intervals over paired seeds.
+``python -m benchmarks.cassini.deciders [--quick] [--seeds 5] [--jobs 40] [--out runs.jsonl]
+[--minutes 25] [--profiles harmonic,models]``. The workloads of `benchmarks.cassini.hosts` on 24
+servers; iterations as the engine of phases has them. Ratios are to the same decider and workload
+without shifts and with random starts, with 95 % intervals over paired seeds. With ``--out`` each
+run is written as it ends, and another call goes on from there; ``--minutes`` ends one.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,22 +22,37 @@ from apportion.sim.network import PhaseNetwork, get_topology
 from apportion.statistics import mean_interval
 from benchmarks.cassini.hosts import CLUSTER, harmonic_profiles, measured_profiles, workload
 
-DECIDERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("max_min_fairness", "rounds", {"round_seconds": 600}),
-    ("finish_time_fairness", "rounds", {"round_seconds": 600}),
-    ("themis", "leases", {"lease_seconds": 600}),
-    ("dally", "leases", {"lease_seconds": 600}),
-    ("tiresias", "leases", {"lease_seconds": 600}),
-)
-TOPOLOGIES = ("cassini", "cassini_leaves_of_four", "leaves of four, pooled")
-WAYS = {
-    "none": ("consolidated", False),
-    "phases": ("consolidated", True),
-    "law": ("cassini", True),
-    "program": ("cassini_program", True),
+DECIDERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "max_min_fairness": ("rounds", {"round_seconds": 600}),
+    "finish_time_fairness": ("rounds", {"round_seconds": 600}),
+    "themis": ("leases", {"lease_seconds": 600}),
+    "dally": ("leases", {"lease_seconds": 600}),
+    "tiresias": ("leases", {"lease_seconds": 600}),
 }
-"""Placement, and whether jobs are shifted: none, shifts alone, shifts and the mean score of links,
-shifts and the program."""
+TOPOLOGIES = ("cassini", "cassini_leaves_of_four", "leaves of four, pooled")
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "none": ("consolidated", {"shifted": False}),
+    "phases": ("consolidated", {}),
+    "law": ("cassini", {}),
+    "program": ("cassini_program", {}),
+    "together": ("consolidated", {"shifted": False, "starts": 0}),
+}
+"""Placement and network: random starts, shifts alone, shifts and the mean score of links, shifts
+and the program; last, nobody shifted, and all that meet started together."""
+
+PROFILES = {"harmonic": harmonic_profiles, "models": measured_profiles}
+FIGURES = ("iteration / alone", "P99", "mean JCT, h", "P99 JCT, h", "Gb marked an iteration")
+
+
+class Key(NamedTuple):
+    """What a run is about."""
+
+    profiles: str
+    topology: str
+    decider: str
+    way: str
+    seed: int
+    jobs: int
 
 
 def topology_of(name: str) -> Any:
@@ -41,28 +61,68 @@ def topology_of(name: str) -> Any:
     return known.tree if name.endswith("pooled") else get_topology(name)
 
 
-def figures(
-    decider: tuple[str, str, dict[str, Any]],
-    jobs: ap.Workload,
-    way: tuple[str, bool],
-    network: dict[str, Any],
-) -> list[float]:
-    """Iteration over alone, mean and P99 of completion times (hours), marks an iteration."""
-    policy, mechanism, settings = decider
-    placement, shifted = way
+def figures(key: Key) -> list[float]:
+    """Mean and P99 of an iteration over that alone, of completion times, hours, and marks."""
+    profiles = PROFILES[key.profiles]()
+    mechanism, settings = DECIDERS[key.decider]
+    placement, network = WAYS[key.way]
     run = ap.simulate(
-        policy,
-        jobs,
+        key.decider,
+        workload(profiles, key.jobs, key.seed),
         CLUSTER,
         mechanism=mechanism,
         placement=placement,
-        network=PhaseNetwork(shifted=shifted, **network),
+        network=PhaseNetwork(profiles=profiles, topology=topology_of(key.topology), **network),
         **settings,
     )
     hours = run.jobs["jct_s"] / 3600
     marks = run.tables["iteration_times"]["marks_gigabits"].to_numpy(dtype=float)[-1]
-    slowdown = float(run.tables["links"]["slowdown"].mean())
-    return [slowdown, float(hours.mean()), float(hours.quantile(0.99)), float(marks)]
+    made = run.tables["iterations"].sort_values("iteration_s")
+    alone_s = made["model"].map(lambda model: profiles[model].period_s)
+    slowdown = (made["iteration_s"] / alone_s).sort_values()
+    counted = made.loc[slowdown.index, "iterations"].cumsum()
+    tail = slowdown[counted >= 0.99 * counted.iloc[-1]].iloc[0]
+    mean = float(run.tables["links"]["slowdown"].mean())
+    return [mean, float(tail), float(hours.mean()), float(hours.quantile(0.99)), float(marks)]
+
+
+def told(ratios: Any) -> str:
+    """Write a mean and its interval."""
+    found = mean_interval(ratios)
+    return f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def table(known: dict[Key, list[float]]) -> None:
+    """Print means and ratios of the seeds of which all ways have run."""
+    ratios = ("iteration", "P99 iteration", "JCT")
+    heads = ["profiles", "topology", "decider", "links", "seeds", *FIGURES]
+    heads += [f"{each}: ratio" for each in ratios]
+    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
+    rows: dict[tuple[str, str, str], dict[str, dict[int, list[float]]]] = {}
+    for key, found in known.items():
+        rows.setdefault(key[:3], {}).setdefault(key.way, {})[key.seed] = found
+    for about, ways in sorted(rows.items()):
+        for way in (each for each in WAYS if each in ways):
+            seeds = sorted(ways[way].keys() & ways.get("none", {}).keys())
+            if len(seeds) < 2:
+                continue
+            now = np.array([ways[way][seed] for seed in seeds])
+            before = np.array([ways["none"][seed] for seed in seeds])
+            means = [f"{each:.3f}" for each in now.mean(axis=0)]
+            compared = [told(now[:, at] / before[:, at]) for at in (0, 1, 2)]
+            print("| " + " | ".join([*about, way, str(len(seeds)), *means, *compared]) + " |")
+    print()
+    for kind, decider in sorted({(key.profiles, key.decider) for key in known}):
+        for way, to in (("phases", "none"), ("law", "phases"), ("program", "phases")):
+            both = [
+                (known[key][2], known[key._replace(way=to)][2])
+                for key in known
+                if (key.profiles, key.decider, key.way) == (kind, decider, way)
+                and key._replace(way=to) in known
+            ]
+            if len(both) > 1:
+                ratio = told([now / before for now, before in both])
+                print(f"{kind}, {decider}: mean JCT of {way} over {to} {ratio}, {len(both)} pairs")
 
 
 def main() -> None:
@@ -70,31 +130,32 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="8 jobs, two seeds, one decider")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=40)
+    parser.add_argument("--profiles", default="harmonic,models")
+    parser.add_argument("--out", type=Path, help="a line for each run; resumed")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="after which no run begins")
     given = parser.parse_args()
-    seeds, jobs = (2, 8) if given.quick else (given.seeds, given.jobs)
-    deciders = DECIDERS[2:3] if given.quick else DECIDERS
-    print(
-        "| profiles | topology | decider | links | iteration / alone | mean JCT, h | P99, h "
-        "| Gb marked an iteration | iteration: ratio | JCT: ratio |\n" + "|---" * 10 + "|"
-    )
-    for kind, profiles in (("models", measured_profiles()), ("harmonic", harmonic_profiles())):
-        loads = [workload(profiles, jobs, seed) for seed in range(seeds)]
-        for topology in TOPOLOGIES:
-            network = {"profiles": profiles, "topology": topology_of(topology)}
-            for decider in deciders:
-                before: np.ndarray | None = None
-                for name, way in WAYS.items():
-                    rows = np.array([figures(decider, load, way, network) for load in loads])
-                    before = rows if before is None else before
-                    ratios = [mean_interval(rows[:, at] / before[:, at]) for at in (0, 1)]
-                    means = " | ".join(f"{each:.3f}" for each in rows.mean(axis=0))
-                    told = " | ".join(
-                        f"{each.estimate:.3f} [{each.low:.3f}, {each.high:.3f}]" for each in ratios
-                    )
-                    print(
-                        f"| {kind} | {topology} | {decider[0]} | {name} | {means} | {told} |",
-                        flush=True,
-                    )
+    quick = given.quick
+    keys = [
+        Key(kind, topology, decider, way, seed, 8 if quick else given.jobs)
+        for kind in (["harmonic"] if quick else given.profiles.split(","))
+        for seed in range(2 if quick else given.seeds)
+        for topology in TOPOLOGIES[1 : 2 if quick else None] + TOPOLOGIES[: 0 if quick else 1]
+        for decider in (["themis"] if quick else DECIDERS)
+        for way in WAYS
+    ]
+    known: dict[Key, list[float]] = {}
+    if given.out and given.out.exists():
+        lines = map(json.loads, given.out.read_text().splitlines())
+        known = {Key(*line["about"]): line["figures"] for line in lines}
+    began = time.monotonic()
+    for key in keys:
+        if key in known or time.monotonic() - began > 60 * given.minutes:
+            continue
+        known[key] = figures(key)
+        if given.out:
+            with given.out.open("a") as file:
+                file.write(json.dumps({"about": key, "figures": known[key]}) + "\n")
+    table({key: known[key] for key in keys if key in known})
 
 
 if __name__ == "__main__":

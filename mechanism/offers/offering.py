@@ -129,6 +129,7 @@ class Offering:
             Gang(
                 *(lease.job, int(told.scale[lease.job]), lease.kind),
                 told.job_type[lease.job],
+                tiers=(lease.tier, lease.tier),
                 before=holdings.placer.held[lease.job][1],
             )
             for lease in leases

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+
 from apportion.mechanism.placements.built_in import Consolidated
 from apportion.mechanism.placements.strategy import Gang, Strategy
 from apportion.mechanism.places import MACHINE, tier_of
@@ -13,7 +15,6 @@ from apportion.ties import significant
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from apportion.mechanism.devices import Devices
@@ -73,6 +74,8 @@ class Compatible(Strategy):
     compares_whole = True
     keeps_loops: ClassVar[bool] = False
     """Whether candidates with loops are compared with the others."""
+    keeps_room: ClassVar[bool] = False
+    """Whether what the host leaves whole stays whole, where gangs wait for machines and racks."""
     network_with: ClassVar[str] = ""
     """What makes a network that knows links one for this placement, if that is another."""
 
@@ -158,7 +161,9 @@ class Compatible(Strategy):
         within = [tier_of(where) == MACHINE for where in first]
         for place in sorted(range(len(gangs)), key=lambda place: not within[place]):
             free = left[gangs[place].kind]
-            where = first[place] if within[place] else self._drawn(free, first[place])
+            fullest = self.keeps_room and gangs[place].tiers is not None
+            where = first[place]
+            where = where if within[place] else self._drawn(free, where, fullest=fullest)
             if where is None:
                 return None
             for rack, machine, gpus in where:
@@ -166,16 +171,17 @@ class Compatible(Strategy):
             found[place] = where
         return tuple(found)
 
-    def _drawn(self, free: Ints, where: Placement) -> Placement | None:
+    def _drawn(self, free: Ints, where: Placement, *, fullest: bool) -> Placement | None:
         """Draw a placement of the same shape; None if its racks or machines are not found."""
         parts: dict[int, list[int]] = {}
         for rack, _, gpus in where:
             parts.setdefault(rack, []).append(gpus)
-        order = self.rng.permutation(len(free)).tolist()
+        order = self._order(free.sum(axis=1), fullest=fullest)
         found: list[tuple[int, int, int]] = []
         for part in sorted(parts.values(), key=lambda part: (-sum(part), -len(part), part)):
             for rack in order:
-                machines = self._in_rack(free[rack], sorted(part, reverse=True))
+                parts_here = sorted(part, reverse=True)
+                machines = self._in_rack(free[rack], parts_here, fullest=fullest)
                 if machines is not None:
                     found += [(rack, *each) for each in machines]
                     order.remove(rack)
@@ -184,9 +190,11 @@ class Compatible(Strategy):
                 return None
         return tuple(sorted(found))
 
-    def _in_rack(self, free: Ints, part: list[int]) -> list[tuple[int, int]] | None:
+    def _in_rack(
+        self, free: Ints, part: list[int], *, fullest: bool
+    ) -> list[tuple[int, int]] | None:
         """Draw machines of a rack for parts in descending order; None if it has none for some."""
-        order = self.rng.permutation(free.size).tolist()
+        order = self._order(free, fullest=fullest)
         found: list[tuple[int, int]] = []
         for gpus in part:
             machine = next((each for each in order if free[each] >= gpus), None)
@@ -195,6 +203,12 @@ class Compatible(Strategy):
             order.remove(machine)
             found.append((machine, gpus))
         return found
+
+    def _order(self, free: Ints, *, fullest: bool) -> list[int]:
+        """Return racks or machines in any order, or the fullest first, as the host does."""
+        drawn = self.rng.permutation(free.size)
+        order = drawn[np.argsort(free[drawn], kind="stable")] if fullest else drawn
+        return [int(place) for place in order]
 
     def _others(
         self, gangs: Sequence[Gang], devices: Devices
@@ -261,12 +275,14 @@ class PlacedByProgram(Compatible):
     do, so long as machines have the GPUs: the policy `placement_and_rotation`
     (`apportion.sim.shifts.placement_program.PlacementProgram`). Loops are nothing special. Gangs
     stay where the host puts them unless the sum is less by a hundredth of an iteration for each
-    gang that moves.
+    gang that moves. Where a scheduler offers GPUs tier by tier, as delay scheduling does, machines
+    and racks then have room for as many gangs of each size as the host's own placement leaves.
     """
 
     name = "cassini_program"
     keeps_loops = True
     network_with = "with_program"
+    keeps_room = True
 
     def _best(
         self,
@@ -294,6 +310,7 @@ class PlacedByProgram(Compatible):
                     for machine, count in enumerate(row)
                 },
                 self._knows[kind].links_of,
+                keeps_room=all(gangs[each].tiers is not None for each in places),
             )
             for place in places:
                 chosen[place] = found[gangs[place].job]

@@ -40,7 +40,8 @@ class PhaseNetwork(CassiniNetwork):
         Part of an iteration by which a phase may drift off its shift before its job waits, where
         the links can carry everything at its time; ``None`` never waits. The paper's is 0.05.
     starts
-        Random starts over which a mean is taken.
+        Random starts over which a mean is taken; 0 if gangs that meet without shifts start
+        together, each with the beginning of an iteration.
 
     Raises
     ------
@@ -60,7 +61,7 @@ class PhaseNetwork(CassiniNetwork):
         number("jitter", self.jitter, most=0.9)
         if self.readjust is not None:
             number("readjust", self.readjust, strict=True, most=0.5)
-        whole("starts", self.starts, 1)
+        whole("starts", self.starts, 0)
 
     @property
     def name(self) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import islice, product
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from apportion.mechanism.time_shifts import AffinityGraph, compatibility
+from apportion.mechanism.time_shifts import (
+    AffinityGraph,
+    CommunicationProfile,
+    compatibility,
+)
 from apportion.mechanism.time_shifts.circle import unified_circle
 from apportion.mechanism.time_shifts.pacing import pacings
-from apportion.mechanism.time_shifts.profile import ROUNDING
 from apportion.policies.whole.placed_problem import PlacedJobs
+from apportion.sim.phases.many_ways import drawn_for, least_of
 from apportion.sim.shifts.on_slots import slotted_jobs
 from apportion.sim.shifts.placed_search import PlacedSearch
 from apportion.ties import significant
@@ -21,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.time_shifts import CommunicationProfile
     from apportion.sim.shifts.meeting import Meeting
 
     Floats = NDArray[np.float64]
@@ -33,11 +36,21 @@ SLOTS, KICKS = 24, 20
 CIRCLES = 2
 """Common circles that are tried, short ones first."""
 
-SLACKS = (0.0, 0.05, 0.1, 0.2, 0.4)
-"""Times the jitter by which paces are longer than they must be: who is late catches up by it."""
+KEPT_OFF = (0.1, 0.03, 0.01, 0.001)
+"""Parts of a period by which others keep off the ends of phases where nothing varies. Never 0: who
+is held is never early, so that a hair's breadth by which phases touch is never made up for."""
 
-LATE = (0.0, 1.0, 3.0, 8.0)
-"""Times the jitter by which others keep off the ends of phases: who is paced is never early."""
+SLACKS = (0.03, 0.06, 0.1, 0.2, 0.4)
+"""Times the jitter by which paces are longer than they must be, and"""
+
+ROOM = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""parts of what the largest pace leaves for it, that are tried."""
+
+SPREAD, NEARBY, NEAR = 16, 3, 0.03
+"""Shifts drawn anywhere, drawn beside each that is known, and how far beside, of a period."""
+
+APART = 100
+"""Ways that are drawn with a pace for each job, and no common circle."""
 
 CLEARLY = 0.005
 """Part of an iteration by which shifts must gain on random starts, of which there are few."""
@@ -78,7 +91,10 @@ def best_meeting(random: Meeting, steady: Measures, pace: float) -> Meeting:
         Largest part by which an iteration is stretched.
     """
     best, least = random, float(steady.of(random).slowdown.mean()) - CLEARLY
-    for tried in _tried(random, pace, steady.jitter):
+    tries = _tried(random, pace)
+    if steady.jitter:
+        tries = _with_noise(random, [*tries], steady.jitter, pace)
+    for tried in tries:
         slowdown = float(steady.of(tried).slowdown.mean())
         if slowdown < least - 1e-9:
             best, least = tried, slowdown
@@ -87,30 +103,77 @@ def best_meeting(random: Meeting, steady: Measures, pace: float) -> Meeting:
     return best
 
 
-def _tried(random: Meeting, pace: float, jitter: float) -> Iterator[Meeting]:
+def _with_noise(
+    random: Meeting, tries: Sequence[Meeting], jitter: float, pace: float
+) -> Iterator[Meeting]:
+    """Go through the best paced way of many, run with noise, and the ways without pacing."""
+    paced = [each for each in tries if each.paces_s]
+    if paced:
+        ways = _ways(random, paced, jitter, pace)
+        starts_s, paces_s = least_of(random, *ways, jitter=jitter, most=pace)
+        yield random._replace(
+            starts_s=tuple(map(significant, starts_s)), paces_s=tuple(map(significant, paces_s))
+        )
+    yield from (each for each in tries if not each.paces_s)
+
+
+def _ways(
+    random: Meeting, paced: Sequence[Meeting], jitter: float, pace: float
+) -> tuple[Floats, Floats]:
+    """Return starts and paces of many ways, (ways, jobs): slack, and shifts beside those known.
+
+    Slack is by what paces are longer than they must be: who is late catches up by it.
+    """
+    rng = drawn_for(random)
+    own = np.array([profile.period_s for profile in random.profiles])
+    starts, paces = [], []
+    for periods_s, shifts in _by_circle(paced).items():
+        periods = np.array(periods_s)
+        room = (1 + pace) / float((periods / own).max()) - 1
+        slacks = {0.0, *(part * jitter for part in SLACKS), *(part * room for part in ROOM)}
+        for slack in sorted(each for each in slacks if 0 <= each <= room):
+            drawn = rng.uniform(0, 1, (SPREAD, own.size)) * periods
+            near = rng.normal(0, NEAR, (NEARBY, len(shifts), own.size)) * periods + shifts
+            tried = np.concatenate([shifts, drawn, near.reshape(-1, own.size)])
+            starts.append(np.mod(tried, periods) * (1 + slack))
+            paces.append(np.broadcast_to(periods * (1 + slack), tried.shape))
+    apart = own * rng.uniform(1, 1 + pace, (APART, own.size))  # what never fits may pass by so
+    starts.append(rng.uniform(0, 1, apart.shape) * apart)
+    paces.append(apart)
+    return np.concatenate(starts), np.concatenate(paces)
+
+
+def _by_circle(paced: Sequence[Meeting]) -> dict[tuple[float, ...], Floats]:
+    """Return the shifts that are known, (shifts, jobs), by the periods of the jobs."""
+    found: dict[tuple[float, ...], list[list[float]]] = {}
+    for each in paced:
+        periods = tuple(pace_s or 0.0 for pace_s in each.paces_s)
+        found.setdefault(periods, []).append([start_s or 0.0 for start_s in each.starts_s])
+    return {periods: np.array(shifts) for periods, shifts in found.items()}
+
+
+def _tried(random: Meeting, pace: float) -> Iterator[Meeting]:
     """Go through starts and paces that may be good."""
     own = [profile.period_s for profile in random.profiles]
     circles = islice(pacings(own, pace), CIRCLES) if pace else iter(())
-    ways = [*product(SLACKS, LATE)] if jitter else [(0.0, 0.0)]
     for circle in circles:
-        for slack, late in ways:
-            periods = [each * (1 + slack * jitter) for each in circle.periods_s]
-            longest = max(paced / each for paced, each in zip(periods, own, strict=True))
-            if longest <= (1 + pace) * (1 + ROUNDING):
-                yield _paced(random, periods, late * jitter)
+        for off in KEPT_OFF:
+            yield _paced(random, circle.periods_s, off)
     if unified_circle(own) is not None:  # others would meet at their worst before they drift apart
         yield _paced(random, own, 0.0)._replace(paces_s=())
 
 
-def _paced(random: Meeting, periods_s: Sequence[float], late: float) -> Meeting:
+def _paced(random: Meeting, periods_s: Sequence[float], off: float) -> Meeting:
     """Shift jobs of some periods; others keep off the ends of phases by a part of the period."""
     paces = tuple(
         significant(max(paced, profile.period_s))
         for paced, profile in zip(periods_s, random.profiles, strict=True)
     )
-    paced = [profile.paced(each) for profile, each in zip(random.profiles, paces, strict=True)]
-    exact = None if late else _without_loops(random, paced)
-    shifts = exact or _searched(random, paced, late)
+    paced = [
+        _wider(profile.paced(each), off * each)
+        for profile, each in zip(random.profiles, paces, strict=True)
+    ]
+    shifts = _without_loops(random, paced) or _searched(random, paced)
     return random._replace(starts_s=tuple(map(significant, shifts)), paces_s=paces)
 
 
@@ -127,7 +190,7 @@ def _without_loops(random: Meeting, paced: Sequence[CommunicationProfile]) -> li
     return [found.get(job, 0.0) for job in range(len(paced))]
 
 
-def _searched(random: Meeting, paced: Sequence[CommunicationProfile], late: float) -> list[float]:
+def _searched(random: Meeting, paced: Sequence[CommunicationProfile]) -> list[float]:
     """Shift jobs on slots for the least sum of slowdowns."""
     slotted = slotted_jobs(paced, SLOTS)
     links: list[list[int]] = [[] for _ in paced]
@@ -136,10 +199,7 @@ def _searched(random: Meeting, paced: Sequence[CommunicationProfile], late: floa
             links[job].append(place)
     none = [0] * len(paced)
     placed = PlacedJobs(
-        demand=[
-            _wider(own, late * profile.period_s / slot_s)
-            for own, profile, slot_s in zip(slotted.demand, paced, slotted.slot_s, strict=True)
-        ],
+        demand=slotted.demand,
         links=[[each] for each in links],
         gpus=[[[]] for _ in paced],
         capacity=np.array([gbps for gbps, _ in random.links]),
@@ -152,9 +212,12 @@ def _searched(random: Meeting, paced: Sequence[CommunicationProfile], late: floa
     return [turn * each for turn, each in zip(search.rotations, slotted.slot_s, strict=True)]
 
 
-def _wider(demand: Floats, slots: float) -> Floats:
-    """Let phases end so many slots later."""
-    wide = demand
-    for turn in range(1, min(round(slots + 0.5), demand.size // 4) + 1):
-        wide = np.maximum(wide, np.roll(demand, turn))
-    return wide
+def _wider(profile: CommunicationProfile, off_s: float) -> CommunicationProfile:
+    """Let every phase end so much later, but not after the next begins."""
+    starts = [phase.start_s for phase in profile.phases]
+    following = [*starts[1:], *(start + profile.period_s for start in starts[:1])]
+    phases = [
+        phase._replace(duration_s=min(phase.duration_s + off_s, after - phase.start_s))
+        for phase, after in zip(profile.phases, following, strict=True)
+    ]
+    return CommunicationProfile(profile.name, profile.period_s, phases)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from apportion.mechanism.time_shifts import law_is_exact, score_of
 from apportion.mechanism.time_shifts.one_rotation import EQUAL
 from apportion.sim.phases.best_meeting import best_meeting
 from apportion.sim.phases.engine import run_phases
+from apportion.sim.phases.many_ways import drawn_for
 from apportion.sim.phases.segments import PhaseJob
 
 if TYPE_CHECKING:
@@ -123,14 +123,15 @@ class SteadyIterations:
     def _starts(self, meeting: Meeting) -> Floats:
         """Return when jobs begin, shape (runs, jobs); each random start is evenly spread.
 
-        Where computations vary, given starts are run several times, too.
+        Where computations vary, given starts are run several times, too. Without random starts who
+        has none begins at once.
         """
         given = [np.nan if start is None else start for start in meeting.starts_s]
-        if not np.isnan(given).any():
-            return np.tile(given, (self._network.starts if self.jitter else 1, 1))
         count = self._network.starts
-        digest = hashlib.sha256(repr(meeting).encode()).digest()
-        rng = np.random.default_rng(int.from_bytes(digest[:8], "big"))
+        if not (np.isnan(given).any() and count):
+            given = np.nan_to_num(given).tolist()
+            return np.tile(given, (count or 4 if self.jitter else 1, 1))
+        rng = drawn_for(meeting)
         order = rng.permuted(np.tile(np.arange(count), (len(given), 1)), axis=1).T
         drawn = (order + rng.random(order.shape)) / count
         periods = np.array([profile.period_s for profile in meeting.profiles])

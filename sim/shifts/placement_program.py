@@ -16,6 +16,8 @@ from apportion.sim.shifts.placed_search import PlacedSearch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from apportion.mechanism.places import Placement
     from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
 
@@ -70,6 +72,8 @@ class PlacementProgram:
         trained: Mapping[int, Trained],
         free: Mapping[tuple[int, int], int],
         links_of: Links,
+        *,
+        keeps_room: bool = False,
     ) -> dict[int, Placement]:
         """Return where each gang is to be.
 
@@ -86,6 +90,9 @@ class PlacementProgram:
             GPUs of each machine, (rack, machine), that nobody else has.
         links_of
             Links that a placement uses, with their Gb/s.
+        keeps_room
+            Whether machines and racks must have room for as many gangs of each size as beside the
+            host's own choice: others may wait for it.
         """
         host = dict(candidates[0])
         options = {job: list(dict.fromkeys(each[job] for each in candidates)) for job in host}
@@ -121,15 +128,23 @@ class PlacementProgram:
                 left[rack, machine] -= gpus
         found = self._solved(jobs, {job: used[job] for job in jobs}, options, trained, left, gbps)
         chosen = {job: options[job][found[job]] if job in found else host[job] for job in host}
-        starts = [(before, host), *((lost(each), each) for each in (chosen, *candidates[1:]))]
+        room = _room(host, free) if keeps_room else None
+
+        def allowed(where: Mapping[int, Placement]) -> bool:
+            if not _fit(where, free):
+                return False
+            return room is None or bool((_room(where, free) >= room).all())
+
+        others_to_try = [each for each in (chosen, *candidates[1:]) if allowed(each)]
+        starts = [(before, host), *((lost(each), each) for each in others_to_try)]
         start = min(starts, key=lambda each: each[0])
-        return self._descended(start, options, free, lost)
+        return self._descended(start, options, allowed, lost)
 
     def _descended(
         self,
         start: tuple[float, Mapping[int, Placement]],
         options: Mapping[int, Sequence[Placement]],
-        free: Mapping[tuple[int, int], int],
+        allowed: Callable[[Mapping[int, Placement]], bool],
         lost: Callable[[Mapping[int, Placement]], float],
     ) -> dict[int, Placement]:
         """Move one gang after the other where that gains by the law itself, and not on slots."""
@@ -142,7 +157,7 @@ class PlacementProgram:
                     moved = {**where, job: place}
                     if (
                         place != where[job]
-                        and _fit(moved, free)
+                        and allowed(moved)
                         and (now := lost(moved)) < least - EQUAL
                     ):
                         least, where, gained = now, moved, True
@@ -211,6 +226,25 @@ class PlacementProgram:
         for link, score in self._scores.of_links(jobs_of, trained, gbps).items():
             worst |= {job: min(worst[job], score) for job in jobs_of[link]}
         return sum(1 - score for score in worst.values())
+
+
+def _room(where: Mapping[int, Placement], free: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+    """Count the gangs of each size that machines, and that racks, have room for beside others."""
+    left = dict(free)
+    for place in where.values():
+        for rack, machine, gpus in place:
+            left[rack, machine] -= gpus
+    had_in, left_in = dict[int, int](), dict[int, int]()
+    for (rack, machine), had in free.items():
+        had_in[rack] = had_in.get(rack, 0) + had
+        left_in[rack] = left_in.get(rack, 0) + left[rack, machine]
+    return np.array(
+        [
+            sum(now // size for now in after.values())
+            for before, after in ((free, left), (had_in, left_in))
+            for size in range(1, max(before.values()) + 1)
+        ]
+    )
 
 
 def _fit(where: Mapping[int, Placement], free: Mapping[tuple[int, int], int]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from tests.oracles.paced_link import Sender, iterations
 import apportion as ap
 from apportion.errors import InputError
 from apportion.sim.phases import PacedShifts, pace_and_shift
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 APART = (0.0, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.05)
 NOISE = (0.0, 0.005, 0.01, 0.02)
@@ -35,9 +39,13 @@ class Case(NamedTuple):
         return pace_and_shift(profiles, {"link": [0, 1]}, LINK, jitter=self.noise)
 
 
-def drawn(seed: int) -> Case:
-    rng = np.random.default_rng(seed)
-    apart, noise = float(rng.choice(APART)), float(rng.choice(NOISE))
+GRID = [*product(APART, NOISE)]
+
+
+def drawn(number: int) -> Case:
+    """Draw jobs: numbers go round the whole grid of periods apart and of noise."""
+    rng = np.random.default_rng([27, number])
+    apart, noise = GRID[number % len(GRID)]
     duty = rng.uniform(0.2, 0.6, 2)
     period_s = np.array([0.2, 0.2 * (1 + apart)])
     first, second = (
@@ -49,12 +57,13 @@ def drawn(seed: int) -> Case:
     return Case(apart, noise, (first, second))
 
 
-def three_ways(seed: int, tried: int) -> tuple[float, float, float]:
-    """Mean iteration over that alone: random starts, as chosen, and the best of random paces."""
-    case = drawn(seed)
-    found, rng = case.chosen(), np.random.default_rng(seed + 1000)
+def three_ways(case: Case, seed: int, tried: int) -> tuple[float, float, float]:
+    """Mean iteration over that alone: random starts, as chosen, and the best of random paces.
+
+    All are chosen before the noise is known with which they are compared.
+    """
+    found, rng = case.chosen(), np.random.default_rng(seed)
     periods = np.array([job.period_s for job in case.jobs])
-    anywhere = rng.uniform(0, 1, (64, 2)) * periods
     free = np.full((64, 2), np.nan)
 
     def mean(starts: np.ndarray, paces: np.ndarray, run: int, counted: int = 1000) -> np.ndarray:
@@ -63,12 +72,14 @@ def three_ways(seed: int, tried: int) -> tuple[float, float, float]:
         )
         return np.asarray(took.mean(axis=1))
 
-    unshifted = float(mean(anywhere, free, 1).mean())
+    def told(starts: np.ndarray, paces: np.ndarray) -> float:
+        return float(mean(np.tile(starts, (16, 1)), np.tile(paces, (16, 1)), 2).mean())
+
+    unshifted = float(mean(rng.uniform(0, 1, (64, 2)) * periods, free, 1).mean())
     ours = unshifted
     starts = np.array([*found.shifts_s.values()], dtype=float)
     if not np.isnan(starts).any():
-        paces = np.array([*found.periods_s.values()], dtype=float)
-        ours = float(mean(np.tile(starts, (16, 1)), np.tile(paces, (16, 1)), 2).mean())
+        ours = told(starts, np.array([*found.periods_s.values()], dtype=float))
     starts = rng.uniform(0, 1, (tried, 2)) * periods
     paces = periods * rng.uniform(1, 1.05, (tried, 2))
     together = rng.random(tried) < 0.5
@@ -77,25 +88,26 @@ def three_ways(seed: int, tried: int) -> tuple[float, float, float]:
     paces[together] = np.maximum(common[together, None], periods)
     best = np.argsort(mean(starts, paces, 3, 120))[:20]
     again = mean(np.repeat(starts[best], 8, 0), np.repeat(paces[best], 8, 0), 4)
-    return unshifted, ours, float(again.reshape(20, 8).mean(axis=1).min())
+    least = best[again.reshape(20, 8).mean(axis=1).argmin()]
+    return unshifted, ours, told(starts[least], paces[least])
 
 
 @pytest.mark.parametrize(
-    ("seeds", "tried"),
-    [((12,), 400), pytest.param(range(40), 5000, marks=pytest.mark.slow)],
-    ids=["one", "forty"],
+    ("numbers", "tried"),
+    [
+        ((22,), 400),
+        pytest.param((14, 42), 5000, marks=pytest.mark.thorough),
+        pytest.param(range(84), 5000, marks=pytest.mark.slow),
+    ],
+    ids=["one", "two", "grid"],
 )
-def test_no_random_pace_and_shift_is_much_better(seeds: range, tried: int) -> None:
-    """Never above random starts by more than .5 %, within 2 % of the best of 5,000, as a rule.
-
-    Periods further apart than the pace leaves time for, or noise that wants more than it, are
-    left: there the best of 5,000 may be up to 15 % better.
-    """
-    for seed in seeds:
-        unshifted, ours, best = three_ways(seed, tried)
-        assert ours <= unshifted * 1.005, seed
-        case = drawn(seed)
-        assert ours <= best * (1.02 if case.apart < 0.05 and case.noise < 0.02 else 1.15), seed
+def test_no_random_pace_and_shift_is_much_better(numbers: Sequence[int], tried: int) -> None:
+    """Never above random starts by more than .5 %, within 2 % of the best of 5,000."""
+    for number in numbers:
+        case = drawn(number)
+        unshifted, ours, best = three_ways(case, number, tried)
+        assert ours <= unshifted * 1.005, (number, case)
+        assert ours <= best * 1.02, (number, case)
 
 
 def half(job: str, period_s: float, duty: float) -> ap.CommunicationProfile:

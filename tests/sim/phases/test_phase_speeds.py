@@ -334,7 +334,7 @@ def test_bad_input_is_named() -> None:
         ("epoch_s", 1e-4),
         ("jitter", 1.0),
         ("readjust", 0.0),
-        ("starts", 0),
+        ("starts", -1),
         ("machine_gbps", 0),
     ):
         with pytest.raises(InputError, match=option):
