@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["drawn_for", "iterations_of", "least_of"]
 
-HEATS = ((1, 20, 100, 60), (4, 50, 200, 8), (4, 50, 200, 8), (16, 100, 1000, 1))
+HEATS = ((1, 20, 100, 60), (4, 50, 250, 8), (4, 50, 500, 10), (12, 100, 1000, 1))
 """Runs of each way, iterations left out and counted, and ways that are left, heat by heat."""
+
+MORE = 1.5
+"""Times the jitter that there is by which ways are compared: jobs that keep out of each other's way
+by a hair do so for a thousand iterations and then no more, and an epoch has some thousands."""
 
 CHILDREN, STEP = 8, 0.02
 """Ways that are drawn beside each of the best, and how far: of a period, and of the largest pace.
@@ -92,15 +96,18 @@ def least_of(
     for heat, (runs, skipped, counted, kept) in enumerate(HEATS):
         if heat == len(HEATS) - 2:  # all jobs a little slower or faster, each a little later
             family = np.repeat(np.arange(len(starts_s)), CHILDREN)
-            slower = rng.normal(1, STEP * most, (family.size, 1))
-            paces = np.clip(paces_s[family] * slower, own, own * (1 + most))
+            stretch = paces_s[family] / own  # one factor for all, so that a circle stays one
+            least_factor, most_factor = 1 / stretch.min(axis=1), (1 + most) / stretch.max(axis=1)
+            drawn = rng.normal(1, STEP * most, family.size)
+            factor = np.minimum(np.maximum(drawn, least_factor), most_factor)
+            paces = paces_s[family] * np.maximum(factor, least_factor)[:, None]
             starts = starts_s[family] + rng.normal(0, STEP, paces.shape) * own
             starts_s = np.concatenate([starts_s, np.mod(starts, paces)])
             paces_s = np.concatenate([paces_s, paces])
         again = np.repeat(np.arange(len(starts_s)), runs)
         took = iterations_of(
             *(meeting, starts_s[again], paces_s[again]),
-            jitter=jitter,
+            jitter=min(MORE * jitter, 0.9),
             seed=heat,
             skipped=skipped,
             counted=counted,
