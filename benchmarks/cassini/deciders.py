@@ -20,7 +20,7 @@ import numpy as np
 import apportion as ap
 from apportion.sim.network import PhaseNetwork, get_topology
 from apportion.statistics import mean_interval
-from benchmarks.cassini.hosts import CLUSTER, harmonic_profiles, measured_profiles, workload
+from benchmarks.cassini.hosts import CLUSTER, PROFILES, workload
 
 DECIDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "max_min_fairness": ("rounds", {"round_seconds": 600}),
@@ -40,7 +40,6 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 """Placement and network: random starts, shifts alone, shifts and the mean score of links, shifts
 and the program; last, nobody shifted, and all that meet started together."""
 
-PROFILES = {"harmonic": harmonic_profiles, "models": measured_profiles}
 FIGURES = ("iteration / alone", "P99", "mean JCT, h", "P99 JCT, h", "Gb marked an iteration")
 
 

@@ -1,7 +1,9 @@
 """CASSINI as a part of schedulers: their placement, and one whose links suit the jobs.
 
-``python -m benchmarks.cassini.hosts [--quick]``. Poisson arrivals keep 24 servers of one
-GPU busy; gangs of 2 to 6 GPUs. Iterations take (2 - score) of their time alone.
+``python -m benchmarks.cassini.hosts [--quick] [--hosts dally,themis] [--jobs 60] [--seeds 4]``.
+Poisson arrivals keep 24 servers of one GPU busy; gangs of 2 to 6 GPUs. Iterations take
+(2 - score) of their time alone. Mean completion times are compared with those of shifts alone, with
+95 % intervals over paired workloads.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import pandas as pd
 import apportion as ap
 from apportion.sim.network import communication_profile
 from apportion.sim.network.cassini import CassiniNetwork
+from apportion.statistics import mean_interval
 
 MODELS = ("VGG11", "VGG16", "ResNet50", "BERT", "RoBERTa", "CamemBERT")
 HOSTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -28,6 +31,7 @@ PARTS = (
     ("shifts", "consolidated", True),
     ("shifts and placement", "cassini", True),
     ("shifts and gang by gang", "cassini_by_gang", True),
+    ("shifts and program", "cassini_program", True),
 )
 
 
@@ -43,6 +47,9 @@ def harmonic_profiles() -> dict[str, ap.CommunicationProfile]:
         model: ap.CommunicationProfile(model, period, [(0.0, duty * period, 50.0)])
         for model, duty, period in zip(MODELS, duties, (0.24, 0.48) * 3, strict=True)
     }
+
+
+PROFILES = {"models": measured_profiles, "harmonic": harmonic_profiles}
 
 
 def workload(profiles: dict[str, ap.CommunicationProfile], jobs: int, seed: int) -> ap.Workload:
@@ -93,18 +100,31 @@ def jct_of(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="12 jobs, one workload")
-    quick = parser.parse_args().quick
-    jobs, seeds = (12, 1) if quick else (60, 4)
-    print("| profiles | host | part | mean JCT, h | P99 | makespan |")
-    print("|---|---|---|---|---|---|")
-    for name, profiles in (("models", measured_profiles()), ("harmonic", harmonic_profiles())):
+    parser.add_argument("--quick", action="store_true", help="12 jobs, two workloads")
+    parser.add_argument("--hosts", default=",".join(host[0] for host in HOSTS))
+    parser.add_argument("--profiles", default=",".join(PROFILES))
+    parser.add_argument("--jobs", type=int, default=60)
+    parser.add_argument("--seeds", type=int, default=4)
+    given = parser.parse_args()
+    jobs, seeds = (12, 2) if given.quick else (given.jobs, given.seeds)
+    print("| profiles | host | part | mean JCT, h | P99 | makespan | mean JCT over shifts alone |")
+    print("|---|---|---|---|---|---|---|")
+    for name in given.profiles.split(","):
+        profiles = PROFILES[name]()
         loads = [workload(profiles, jobs, seed) for seed in range(seeds)]
-        for host in HOSTS:
-            for part in PARTS:
-                figures = [jct_of(host, load, part, profiles) for load in loads]
-                mean, tail, end = np.mean(figures, axis=0)
-                print(f"| {name} | {host[0]} | {part[0]} | {mean:.3f} | {tail:.3f} | {end:.2f} |")
+        for host in (each for each in HOSTS if each[0] in given.hosts.split(",")):
+            found = {
+                part[0]: np.array([jct_of(host, load, part, profiles) for load in loads])
+                for part in PARTS
+            }
+            for part, figures in found.items():
+                mean, tail, end = figures.mean(axis=0)
+                ratio = mean_interval(figures[:, 0] / found["shifts"][:, 0])
+                print(
+                    f"| {name} | {host[0]} | {part} | {mean:.3f} | {tail:.3f} | {end:.2f} "
+                    f"| {ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

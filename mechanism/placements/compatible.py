@@ -76,8 +76,8 @@ class Compatible(Strategy):
     """Whether candidates with loops are compared with the others."""
     keeps_room: ClassVar[bool] = False
     """Whether what the host leaves whole stays whole, where gangs wait for machines and racks."""
-    network_with: ClassVar[str] = ""
-    """What makes a network that knows links one for this placement, if that is another."""
+    network_loops: ClassVar[str] = ""
+    """What the network does with loops beside it; empty for what it says itself."""
 
     def __init__(
         self, rng: np.random.Generator | None = None, placings: Sequence[Placing] = ()
@@ -265,7 +265,7 @@ class JointlyCompatible(Compatible):
 
     name = "cassini_joint"
     keeps_loops = True
-    network_with = "with_joint_shifts"
+    network_loops = "links"
 
 
 class PlacedByProgram(Compatible):
@@ -281,7 +281,7 @@ class PlacedByProgram(Compatible):
 
     name = "cassini_program"
     keeps_loops = True
-    network_with = "with_program"
+    network_loops = "jobs"
     keeps_room = True
 
     def _best(

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from apportion.checks import LARGEST_COUNT, mapping, number, whole, yes_no
+from apportion.checks import LARGEST_COUNT, choice, mapping, number, whole, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
 from apportion.mechanism.time_shifts.pacing import PACE
@@ -14,7 +14,12 @@ from apportion.names import model_of
 from apportion.sim.network.models.communicating import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.topology import Topology
 from apportion.sim.network.topology.named import get_topology
-from apportion.sim.shifts.joint_plan import JointPlans, MeanOfLinks, SumOfSlowdowns
+from apportion.sim.shifts.joint_plan import (
+    JointPlans,
+    MeanOfLinks,
+    Objective,
+    SumOfSlowdowns,
+)
 from apportion.sim.shifts.placement_program import PlacementProgram
 
 if TYPE_CHECKING:
@@ -30,6 +35,13 @@ __all__ = ["CassiniNetwork", "GangLinks"]
 
 ROUNDING = 1e-9
 """Part of a link by which demands may exceed it."""
+
+LOOPS: dict[str, Objective | None] = {
+    "random": None,
+    "links": MeanOfLinks(),
+    "jobs": SumOfSlowdowns(),
+}
+"""What jobs that form loops with their links are shifted for, if they are."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +62,11 @@ class CassiniNetwork:
         Gb/s of the machines of a rack over those of the rack's own link.
     shifted
         Whether jobs are shifted; if not, they start at random everywhere.
-    joint
-        Whether jobs that form loops with their links are shifted, too, by one program for all of
-        these links (`JointPlans`). The placement ``"cassini_joint"`` sees to it.
-    program
-        Whether that is done for the sum of the jobs' slowdowns and not for the mean score of links,
-        and one program chooses placements, too. The placement ``"cassini_program"`` sees to it.
+    loops
+        What is done with jobs that form loops with their links. ``"random"``: they start at random,
+        as in the paper. ``"links"`` and ``"jobs"``: they are shifted by one program for all of
+        these links (`JointPlans`), for the mean score of the links or for the sum of the jobs'
+        slowdowns; the placements ``"cassini_joint"`` and ``"cassini_program"`` see to that.
     pace
         Part by which iterations may be stretched so that jobs fit whose periods are nearly equal,
         or nearly multiples: the faster ones wait for the others, where it costs clearly less than
@@ -88,8 +99,7 @@ class CassiniNetwork:
     machine_gbps: float = 50.0
     oversubscription: float = 2.0
     shifted: bool = True
-    joint: bool = False
-    program: bool = False
+    loops: str = "random"
     pace: float = PACE
     topology: Topology | str | None = None
     profiles: Mapping[str, CommunicationProfile] = field(default_factory=dict, repr=False)
@@ -100,8 +110,7 @@ class CassiniNetwork:
         number("oversubscription", self.oversubscription, least=1)
         yes_no("shifted", self.shifted)
         whole("candidates", self.candidates, 1, LARGEST_COUNT)
-        yes_no("joint", self.joint)
-        yes_no("program", self.program)
+        choice("what is done with loops,", self.loops, LOOPS)
         number("pace", self.pace, most=0.5)
         if self.topology is not None:
             object.__setattr__(self, "topology", get_topology(self.topology))
@@ -148,13 +157,9 @@ class CassiniNetwork:
         """Return the same network with the links of a topology."""
         return replace(self, topology=get_topology(topology))
 
-    def with_joint_shifts(self) -> Self:
-        """Return the same network with one program for the shifts of jobs that form loops."""
-        return self if self.joint else replace(self, joint=True)
-
-    def with_program(self) -> Self:
-        """Return the same network with shifts for the sum of slowdowns, loops or none."""
-        return self if self.program else replace(self, joint=True, program=True)
+    def with_loops(self, loops: str) -> Self:
+        """Return the same network with shifts for jobs in loops, unless it has some already."""
+        return replace(self, loops=loops) if self.loops == "random" else self
 
     def for_elastic(
         self, profiles: Mapping[str, CommunicationProfile], *, beside_requests: bool
@@ -197,8 +202,8 @@ class GangLinks:
 
     def __init__(self, network: CassiniNetwork, cluster: Cluster) -> None:
         self.network, self._topology = network, network.topology
-        objective = SumOfSlowdowns() if network.program else MeanOfLinks()
-        self.plans = JointPlans(network.profile, objective) if network.joint else None
+        objective = LOOPS[network.loops]
+        self.plans = None if objective is None else JointPlans(network.profile, objective)
         joint = None if self.plans is None else self.plans.scores
         self.scores = LinkScores(network.profile, joint, network.pace)
         self.program = PlacementProgram(network.profile, self.scores, network.pace)

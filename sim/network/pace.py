@@ -79,10 +79,10 @@ def network_beside(placement: str, network: MemoizedNetwork | None) -> MemoizedN
             f"The placement {placement!r} compares the links of gangs; it needs a network that "
             "knows them: 'cassini', 'phases', these with '_unshifted', or a CassiniNetwork."
         )
-    changed = getattr(network.model, strategy.network_with, None) if strategy.network_with else None
-    if changed is None:
+    with_loops = getattr(network.model, "with_loops", None)
+    if with_loops is None or not strategy.network_loops:
         return network
-    model = changed()
+    model = with_loops(strategy.network_loops)
     return network if model is network.model else MemoizedNetwork(model, network.cluster)
 
 

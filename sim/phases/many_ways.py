@@ -166,7 +166,7 @@ class _Ways:
         ended = self._left <= ROUNDING * self._own_s * speed
         goes = ended & ~self._waits
         place = np.where(goes, (self._place + 1) % self._count, self._place)
-        began = goes & (place == 0)
+        began: Bools = goes & (place == 0)
         self.begun += began
         self._place = place
         wants = self._gbps[self._job, place]

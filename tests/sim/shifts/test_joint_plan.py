@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.scheduler import Gangs
 from apportion.mechanism.time_shifts import AffinityGraph
@@ -99,13 +100,14 @@ def test_gangs_in_a_loop_are_shifted(kind: Any) -> None:
             return np.full(gangs.job.size, 10.0)
 
     rates = {}
-    for joint in (False, True):
-        model = kind(profiles=PROFILES, joint=joint)
+    for loops in ("random", "links", "jobs"):
+        model = kind(profiles=PROFILES, loops=loops)
         made: Any = PhaseSpeeds if kind is PhaseNetwork else CompatibleSpeeds
         speeds = made(Free(), ["half", "half"], model, SERVERS, layout)
-        rates[joint] = speeds.rates(gangs)
-    assert rates[True] == pytest.approx([10, 10])
-    assert (rates[False] < 9).all()
+        rates[loops] = speeds.rates(gangs)
+    assert rates["links"] == pytest.approx([10, 10])
+    assert rates["jobs"] == pytest.approx([10, 10])
+    assert (rates["random"] < 9).all()
 
 
 @pytest.mark.parametrize("mechanism", ["rounds", "leases"])
@@ -141,6 +143,12 @@ def test_the_network_beside_a_joint_placement_is_joint() -> None:
     joint = network_beside("cassini_joint", given)
     assert joint is not None
     assert isinstance(joint.model, PhaseNetwork)
-    assert joint.model.joint
+    assert joint.model.loops == "links"
     assert joint.name == "phases"
     assert network_beside("cassini_joint", joint) is joint
+    program = network_beside("cassini_program", given)
+    assert program is not None
+    assert isinstance(program.model, PhaseNetwork)
+    assert program.model.loops == "jobs"
+    with pytest.raises(InputError, match="jobs"):
+        PhaseNetwork(loops="job")
