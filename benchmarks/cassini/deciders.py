@@ -1,7 +1,7 @@
 """Deciders, topologies, and what is done about links: iterations, completion times, tails, marks.
 
 ``python -m benchmarks.cassini.deciders [--quick] [--seeds 5] [--jobs 40] [--out runs.jsonl]
-[--minutes 25] [--profiles harmonic,models]``. The workloads of `benchmarks.cassini.hosts` on 24
+[--minutes 25] [--profiles harmonic,models] [--topologies ...]``. The workloads of `benchmarks.cassini.hosts` on 24
 servers; iterations as the engine of phases has them. Ratios are to the same decider and workload
 without shifts and with random starts, with 95 % intervals over paired seeds. With ``--out`` each
 run is written as it ends, and another call goes on from there; ``--minutes`` ends one.
@@ -29,7 +29,7 @@ DECIDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "dally": ("leases", {"lease_seconds": 600}),
     "tiresias": ("leases", {"lease_seconds": 600}),
 }
-TOPOLOGIES = ("cassini", "cassini_leaves_of_four", "leaves of four, pooled")
+TOPOLOGIES = ("cassini_leaves_of_four", "leaves of four, pooled", "cassini")
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("consolidated", {"shifted": False}),
     "phases": ("consolidated", {}),
@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=40)
     parser.add_argument("--profiles", default="harmonic,models")
+    parser.add_argument("--topologies", nargs="*", default=TOPOLOGIES)
     parser.add_argument("--out", type=Path, help="a line for each run; resumed")
     parser.add_argument("--minutes", type=float, default=np.inf, help="after which no run begins")
     given = parser.parse_args()
@@ -138,7 +139,7 @@ def main() -> None:
         Key(kind, topology, decider, way, seed, 8 if quick else given.jobs)
         for kind in (["harmonic"] if quick else given.profiles.split(","))
         for seed in range(2 if quick else given.seeds)
-        for topology in TOPOLOGIES[1 : 2 if quick else None] + TOPOLOGIES[: 0 if quick else 1]
+        for topology in (TOPOLOGIES[:1] if quick else given.topologies)
         for decider in (["themis"] if quick else DECIDERS)
         for way in WAYS
     ]
