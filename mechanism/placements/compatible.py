@@ -162,8 +162,9 @@ class Compatible(Strategy):
         for place in sorted(range(len(gangs)), key=lambda place: not within[place]):
             free = left[gangs[place].kind]
             fullest = self.keeps_room and gangs[place].tiers is not None
-            where = first[place]
-            where = where if within[place] else self._drawn(free, where, fullest=fullest)
+            where: Placement | None = first[place]
+            if not within[place]:
+                where = self._drawn(free, first[place], fullest=fullest)
             if where is None:
                 return None
             for rack, machine, gpus in where:
