@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from shutil import which
 from typing import Any
 
 import jsonschema
@@ -103,3 +109,30 @@ def test_a_port_that_is_taken_is_said() -> None:
 def test_other_machines_need_a_token() -> None:
     with DecisionService("fifo", "v100=1") as service, pytest.raises(InputError, match="token"):
         http.serve_http(service, host="0.0.0.0", port=1, token=None, most_per_s=1.0)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(
+    which("unshare") is None or os.geteuid() != 0, reason="needs a network namespace of its own"
+)
+def test_two_clients_at_once_while_the_service_is_killed(tmp_path: Path) -> None:
+    """What was answered is there, once, in the order of its numbers; beside a service in here."""
+    words = ["unshare", "-n", sys.executable, "-m", "tests.service.two_clients", str(tmp_path), "5"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=280, cwd=root, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert {"200", "422"} <= found["statuses"].keys()
+    numbers = [answer["number"] for answer in found["said"] if answer["ok"] and len(answer) > 4]
+    assert numbers
+    store = sqlite3.connect(tmp_path / "x.db")
+    told = [json.loads(row[0]) for row in store.execute("SELECT told FROM message ORDER BY number")]
+    store.close()
+    times = [each.pop("clock_s") for each in told]
+    with DecisionService("max_min_fairness", CLUSTER, clock=lambda: times[0]) as service:
+        for message in told:
+            assert service.answer(message)["ok"]
+            del times[0]
+            times = times or [0.0]
+        state = service.answer({"op": "state"})["state"]
+    assert json.loads(json.dumps(state)) == found["state"]
