@@ -63,7 +63,8 @@ class Deciding:
     settings
         Of the mechanism, where devices are given.
     note
-        Told of every ``"begin"`` (and of what kind), ``"take"``, ``"prepare"`` and ``"turn"``.
+        Told of every ``"begin"`` (and of what kind), ``"take"`` (and of devices that were found),
+        ``"prepare"`` and ``"turn"``.
 
     Attributes
     ----------
@@ -81,7 +82,7 @@ class Deciding:
         known: Known,
         time_limit_s: float | None,
         settings: Mapping[str, Any] | None,
-        note: Callable[[str, str | None], None],
+        note: Callable[[str, str | None, Mapping[str, Any] | None], None],
     ) -> None:
         self.decider, self.known, self.time_limit_s = decider, known, time_limit_s
         self.settings, self._note = dict(settings or {}), note
@@ -92,6 +93,7 @@ class Deciding:
         self.told_again = self.rests = self.skips = False
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="solve")
         self._under_way: Future[Answer] | None = None
+        self._later: Callable[[], CertifiedDevices] | None = None
         self.last: dict[str, Any] = {
             "shares": CertifiedShares.of_nobody(known, 0),
             "devices": CertifiedDevices.of_nobody(known, 0),
@@ -126,20 +128,15 @@ class Deciding:
 
     def prepare(self) -> None:
         """Make a problem anew from what is known now, beside the one that answers until `turn`."""
-        self._note("prepare", None)
+        self._note("prepare", None, None)
         self._since.clear()
         self._prepared = None
         if self.has_shares and not self._anew:
             self._prepared = self._beside.submit(self._made, self.known.frozen())
 
-    @property
-    def prepared(self) -> bool:
-        """Whether `turn` need not wait."""
-        return self._prepared is None or self._prepared.done()
-
     def turn(self) -> None:
         """Answer by what was prepared, as a service does that begins with the state of then."""
-        self._note("turn", None)
+        self._note("turn", None, None)
         self._session = None if self._prepared is None else self._prepared.result()
         self._prepared, self.skips = None, False
         self._changed = {*self._since}
@@ -189,13 +186,14 @@ class Deciding:
 
     def begin(self, kind: Kind, number: int) -> None:
         """Ask about what is known now."""
-        self._note("begin", kind)
+        self._note("begin", kind, None)
         now_s = self.known.now_s
         if self.skips and kind == "shares":
             return
         if kind == "devices":
-            frozen = self.known.frozen()
-            self._under_way = self._threads.submit(self._devices, frozen, number)
+            self._later = partial(self._devices, self.known.frozen(), number)
+            if not self.told_again:
+                self.go_on()
             return
         asked: Callable[[], Allocation | SessionAllocation]
         if self._anew:
@@ -206,18 +204,33 @@ class Deciding:
             lambda: CertifiedShares.of(asked(), at_s=now_s, number=number)
         )
 
+    def go_on(self) -> None:
+        """Begin what was about to begin: a decision about devices that was never taken up."""
+        if self._later is not None:
+            self._under_way, self._later = self._threads.submit(self._later), None
+
+    def take_again(self, found: Mapping[str, Any]) -> None:
+        """Take up what a decision about devices has found before."""
+        self._later = None
+        self._certify("devices", CertifiedDevices.restored(found))
+
     def take(self) -> None:
         """Wait for the answer under way, and take it up; a failure drops what was warm."""
-        self._note("take", None)
+        self._later = None
         if self._under_way is None:
             return
         under_way, self._under_way = self._under_way, None
         try:
             found = under_way.result()
         except ApportionError:
+            self._note("take", None, None)
             self._session = None
             raise
-        kind = "shares" if isinstance(found, CertifiedShares) else "devices"
+        devices = isinstance(found, CertifiedDevices)
+        self._note("take", None, found.rest() if devices else None)
+        self._certify("devices" if devices else "shares", found)
+
+    def _certify(self, kind: Kind, found: Answer) -> None:
         if found.number >= self.last[kind].number:
             self.last[kind] = found
 

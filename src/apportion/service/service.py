@@ -129,15 +129,18 @@ class DecisionService:
                 self._tell_again(each)
             except ApportionError as error:
                 _LOG.info("message %d was refused: %s", each.number, error)
+            if each.told is not None:
+                self._store.pass_part()
             told += 1
         self._deciding.told_again = False
+        self._deciding.go_on()
         if told or kept is not None:
             _LOG.info("goes on after %d messages, %d told again", self._store.number, told)
 
-    def _note(self, what: str, kind: str | None) -> None:
+    def _note(self, what: str, kind: str | None, found: Mapping[str, Any] | None) -> None:
         """Keep what a solve does."""
         if not self._deciding.told_again:
-            self._store.note(what, kind, self._known.now_s)
+            self._store.note(what, kind, self._known.now_s, found)
 
     def _tell_again(self, kept: Kept) -> None:
         """Do what was done: a message, or a solve that began or ended."""
@@ -151,6 +154,8 @@ class DecisionService:
             now_s, self._known.now_s = self._known.now_s, kept.at_s
             self._deciding.begin("devices" if kept.kind == "devices" else "shares", kept.number)
             self._known.now_s = now_s
+        elif kept.what == "take" and kept.found is not None:
+            self._deciding.take_again(kept.found)
         elif kept.what == "take":
             self._deciding.take()
         elif kept.what == "prepare":
@@ -232,7 +237,7 @@ class DecisionService:
         """
         deciding, store = self._deciding, self._store
         if self._turns:
-            due = store.last_part is not None and deciding.prepared
+            due = store.last_part is not None
         else:
             due = store.number - self._prepared_at >= _STATE_EVERY
         if due:

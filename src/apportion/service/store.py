@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS message (
     number INTEGER PRIMARY KEY, id TEXT UNIQUE, told TEXT NOT NULL, answer TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS event (
     place INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL, what TEXT NOT NULL,
-    kind TEXT, at_s REAL NOT NULL);
+    kind TEXT, at_s REAL NOT NULL, found TEXT);
 CREATE TABLE IF NOT EXISTS state (
     number INTEGER, part INTEGER, state TEXT NOT NULL, PRIMARY KEY (number, part));
 """
@@ -48,6 +48,8 @@ class Kept(NamedTuple):
         Of a solve: ``"begin"``, ``"take"``, ``"prepare"`` or ``"turn"``, and of what kind.
     at_s
         Time of what a solve did, s.
+    found
+        What it found, where that is kept.
     """
 
     number: int
@@ -55,6 +57,7 @@ class Kept(NamedTuple):
     what: str = ""
     kind: str | None = None
     at_s: float = 0.0
+    found: dict[str, Any] | None = None
 
 
 class MessageStore:
@@ -181,11 +184,13 @@ class MessageStore:
         """Return the number of the last message that nobody needs, for its id or what it told."""
         return min(self.number - _IDS_KEPT, self._whole)
 
-    def note(self, what: str, kind: str | None, at_s: float) -> None:
+    def note(
+        self, what: str, kind: str | None, at_s: float, found: Mapping[str, Any] | None = None
+    ) -> None:
         """Keep what a solve did between the last message and the next, within `at_once`."""
+        row = self.number + 1, what, kind, at_s, None if found is None else json.dumps(found)
         self._file.execute(
-            "INSERT INTO event (number, what, kind, at_s) VALUES (?, ?, ?, ?)",
-            (self.number + 1, what, kind, at_s),
+            "INSERT INTO event (number, what, kind, at_s, found) VALUES (?, ?, ?, ?, ?)", row
         )
 
     def begin_state(
@@ -204,6 +209,10 @@ class MessageStore:
         """
         self._writing, self.last_part = number, None
         self._parts = self._made(rest, entries, max(_LEAST_ENTRIES, -(-count // _PARTS)))
+
+    def pass_part(self) -> None:
+        """Go on by the part of the state that was written with a message that is told again."""
+        next(self._parts, None)
 
     def leave_state(self) -> None:
         """Write no more of a state that was begun."""
@@ -241,19 +250,24 @@ class MessageStore:
 
     def since(self, number: int) -> Iterator[Kept]:
         """Return messages after a number, and what solves did, in order."""
-        events = self._file.execute(
-            "SELECT number, what, kind, at_s FROM event WHERE number > ? ORDER BY place", (number,)
-        ).fetchall()
+        events = [
+            Kept(
+                row[0], None, row[1], row[2], row[3], None if row[4] is None else json.loads(row[4])
+            )
+            for row in self._file.execute(
+                "SELECT number, what, kind, at_s, found FROM event WHERE number > ? ORDER BY place",
+                (number,),
+            ).fetchall()
+        ]
         place = 0
         for row in self._file.execute(
             "SELECT number, told FROM message WHERE number > ? ORDER BY number", (number,)
         ).fetchall():
-            while place < len(events) and events[place][0] <= row[0]:
-                yield Kept(events[place][0], None, *events[place][1:])
+            while place < len(events) and events[place].number <= row[0]:
+                yield events[place]
                 place += 1
             yield Kept(int(row[0]), dict(json.loads(row[1])))
-        for event in events[place:]:
-            yield Kept(event[0], None, *event[1:])
+        yield from events[place:]
 
     def close(self) -> None:
         """Let go of the file."""
