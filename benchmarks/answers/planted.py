@@ -119,7 +119,7 @@ def planted_log(seed: int, gain: float, jobs: int = JOBS) -> ap.Workload:
     Each job is a type of its own. Durations on a are exponential, 1 h in the mean.
     """
     rng = np.random.default_rng([seed, 7])
-    arrival_s = np.sort(rng.uniform(0, jobs * 60.0, jobs))
+    arrival_s = np.sort(rng.uniform(0, jobs * 600.0, jobs))
     steps = rng.exponential(3600.0, jobs) + 1.0
     # the duration on b is steps / speed: its expectation is steps / gain
     faster = gain * np.exp(rng.normal(0.0, SPREAD, jobs) + SPREAD**2 / 2)
@@ -260,7 +260,7 @@ def main() -> None:
     options.add_argument("--logs", type=int, default=20, metavar="N", help="of each kind")
     options.add_argument("--first-log", type=int, default=FIRST_LOG, metavar="N")
     args = options.parse_args()
-    asks = cases(60, (6, 4), 3) if args.quick else cases(JOBS, (32, 16), 100)
+    asks = cases(60, (6, 4), 3) if args.quick else cases(JOBS, (32, 16), 30)
     names = chosen("case", (args.cases or ";".join(asks)).split(";"), list(asks))
     logs = range(args.first_log, args.first_log + (2 if args.quick else args.logs))
     answers: list[Answer] = []

@@ -41,8 +41,8 @@ def floors_in_words(
         ]
         least = f"{today.mean_jct_s / seconds:.2f} -> {floor.mean_jct_s / seconds:.2f} {unit}"
         said.append(
-            f"{change} in the first draw alone: mean JCT {', '.join(pairs)}; below {least} is no "
-            f"schedule (x {floor.mean_jct_s / today.mean_jct_s:.2f})."
+            f"{change} in the first draw alone: mean JCT {', '.join(pairs)}; no schedule is below "
+            f"{least} (x {floor.mean_jct_s / today.mean_jct_s:.2f})."
         )
     worth = [f"one more {kind} {s / 60:.1f} min" for kind, s in today.shorter_by_s.items()]
     margin = f"That bound falls at the margin by: {', '.join(worth)}"

@@ -163,8 +163,8 @@ class Page:
                 best = f"Among those that do not, none is surely better: {', '.join(others)}."
             said.insert(
                 1,
-                f"{', '.join(aware)}: goes by how long jobs run, known here to the second. With "
-                f"guesses of users it may gain less, or nothing. {best}".rstrip(),
+                f"Going by how long jobs run, known here to the second: {', '.join(aware)}. With "
+                f"guesses of users that may gain less, or nothing. {best}".rstrip(),
             )
         draws = str(int(self.race.runs["seed"].max()) + 1)
         line = self._line("recommend", "--policies", self._racing, "--draws", draws)

@@ -28,18 +28,21 @@ def costs_in_words(at: Mapping[float, Mapping[str, Run]], level: float) -> tuple
     level
         Of all comparisons together.
     """
-    fronts, said = [], []
+    fronts: list[set[str]] = []
+    said: list[str] = []
     for times, runs in sorted(at.items()):
         means = {label: float(run.measured["jct_s"].mean()) for label, run in runs.items()}
         front = _in_front(means, runs, 1 - (1 - level) / (max(len(runs) - 1, 1) * len(at)))
         fronts.append(set(front))
         each = ", ".join(f"{label} {means[label] / 3600:.2f} h" for label in front)
         said.append(f"x {times:g}: {each}")
-    if set.intersection(*fronts):
-        same = all(front == fronts[0] for front in fronts)
-        verdict = "Nothing that shows" if same else "Nothing that is more than chance"
-    else:
+    behind = sorted(set.union(*fronts) - set.intersection(*fronts))
+    if not set.intersection(*fronts):
         verdict = "They change who is in front"
+    elif behind:
+        verdict = f"They put behind, at some of them, {', '.join(behind)}; others stay in front"
+    else:
+        verdict = "Nothing that shows"
     told = "In front, where a start costs so many times as much, with all that are not surely worse"
     return f"{verdict}.", f"{told}: {'; '.join(said)}."
 
