@@ -36,8 +36,9 @@ def costs_in_words(at: Mapping[float, Mapping[str, Run]], level: float) -> tuple
         fronts.append(set(front))
         each = ", ".join(f"{label} {means[label] / 3600:.2f} h" for label in front)
         said.append(f"x {times:g}: {each}")
-    behind = sorted(set.union(*fronts) - set.intersection(*fronts))
-    if not set.intersection(*fronts):
+    always = fronts[0].intersection(*fronts)
+    behind = sorted(fronts[0].union(*fronts) - always)
+    if not always:
         verdict = "They change who is in front"
     elif behind:
         verdict = f"They put behind, at some of them, {', '.join(behind)}; others stay in front"
