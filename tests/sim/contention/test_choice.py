@@ -38,6 +38,7 @@ def test_what_is_compiled_is_loaded_for_many_events_only() -> None:
     assert chosen(1e6) == "FastEngine"
     assert chosen(5e4) == "PlainEngine"
     assert chosen(5e4, WhatIf()) == "FastEngine"  # simulates at each question
+    assert chosen(1.0, AtMost(2)) == "FastEngine"  # its bytes hang on the engine
     assert chosen(1e9, timeline=Timeline()) == "PlainEngine"
 
 
