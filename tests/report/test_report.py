@@ -195,7 +195,7 @@ def test_every_module_of_plots_names_the_extra_that_it_needs() -> None:
         "        print(each.name, 'apportion[plot]' in str(error))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "apportion.report.style True\n"
+    assert done.stdout == "apportion.report.figure True\n"
 
 
 def test_page_without_matplotlib_has_tables_and_says_so(

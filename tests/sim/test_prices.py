@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from tests.sim.stopping.stops import run_with_stops
 
 import apportion as ap
 from apportion.report import kinds_of, plot
@@ -122,22 +124,11 @@ def test_the_order_of_jobs_and_types_changes_no_price() -> None:
 
 def test_a_run_that_goes_on_has_all_prices(tmp_path: Path) -> None:
     whole = ap.simulate("max_min_fairness", drawn(7, 20), CLUSTER, record_prices=True)
-    file, calls = tmp_path / "state", 0
-
-    class Stopped(Exception):
-        pass
-
-    def stop(_fraction: float, _done: int) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            raise Stopped
-
-    call: dict[str, Any] = {"snapshot": file, "snapshot_seconds": 0.0, "record_prices": True}
-    with pytest.raises(Stopped):
-        ap.simulate("max_min_fairness", drawn(7, 20), CLUSTER, progress=stop, **call)
-    assert file.exists()
-    again = ap.simulate("max_min_fairness", drawn(7, 20), CLUSTER, **call)
+    again = run_with_stops(
+        partial(ap.simulate, "max_min_fairness", drawn(7, 20), CLUSTER, record_prices=True),
+        tmp_path / "state",
+        every=2,
+    )
     pd.testing.assert_frame_equal(again.prices, whole.prices)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Boxes", "Counts", "Fit", "fit_boxes"]
+__all__ = ["BoxFit", "Boxes", "Readings", "fit_boxes"]
 
 MOST_BOXES = 6
 """Boxes of an iteration that are looked for; the six phases of hybrid parallelism are most."""
@@ -35,7 +35,7 @@ STEPS = 60
 """Evaluations of a fit; it ends sooner where nothing moves."""
 
 
-class Counts(NamedTuple):
+class Readings(NamedTuple):
     """Mean rates over intervals.
 
     Attributes
@@ -50,13 +50,13 @@ class Counts(NamedTuple):
     end_s: Floats
     gbps: Floats
 
-    def part(self, chosen: slice | NDArray[np.bool_]) -> Counts:
+    def part(self, chosen: slice | NDArray[np.bool_]) -> Readings:
         """Return some of them."""
-        return Counts(self.begin_s[chosen], self.end_s[chosen], self.gbps[chosen])
+        return Readings(self.begin_s[chosen], self.end_s[chosen], self.gbps[chosen])
 
-    def later(self, shift_s: float) -> Counts:
+    def later(self, shift_s: float) -> Readings:
         """Return the same, so many seconds later."""
-        return Counts(self.begin_s + shift_s, self.end_s + shift_s, self.gbps)
+        return Readings(self.begin_s + shift_s, self.end_s + shift_s, self.gbps)
 
     @property
     def middle_s(self) -> Floats:
@@ -114,7 +114,7 @@ class Boxes:
             slopes[:, 4 + 3 * at] = busy
         return total, slopes
 
-    def counted(self, counts: Counts) -> tuple[Floats, Floats]:
+    def counted(self, counts: Readings) -> tuple[Floats, Floats]:
         """Mean rates in the intervals of some counts, and their derivatives by `numbers`."""
         (until, by_until), (before, by_before) = (
             self.sent(counts.end_s),
@@ -129,7 +129,7 @@ class Boxes:
 
 
 @dataclass(frozen=True)
-class Fit:
+class BoxFit:
     """Boxes that explain counts, and how sure they are.
 
     Attributes
@@ -152,8 +152,8 @@ class Fit:
 
 
 def fit_boxes(
-    counts: Counts, period_s: float, start: Boxes | None = None, most: int = MOST_BOXES
-) -> Fit:
+    counts: Readings, period_s: float, start: Boxes | None = None, most: int = MOST_BOXES
+) -> BoxFit:
     """Find boxes, one after the other, as long as each explains clearly more.
 
     Each is looked for in what is left, folded onto a period; then the numbers of all, and the
@@ -192,7 +192,7 @@ def _sound(boxes: Boxes, step_s: float) -> bool:
     return bool((lengths > least_s).all() and (lengths < boxes.period_s - least_s).all())
 
 
-def _loudest(counts: Counts, residual: Floats, period_s: float) -> tuple[float, float, float]:
+def _loudest(counts: Readings, residual: Floats, period_s: float) -> tuple[float, float, float]:
     """Return the box that takes most out of what is left: start, length, Gb/s."""
     bins = int(np.clip(2 * period_s / counts.step_s, 8, BINS))
     at = np.mod(counts.middle_s, period_s) / period_s * bins
@@ -221,8 +221,8 @@ def _loudest(counts: Counts, residual: Floats, period_s: float) -> tuple[float, 
     return begin * period_s / bins, size * period_s / bins, float(height)
 
 
-def _fitted(counts: Counts, start: Boxes) -> Fit:
-    """Fit the numbers of boxes, from near them."""
+def _fitted(counts: Readings, start: Boxes) -> BoxFit:
+    """BoxFit the numbers of boxes, from near them."""
     if not start.boxes.size:
         level = float(np.mean(counts.gbps))
         found, solved = replace(start, level_gbps=level), None
@@ -252,7 +252,7 @@ def _fitted(counts: Counts, start: Boxes) -> Fit:
     least = CODED * max(float(np.ptp(counts.gbps)), 1e-12)
     variance = max(float(residual @ residual) / max(n - k, 1), least**2 / 12)
     criterion = n * math.log(max(float(residual @ residual) / n, least**2 / 12)) + k * math.log(n)
-    return Fit(found, _covariances(used, residual, variance), residual, criterion)
+    return BoxFit(found, _covariances(used, residual, variance), residual, criterion)
 
 
 def _covariances(slope: Floats, residual: Floats, variance: float) -> Floats:

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.sim.network.samples.boxes import Counts, fit_boxes
+from apportion.sim.network.samples.boxes import Readings, fit_boxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.sim.network.samples.boxes import Boxes, Fit
+    from apportion.sim.network.samples.boxes import Boxes, BoxFit
 
     Floats = NDArray[np.float64]
 
 __all__ = ["LEAST_COUNTS", "SPECTRUM", "Explained", "Wander", "explained", "wander"]
 
 LEAST_COUNTS = 3
-"""Counts of a period, at least: with fewer another period looks the same."""
+"""Readings of a period, at least: with fewer another period looks the same."""
 
 LEAST_PERIODS = 3
 """Periods in the counts, at least."""
 
 SPECTRUM = 4096
-"""Counts that a spectrum is of: over more a period may wander."""
+"""Readings that a spectrum is of: over more a period may wander."""
 
 PEAKS, MULTIPLES, TRIED = 5, 6, 3
 """Peaks of a spectrum, multiples of their periods, and how many of these are fitted."""
@@ -65,7 +65,7 @@ class Wander(NamedTuple):
     doubt_s: Floats
     jitter_s: float
 
-    def undone(self, counts: Counts) -> Counts:
+    def undone(self, counts: Readings) -> Readings:
         """Return counts at the times at which they would be if nothing wandered."""
 
         def early(time_s: Floats) -> Floats:
@@ -78,7 +78,7 @@ class Wander(NamedTuple):
                 late_s[beyond] += speed * (time_s[beyond] - self.time_s[end])
             return time_s - late_s
 
-        return Counts(early(counts.begin_s), early(counts.end_s), counts.gbps)
+        return Readings(early(counts.begin_s), early(counts.end_s), counts.gbps)
 
 
 class Explained(NamedTuple):
@@ -94,12 +94,12 @@ class Explained(NamedTuple):
         Information criterion of both: lower is better.
     """
 
-    fit: Fit
+    fit: BoxFit
     wander: Wander
     criterion: float
 
 
-def explained(counts: Counts) -> Explained | None:
+def explained(counts: Readings) -> Explained | None:
     """Find the period and the boxes that explain some counts; None if they do not repeat.
 
     Candidates are the periods of the peaks of the spectrum, and multiples of these, as a harmonic
@@ -121,8 +121,8 @@ def explained(counts: Counts) -> Explained | None:
     return best
 
 
-def _followed(counts: Counts, period_s: float) -> Explained | None:
-    """Fit boxes near a period, moved with the iterations where these wander."""
+def _followed(counts: Readings, period_s: float) -> Explained | None:
+    """BoxFit boxes near a period, moved with the iterations where these wander."""
     fit = fit_boxes(counts, period_s, most=FOLLOWED)
     if not fit.boxes.boxes.size or not _within(fit.boxes.period_s, counts):
         return None
@@ -143,14 +143,14 @@ def _followed(counts: Counts, period_s: float) -> Explained | None:
     return Explained(fit, path, criterion) if criterion < plain.criterion else plain
 
 
-def _within(period_s: float, counts: Counts) -> bool:
+def _within(period_s: float, counts: Readings) -> bool:
     whole_s = counts.end_s[-1] - counts.begin_s[0]
     return LEAST_COUNTS * counts.step_s <= period_s * (1 + 1e-9) and (
         LEAST_PERIODS * period_s <= whole_s * (1 + 1e-9)
     )
 
 
-def _candidates(counts: Counts) -> list[float]:
+def _candidates(counts: Readings) -> list[float]:
     """Periods by which most of the counts may be explained, the best first."""
     step_s = counts.step_s
     place = np.rint((counts.middle_s - counts.middle_s[0]) / step_s).astype(int)
@@ -199,7 +199,7 @@ def _refined(power: Floats, top: int) -> float:
     return top + (0.5 * (left - right) / bend if bend < 0 else 0.0)
 
 
-def wander(counts: Counts, boxes: Boxes) -> Wander:
+def wander(counts: Readings, boxes: Boxes) -> Wander:
     """Follow the start of the iterations through all counts, from the last to the first.
 
     Each block of some periods is moved to where it fits best, near where the blocks after it lead
@@ -234,7 +234,7 @@ def wander(counts: Counts, boxes: Boxes) -> Wander:
     return Wander(time_s, late_s, doubt_s, jitter_s)
 
 
-def _latest(counts: Counts, boxes: Boxes, guess_s: float) -> tuple[float, float]:
+def _latest(counts: Readings, boxes: Boxes, guess_s: float) -> tuple[float, float]:
     """By how much boxes are best moved for some counts, near a guess; with its doubt."""
     near = guess_s + boxes.period_s * np.linspace(-0.45, 0.45, 37)
     errors = [

@@ -11,7 +11,7 @@ import pandas as pd
 
 from apportion.checks import number
 from apportion.mechanism.time_shifts import CommunicationPhase, CommunicationProfile
-from apportion.sim.network.samples.boxes import Boxes, Counts, Fit, fit_boxes
+from apportion.sim.network.samples.boxes import Boxes, BoxFit, Readings, fit_boxes
 from apportion.sim.network.samples.periods import LEAST_COUNTS, SPECTRUM, Wander, explained, wander
 from apportion.sim.network.samples.reading import counts_of
 
@@ -179,14 +179,14 @@ class _Found(NamedTuple):
         Length of an interval.
     """
 
-    fit: Fit
+    fit: BoxFit
     path: Wander
     origin_s: float
     slope: float
     step_s: float
 
 
-def _explained(counts: Counts) -> _Found | str:
+def _explained(counts: Readings) -> _Found | str:
     """Explain the counts of a job, or say why that cannot be."""
     if counts.gbps.size < FEWEST:
         return f"{counts.gbps.size} samples; {FEWEST} are needed"
@@ -216,8 +216,8 @@ def _explained(counts: Counts) -> _Found | str:
     return _Found(fit, path, origin_s, slope, counts.step_s)
 
 
-def _of_all(counts: Counts, fit: Fit, path: Wander, origin_s: float) -> tuple[Fit, float]:
-    """Fit the boxes of the last counts to all, with the period that all of them show."""
+def _of_all(counts: Readings, fit: BoxFit, path: Wander, origin_s: float) -> tuple[BoxFit, float]:
+    """BoxFit the boxes of the last counts to all, with the period that all of them show."""
     slope, late_s = np.polyfit(path.time_s, path.late_s, 1, w=1 / np.maximum(path.doubt_s, 1e-15))
     period_s = fit.boxes.period_s / (1 - float(slope))
     middle_s = (counts.begin_s[0] + counts.end_s[-1]) / 2

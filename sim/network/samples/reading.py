@@ -10,7 +10,7 @@ import pandas as pd
 from apportion.checks import file_path, label
 from apportion.csv_cells import restored
 from apportion.errors import InputError, written
-from apportion.sim.network.samples.boxes import Counts
+from apportion.sim.network.samples.boxes import Readings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ GAP = 1.5
 HEADER = "a column 'time' and one of Gb/s for each job, or the columns 'time', 'job' and 'gbps'"
 
 
-def counts_of(samples: pd.DataFrame | str | Path) -> dict[str, Counts]:
+def counts_of(samples: pd.DataFrame | str | Path) -> dict[str, Readings]:
     """Return the mean rates of each job and the intervals that they are of.
 
     Raises
@@ -73,7 +73,7 @@ def _read(file: Path, name: str) -> pd.DataFrame:
         raise InputError(f"Cannot read the samples {name!r}: {str(error).strip()}.") from error
 
 
-def _long(name: str, table: pd.DataFrame, time_s: Floats, first: int) -> dict[str, Counts]:
+def _long(name: str, table: pd.DataFrame, time_s: Floats, first: int) -> dict[str, Readings]:
     texts = restored(table["job"].astype(str))
     rates = _rates(name, "gbps", table["gbps"], first)
     lines = np.arange(len(table)) + first
@@ -121,7 +121,7 @@ def _rates(name: str, column: str, cells: pd.Series, first: int) -> Floats:
     return numbers
 
 
-def _counts(name: str, job: str, time_s: Floats, gbps: Floats, lines: Any) -> Counts:
+def _counts(name: str, job: str, time_s: Floats, gbps: Floats, lines: Any) -> Readings:
     """Put samples in order; each is of the time since the one before, if none is missing there."""
     there = np.isfinite(gbps)
     time_s, gbps, lines = time_s[there], gbps[there], lines[there]
@@ -135,11 +135,11 @@ def _counts(name: str, job: str, time_s: Floats, gbps: Floats, lines: Any) -> Co
             f"and {lines[twice + 1]}); one time has one rate."
         )
     if not apart.size:
-        return Counts(time_s - 1.0, time_s, gbps)
+        return Readings(time_s - 1.0, time_s, gbps)
     usual_s = float(np.median(apart))
     length_s = np.concatenate([[usual_s], apart])
     length_s[length_s > GAP * usual_s] = usual_s
-    return Counts(time_s - length_s, time_s, gbps)
+    return Readings(time_s - length_s, time_s, gbps)
 
 
 def _line(place: int, first: int) -> str:

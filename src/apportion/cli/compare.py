@@ -6,6 +6,7 @@ import shlex
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,8 +133,9 @@ def _show(
         print()
         print_summary(group_table(comparison.by(args.by)))
         print()
+    fill = partial(textwrap.fill, width=width(), break_long_words=False, break_on_hyphens=False)
     for note in [*comparison.notes, *notes]:
-        print(f"Note: {note}")
+        print(fill(f"Note: {note}"))
     sys.stdout.flush()
     schedule = "schedule.csv.gz, " * comparison.has_schedule
     options = ", run.toml" * (comparison.command is not None)
@@ -142,7 +144,7 @@ def _show(
     others += "prices.csv, " * any("prices" in run.tables for run in comparison.runs.values())
     files = f"summary.csv, jobs.csv, {others}{schedule}run.json{options}"
     told = f"Report: {out / 'report.html'} (and {files})"
-    print(textwrap.fill(told, width(), break_long_words=False, break_on_hyphens=False))
+    print(fill(told))
     if comparison.errors:
         failed = " ".join(f"{name!r}: {text}" for name, text in comparison.errors.items())
         raise ApportionError(

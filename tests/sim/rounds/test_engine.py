@@ -153,6 +153,7 @@ def test_shares_of_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         status = "optimal"
         X = np.zeros((1, 1))
         pairs = np.empty((0, 2), dtype=np.intp)
+        prices = np.zeros(1)
 
     monkeypatch.setattr(WarmJobs, "certified", lambda *_, **__: None)
     monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Nothing())
@@ -171,6 +172,7 @@ def test_broken_shares_are_refused(
         status = "optimal"
         X = wrong
         pairs = np.empty((0, 2), dtype=np.intp)
+        prices = np.zeros(1)
 
     monkeypatch.setattr(WarmJobs, "certified", lambda *_, **__: None)
     monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Broken())
