@@ -114,7 +114,7 @@ def drawn_messages(rng: np.random.Generator, jobs: int, count: int) -> list[dict
             there.remove(job)
             told.append({"op": kind, "jobs": [job]})
         elif kind == "update":
-            told.append({"op": kind, "jobs": {job: {"steps_remaining": float(number + 1)}}})
+            told.append({"op": kind, "jobs": {job: {"steps_remaining": float(number % 9_999 + 1)}}})
         else:
             told.append({"op": kind, "jobs": [there[-1]]})
     return told
