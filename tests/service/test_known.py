@@ -147,6 +147,29 @@ def test_only_the_jobs_that_were_asked_about() -> None:
         assert "b" in refused(service, "decide", jobs=["x"], at_s=3)
 
 
+def test_whoever_gets_or_loses_devices_is_told_of() -> None:
+    with DecisionService("max_min_fairness", "v100=1") as service:
+        good(service, "add", jobs={name: {"throughputs": {"v100": 1.0}} for name in "abc"}, at_s=0)
+        runs: set[str] = set()
+        for round_ in range(6):
+            named = "abc"[round_ % 3]
+            ask = {"devices": True, "jobs": [named], "at_s": 360 * round_}
+            found = good(service, "decide", **ask)["decision"]
+            runs = runs - {*found["preempted"]} | {*found["started"]}
+            assert len(runs) == 1
+            assert found["devices"].keys() == runs & {named, *found["started"]}
+
+
+@pytest.mark.parametrize("odd", [("x", None), (True, None), (3, "high"), (True, 2.0), (None, "")])
+def test_own_columns_that_some_lack_or_mix_keep_nobody_waiting(odd: tuple[Any, Any]) -> None:
+    with DecisionService("max_min_fairness", "v100=2") as service:
+        for job, value in zip("ab", odd, strict=True):
+            own = {} if value is None else {"prio": value}
+            good(service, "add", jobs={job: {"throughputs": {"v100": 1.0}, **own}})
+        found = good(service, "decide", devices=True)["decision"]
+        assert found["devices"].keys() == {"a", "b"}
+
+
 def estimated() -> ap.EstimatedSpeeds:
     return ap.EstimatedSpeeds(SPEEDS, rows="type")
 

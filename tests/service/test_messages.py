@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import numpy as np
+import pytest
 from tests.service.answers import fits
 from tests.service.draws import CLUSTER, drawn_messages
 
@@ -16,9 +17,6 @@ from apportion.service import DecisionService
 from apportion.service.answers import json_schema
 from apportion.service.lines import answer_lines
 from apportion.service.messages import MESSAGES, read_message
-
-if TYPE_CHECKING:
-    import pytest
 
 ODD: list[Any] = [
     *(
@@ -119,13 +117,14 @@ def test_lines_are_answered_in_order_and_by_number() -> None:
     assert "stands twice" in found[3]["error"]
 
 
+@pytest.mark.parametrize("filling", [b"x", b" "])
 def test_a_line_without_end_is_refused_and_the_next_one_read(
-    monkeypatch: pytest.MonkeyPatch,
+    filling: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from apportion.service import lines
 
     monkeypatch.setattr(lines, "LONGEST_LINE", 100)
-    told = io.BytesIO(b"x" * 1000 + b"\n" + b'{"op": "health"}\n')
+    told = io.BytesIO(filling * 1000 + b"\n" + b'{"op": "health"}\n')
     answers = io.StringIO()
     with DecisionService("fifo", "v100=1") as service:
         answer_lines(service, told, answers)

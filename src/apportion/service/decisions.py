@@ -59,7 +59,7 @@ def devices_answer(
 
     Of a decision that is late, what still holds is taken up: jobs that are gone, and devices that
     are gone, are left out. Of jobs whose devices had gone, those that have others are moved, the
-    rest are preempted.
+    rest are preempted. What has changed is told of every job, of whomever one asked: it happens.
     """
     before, lost = dict(known.running), [*known.lost]
     now = {job: held for job, held in devices.running.items() if known.holds(job, *held)}
@@ -76,13 +76,14 @@ def devices_answer(
         ],
     }
     if only is not None:
-        named = {name: [job for job in jobs if job in only] for name, jobs in named.items()}
+        named["waiting"] = [job for job in named["waiting"] if job in only]
+    told = None if only is None else {*only, *named["started"], *named["moved"]}
     left_s = devices.valid_for_s
     return {
         "devices": {
             job: {"accelerator": name, "devices": list(held)}
             for job, (name, held) in now.items()
-            if only is None or job in only
+            if told is None or job in told
         },
         "valid_for_s": None if left_s is None else max(0.0, left_s - age_s),
         **devices.about,

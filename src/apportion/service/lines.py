@@ -52,7 +52,7 @@ def _read(told: BinaryIO, waiting: queue.Queue[tuple[int, bytes] | None]) -> Non
         rest = line
         while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):
             rest = told.readline(LONGEST_LINE + 1)
-        if line.strip():
+        if line.strip() or rest is not line:
             waiting.put((number, line))
     waiting.put(None)
 

@@ -114,7 +114,9 @@ MESSAGES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "decide": (
         "Who has what from now on?",
         {
-            "jobs": Field(_SOME_JOBS, "tell of these only"),
+            "jobs": Field(
+                _SOME_JOBS, "tell of these only, and of all whose devices are others than before"
+            ),
             "devices": Field(
                 {"type": "boolean"}, "numbers of devices too, where a policy gives shares"
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from apportion.jobs import JOB_COLUMNS
 from apportion.policies.labelled import DEFAULTS
@@ -52,7 +53,11 @@ def by_type(told: Callable[[str], dict[str, float]], throughputs: pd.DataFrame) 
 
 
 def tables(known: Known, needs: frozenset[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return speeds and columns of all jobs, in one order; columns that some lack are left out."""
+    """Return speeds and columns of all jobs, in one order.
+
+    Columns that some lack are left out, but for numbers in columns of one's own; so are columns of
+    one's own in which jobs have values of several kinds: one job may not keep all from a decision.
+    """
     names = sorted(job for job in known.facts if job not in known.unfit)
     index = pd.Index(names, dtype=object)
     speeds = pd.DataFrame([known.told(job) for job in names], index)
@@ -65,7 +70,19 @@ def tables(known: Known, needs: frozenset[str]) -> tuple[pd.DataFrame, pd.DataFr
             told = jobs.get(other, pd.Series(float("nan"), index))
             jobs[one] = jobs[one].fillna(told) if one in jobs else told
     for name in map(str, [*jobs.columns]):
-        if name in JOB_COLUMNS and not JOB_COLUMNS[name].optional and jobs[name].isna().any():
+        if name not in JOB_COLUMNS:
+            left_out = name not in needs and not _is_of_one_kind(jobs[name])
+        else:
+            left_out = not JOB_COLUMNS[name].optional and bool(jobs[name].isna().any())
+        if left_out:
             del jobs[name]
     jobs["elapsed_s"] = known.now_s - jobs["arrival_s"].astype(float)
     return speeds, jobs
+
+
+def _is_of_one_kind(column: pd.Series) -> bool:
+    """Whether a column of one's own can stand in a jobs table: numbers, or one kind for all."""
+    if is_numeric_dtype(column):
+        return True
+    kinds = {bool if isinstance(v, bool) else str if isinstance(v, str) else float for v in column}
+    return len(kinds) == 1
