@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Worth = tuple[float, int]
+    Parts = tuple[tuple[int, int], ...]
 
 __all__ = ["Pace", "Placing", "by_tier"]
 
@@ -90,6 +91,7 @@ class Placing:
         self._simple: dict[tuple[str, int], list[tuple[int, _Recipe]]] = {}
         self._alone: dict[tuple[int, int, int], Placement | None] = {}
         self._worths: dict[tuple[str, Placement], Worth] = {}
+        self._parts: dict[tuple[bytes, int, int], Parts | None] = {}
 
     def worth(self, model: str, placement: Placement) -> Worth:
         """Time of a step over its compute time, and tier: less is better.
@@ -229,16 +231,17 @@ class Placing:
     def _in_a_rack(self, way: _Recipe, room: _Room, gpus: int) -> Iterator[Placement]:
         """Placements over several machines of one rack, in the fullest racks first."""
         for rack in room.racks:
-            shares = self._inside(room.free[rack], gpus, way.machines)
-            if shares is not None and len(shares) > 1:
-                yield _placement({rack: shares})
+            parts = self._inside(room.free[rack], gpus, way.machines)
+            if parts is not None and len(parts) > 1:
+                yield tuple([(rack, machine, part) for machine, part in parts])
 
     def _over_racks(self, way: _Recipe, room: _Room, gpus: int) -> Iterator[Placement]:
         """At most one placement over several racks."""
         free = room.free
-        spread: Mapping[int, Mapping[int, int] | None] | None = None
+        spread: Mapping[int, Parts | None] | None = None
         if way.machines > 1:
-            spread = evenly_over_machines(free, way.racks, way.machines, gpus)
+            shares = evenly_over_machines(free, way.racks, way.machines, gpus) or {}
+            spread = {rack: tuple(sorted(inside.items())) for rack, inside in shares.items()}
         elif way.racks:
             by_rack = evenly_over(room.by_rack.tolist(), way.racks, gpus) or {}
             spread = {
@@ -253,17 +256,27 @@ class Placing:
         if spread:
             yield _placement(spread)
 
-    def _inside(self, free: Ints, gpus: int, machines: int) -> Mapping[int, int] | None:
-        """Share GPUs over machines of a rack: so many evenly, or packed for 0; None if it fails."""
-        if machines:
-            return evenly_over(free.tolist(), machines, gpus)
-        return self._best_fit.several(free, gpus)
+    def _inside(self, free: Ints, gpus: int, machines: int) -> Parts | None:
+        """Share GPUs over machines of a rack: so many evenly, or packed for 0; None if it fails.
+
+        Racks are free in few ways, and asked for the same again and again.
+        """
+        key = free.tobytes(), gpus, machines
+        if key not in self._parts:
+            if len(self._parts) > _REMEMBERED:
+                self._parts.clear()
+            if machines:
+                shares = evenly_over(free.tolist(), machines, gpus)
+            else:
+                shares = self._best_fit.several(free, gpus)
+            self._parts[key] = None if shares is None else tuple(sorted(shares.items()))
+        return self._parts[key]
 
 
-def _placement(shares: Mapping[int, Mapping[int, int] | None]) -> Placement:
+def _placement(shares: Mapping[int, Parts | None]) -> Placement:
     """Write GPUs by rack and machine as a placement."""
     return tuple(
         (rack, machine, part)
         for rack, inside in sorted(shares.items())
-        for machine, part in sorted((inside or {}).items())
+        for machine, part in inside or ()
     )
