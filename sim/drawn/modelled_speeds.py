@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.checks import mapping, number
-from apportion.cluster import ACCELERATORS, speed_ratios
+from apportion.cluster import ACCELERATORS, is_slice, speed_ratios
 from apportion.errors import InputError, unknown_name
 from apportion.sim.job_types import job_types
 
@@ -168,6 +168,11 @@ def with_modelled_speeds(
             f"speeds on {name} are modelled, not measured: {between}, by bandwidth and operations "
             f"of their data sheets"
         )
+    gangs = table.index.get_level_values("scale_factor").to_numpy() > 1
+    for name in filter(is_slice, new):
+        if gangs.any() and name not in given:
+            factors[name] = np.where(gangs, 0.0, factors[name])
+            notes.append(f"gangs do not run on {name}: slices of GPUs know no peers")
     columns = {name: table[reference].to_numpy() * factor for name, factor in factors.items()}
     pairs = workload.pairs and _shared(workload.pairs, reference, columns, table)
     throughputs, notes = table.assign(**columns), [*workload.notes, *notes]

@@ -88,6 +88,7 @@ def _accelerators(args: argparse.Namespace) -> None:
     print("list price on demand ($/h).\n")
     rows = [[str(name), *row] for name, row in zip(shown.index, shown.to_numpy(), strict=True)]
     print_table(["accelerator", *_HEADS], rows, left=(0, len(_HEADS)))
+    print("\nSlices that MIG makes of a GPU are known as well: a100-1g.5gb, h100-3g.40gb, ...")
 
 
 def _figure(value: float) -> str:

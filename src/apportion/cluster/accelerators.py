@@ -9,17 +9,16 @@ where there are any, sums in 32 bits.
 from __future__ import annotations
 
 import math
-from types import MappingProxyType
+import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from apportion.checks import choice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pandas as pd
 
-__all__ = ["ACCELERATORS", "Accelerator", "accelerators", "speed_ratios"]
+__all__ = ["ACCELERATORS", "Accelerator", "accelerators", "is_slice", "speed_ratios"]
 
 _NAN = math.nan
 
@@ -59,7 +58,49 @@ class Accelerator(NamedTuple):
 
 _GAVEL = "Google Cloud, 2020 (Gavel)"
 
-ACCELERATORS: Mapping[str, Accelerator] = MappingProxyType(
+_SLICE = re.compile(r"(.+)[-_]([12347])g\.(\d+)gb")
+_PROFILES = {(1, 1), (1, 2), (2, 2), (3, 4), (4, 4), (7, 8)}
+"""Sevenths of the processors and eighths of the memory that MIG gives to one slice."""
+_WITH_MIG = {"a100", "a100_80gb", "h100", "h200", "b200"}
+
+
+class _Sheets(Mapping[str, Accelerator]):
+    """Whole GPUs by name; slices of them, ``a100-1g.5gb``, are known but not listed."""
+
+    def __init__(self, whole: dict[str, Accelerator]) -> None:
+        self._whole = whole
+
+    def __getitem__(self, name: str) -> Accelerator:
+        return self._whole[name] if name in self._whole else self._slice(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def _slice(self, name: str) -> Accelerator:
+        """Return a part of a GPU; a KeyError where MIG makes no such part."""
+        found = _SLICE.fullmatch(name) if isinstance(name, str) else None
+        if found is None or found[1] not in _WITH_MIG:
+            raise KeyError(name)
+        gpu, sevenths, gb = self._whole[found[1]], int(found[2]), int(found[3])
+        eighths = 8 * gb / gpu.memory_gb
+        # Makers round to whole GB: 18 GB are an eighth of 141.
+        if (sevenths, round(eighths)) not in _PROFILES or abs(eighths - round(eighths)) > 0.05:
+            raise KeyError(name)
+        speed, memory = sevenths / 7, round(eighths) / 8
+        bound = max(speed, memory)  # what nobody else can have of the GPU
+        return gpu._replace(
+            memory_gb=float(gb),
+            bandwidth_gb_per_s=gpu.bandwidth_gb_per_s * memory,
+            **{bits: getattr(gpu, bits) * speed for bits in ("fp32", "tf32", "fp16", "fp8")},
+            watts=gpu.watts * bound,
+            usd_per_hour=gpu.usd_per_hour * bound,
+        )
+
+
+ACCELERATORS: Mapping[str, Accelerator] = _Sheets(
     {
         "k80": Accelerator(12, 240, 4.37, _NAN, 4.37, _NAN, 150, 0.45, 2014, _GAVEL),
         "p100": Accelerator(16, 732, 10.6, _NAN, 21.2, _NAN, 300, 1.46, 2016, _GAVEL),
@@ -79,7 +120,23 @@ ACCELERATORS: Mapping[str, Accelerator] = MappingProxyType(
         "mi300x": Accelerator(192, 5300, 163.4, 653.7, 1307, 2615, 750, _NAN, 2023),
     }
 )
-"""Types of GPUs by name."""
+"""Types of GPUs by name, and the slices of them that MIG makes, as ``a100-1g.5gb``.
+
+A slice ``Kg.Mgb`` has K sevenths of the arithmetic and, of the memory and its bandwidth, M GB in
+eighths of the GPU's (NVIDIA, Multi-Instance GPU User Guide, table of profiles). It draws and costs
+the larger of both parts: seven of ``1g`` make up a GPU.
+"""
+
+
+def is_slice(name: str) -> bool:
+    """Tell whether a name stands for a part of a GPU, which knows no peer: gangs need whole ones.
+
+    Examples
+    --------
+    >>> is_slice("a100-1g.5gb"), is_slice("a100"), is_slice("a100-5g.25gb")
+    (True, False, False)
+    """
+    return name in ACCELERATORS and name not in list(ACCELERATORS)
 
 
 def accelerators() -> pd.DataFrame:

@@ -70,6 +70,50 @@ def test_modelled_speeds_lie_between_bandwidth_and_arithmetic(seed: int) -> None
             assert ratio[gained[ratio.index].idxmax()] == pytest.approx(halfway)
 
 
+PROFILES = {
+    # NVIDIA's table: sevenths of the processors, eighths of the memory.
+    "a100": {"1g.5gb": (1, 1), "1g.10gb": (1, 2), "2g.10gb": (2, 2), "3g.20gb": (3, 4)},
+    "a100_80gb": {"1g.10gb": (1, 1), "4g.40gb": (4, 4), "7g.80gb": (7, 8)},
+    "h200": {"1g.18gb": (1, 1), "1g.35gb": (1, 2), "2g.35gb": (2, 2), "3g.71gb": (3, 4)},
+}
+SLICES = [(gpu, profile) for gpu, profiles in PROFILES.items() for profile in profiles]
+
+
+@pytest.mark.parametrize(("gpu", "profile"), SLICES)
+def test_slices_have_their_parts_of_a_gpu(gpu: str, profile: str) -> None:
+    whole, (sevenths, eighths) = ACCELERATORS[gpu], PROFILES[gpu][profile]
+    part = ACCELERATORS[f"{gpu}-{profile}"]
+    as_slurm_writes_it = ACCELERATORS[f"{gpu}_{profile}"]
+    assert part[:-1] == pytest.approx(as_slurm_writes_it[:-1], nan_ok=True)
+    assert part.fp16 == pytest.approx(whole.fp16 * sevenths / 7)
+    assert part.bandwidth_gb_per_s == pytest.approx(whole.bandwidth_gb_per_s * eighths / 8)
+    assert part.watts == pytest.approx(whole.watts * max(sevenths / 7, eighths / 8))
+    jobs = ap.generate_workload(jobs=5, seed=1, scale_factors="single").on({f"{gpu}-{profile}": 7})
+    ends = [part.bandwidth_gb_per_s / 900, part.fp16 / 125]
+    ratio = jobs.throughputs[f"{gpu}-{profile}"] / jobs.throughputs["v100"]
+    assert ratio.between(min(ends) * (1 - 1e-12), max(ends) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", ["a100-5g.25gb", "a100-1g.20gb", "a100-2g.5gb", "v100-1g.2gb"])
+def test_slices_that_nobody_makes_are_unknown(name: str) -> None:
+    assert name not in ACCELERATORS
+    with pytest.raises(ap.InputError, match=name):
+        ap.simulate("fcfs", ap.generate_workload(jobs=2, seed=0), {name: 7})
+
+
+@pytest.mark.parametrize("mechanism", ["rounds", "queue", "leases"])
+def test_gangs_do_not_run_on_slices(mechanism: str) -> None:
+    jobs = ap.generate_workload(jobs=12, seed=3, jobs_per_hour=30, scale_factors="gavel")
+    cluster = ap.Cluster.of_racks({"a100-1g.5gb": 1, "v100": 1}, machines_per_rack=2)
+    decider = "fcfs" if mechanism == "queue" else "max_min_fairness"
+    run = ap.simulate(decider, jobs, cluster, mechanism=mechanism, network="none")
+    gangs = run.schedule["job"].map(run.jobs["scale_factor"]) > 1
+    assert set(run.schedule["accelerator"][gangs]) == {"v100"}
+    assert "a100-1g.5gb" in set(run.schedule["accelerator"]) or mechanism != "rounds"
+    with pytest.raises(ap.InputError, match="runs on no accelerator"):
+        ap.simulate("fcfs", jobs, {"a100-1g.5gb": 16})
+
+
 def not_published(rows: pd.Index, name: str) -> NDArray[np.bool_]:
     types = rows.get_level_values("job_type")
     return np.array([measured_ratio(str(each), name, "v100") is None for each in types])
