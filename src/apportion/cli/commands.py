@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["add_command", "add_group", "add_verbose", "finish"]
+__all__ = ["add_command", "add_group", "add_verbose", "finish", "group_of"]
 
 
 def add_group(commands: Any, name: str, text: str, members: Sequence[Callable[[Any], None]]) -> Any:
@@ -23,17 +23,41 @@ def add_group(commands: Any, name: str, text: str, members: Sequence[Callable[[A
 def add_command(commands: Any, name: str, module: str, text: str) -> argparse.ArgumentParser:
     """Add one command that `module`.run carries out."""
     parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=text, description=f"{text[:1].upper()}{text[1:]}.", allow_abbrev=False
+        name,
+        help=text,
+        description=f"{text[:1].upper()}{text[1:]}.",
+        formatter_class=_Wide,
+        allow_abbrev=False,
     )
     add_verbose(parser)
     parser.set_defaults(module=module)
     return parser
 
 
+class _Wide(argparse.HelpFormatter):
+    """Help that stands beside all options but the longest."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=29)
+
+
 def finish(parser: argparse.ArgumentParser) -> None:
-    """Remember the options of a command, by what they are called among those that are read."""
+    """Remember the options of a command, by what they are called among those that are read.
+
+    Its usage names what is no option; the options stand below it anyway.
+    """
+    others = [each for each in parser._actions if not each.option_strings]
+    words = [f"{each.metavar or each.dest}" for each in others]
+    words = [f"[{w}]" if a.nargs == "?" else w for w, a in zip(words, others, strict=True)]
+    parser.usage = " ".join(["%(prog)s", *words, "[OPTIONS]"])
     flags = {each.dest: each.option_strings[-1] for each in parser._actions if each.option_strings}
     parser.set_defaults(flags=flags, valid=tuple(flags.values()))
+
+
+def group_of(parser: argparse.ArgumentParser, title: str) -> Any:
+    """Return the group of options of a title, a new one where there is none yet."""
+    known = {each.title: each for each in parser._action_groups}
+    return known.get(title) or parser.add_argument_group(title)
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from apportion.cli.commands import group_of
 from apportion.cli.sections import add_setting
 from apportion.cli.values import by_job_type, one_of, racks, read_by, real, whole
 from apportion.mechanisms import MECHANISMS, mechanism_name
@@ -53,13 +54,12 @@ def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> 
 
 def add_generator(parser: argparse.ArgumentParser, *, hidden: bool = False) -> None:
     """Add how to draw a workload; `hidden` where ``--generate`` stands for all of it."""
-    group = parser.add_argument_group("a generated workload")
+    group = group_of(parser, "the workload")
     if hidden:
         group.add_argument(
             "--generate",
             metavar="jobs=N,...",
-            help="jobs, arrivals, jobs_per_hour, ... (default: jobs=600,jobs_per_hour=2.2; "
-            "arrivals=batch for racks)",
+            help="(default: jobs=600,jobs_per_hour=2.2; arrivals=batch for racks)",
         )
     for flag, how in _generator_options().items():
         key = "jobs" if flag == "--generate-jobs" else None
@@ -140,7 +140,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
     Options have no default, to tell whether they were given.
     """
-    group = parser.add_argument_group("the cluster")
+    group = group_of(parser, "the cluster")
     add_setting(
         group,
         "cluster",
@@ -148,7 +148,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         key="gpus",
         hidden=False,
         metavar="TYPE=GPUS,...",
-        help=f"(default: {DEFAULT_CLUSTER}; of elastic jobs {DEFAULT_ELASTIC_CLUSTER})",
+        help=f"(default: {DEFAULT_CLUSTER}; elastic {DEFAULT_ELASTIC_CLUSTER})",
     )
     add_setting(
         group,
@@ -159,7 +159,6 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"(default: {DEFAULT_GPUS_PER_MACHINE}; 8 in racks)",
     )
-    group = parser.add_argument_group("a cluster of racks, with schedulers by leases")
     add_setting(
         group,
         "cluster",
@@ -167,7 +166,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         hidden=False,
         type=racks,
         metavar="N | TYPE=N,...",
-        help="in place of --cluster: racks of one type or several",
+        help="racks of one type or several, for leases",
     )
     add_setting(
         group,
@@ -190,14 +189,14 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 def add_backend(parser: argparse.ArgumentParser) -> None:
     """Add where runs are computed."""
-    group = parser.add_argument_group("where it is computed")
+    group = group_of(parser, "the computation")
     backends = ("processes", "ray", "dask")
     group.add_argument(
         "--backend",
         type=one_of("backend", backends),
         default="processes",
-        metavar="|".join(backends),
-        help="processes of this machine, or a cluster (default: %(default)s)",
+        metavar="NAME",
+        help="processes, ray or dask (default: %(default)s)",
     )
     group.add_argument(
         "--address",
@@ -215,7 +214,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     What a mechanism does not heed is refused where its value is made.
     """
     MECHANISMS.load()
-    group = parser.add_argument_group("the simulation")
+    group = group_of(parser, "the simulation")
     add_setting(
         group,
         "mechanism",
@@ -223,9 +222,9 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
         key="name",
         hidden=False,
         type=read_by(mechanism_name),
-        metavar="|".join(MECHANISMS),
-        help="in rounds, shares exactly as computed, or by leases on racks, with settings in "
-        "brackets: 'leases(lease_seconds=1800)' (default: rounds; leases for schedulers)",
+        metavar="NAME",
+        help=f"{', '.join(MECHANISMS)}, with settings in brackets: 'leases(lease_seconds=1800)' "
+        "(default: by policy)",
     )
     homes: dict[str, list[str]] = {}
     settings: dict[str, Setting] = {}
@@ -240,7 +239,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
 
 def _add_beliefs(parser: argparse.ArgumentParser) -> None:
     """Add what policies are told of speeds."""
-    group = parser.add_argument_group("what policies are told of speeds")
+    group = group_of(parser, "the simulation")
     speeds = ("told", "estimated", "agnostic")
     add_setting(
         group,
@@ -249,8 +248,8 @@ def _add_beliefs(parser: argparse.ArgumentParser) -> None:
         key="name",
         hidden=False,
         type=one_of("way to know speeds", speeds),
-        metavar="|".join(speeds),
-        help="the truth, estimates that learn from what runs, or nothing (default: told)",
+        metavar="NAME",
+        help="told (the truth), estimated or agnostic",
     )
     add_setting(
         group,
@@ -276,9 +275,8 @@ def _add_beliefs(parser: argparse.ArgumentParser) -> None:
         key="name",
         hidden=False,
         type=one_of("way to estimate pairs", pairs),
-        metavar="|".join(pairs),
-        help="jobs beside others: from a fifth of the references, completed and learnt from what "
-        "runs, or as the nearest reference is (default: told)",
+        metavar="NAME",
+        help="of jobs that share: completed or nearest",
     )
     add_setting(
         group,

@@ -34,40 +34,37 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DEFAULT_ELASTIC", "DEFAULT_ON_LOGS", "DEFAULT_ON_RACKS", "DEFAULT_POLICIES", "parse"]
+__all__ = [
+    "DEFAULTS",
+    "DEFAULT_ELASTIC",
+    "DEFAULT_ON_LOGS",
+    "DEFAULT_ON_RACKS",
+    "DEFAULT_POLICIES",
+    "parse",
+]
 
 DEFAULT_POLICIES = (
-    "max_min_fairness",
-    "max_min_fairness_agnostic",
-    "finish_time_fairness",
-    "makespan",
-    "shortest_job_first",
-    "fifo",
-    "fcfs",
-    "easy",
-    "minimum_completion_time",
+    *("max_min_fairness", "max_min_fairness_agnostic", "finish_time_fairness", "makespan"),
+    *("shortest_job_first", "fifo", "fcfs", "easy", "minimum_completion_time"),
 )
 
 DEFAULT_ON_LOGS = (
-    "as_recorded",
-    "slurm",
-    "easy",
-    "fcfs",
-    "max_min_fairness",
-    "finish_time_fairness",
-    "shortest_job_first",
+    *("as_recorded", "slurm", "easy", "fcfs"),
+    *("max_min_fairness", "finish_time_fairness", "shortest_job_first"),
 )
 """Where the log says when jobs started: what its cluster did, queues that run there, policies."""
 
-DEFAULT_ON_RACKS = (
-    "dally",
-    "dally_no_wait",
-    "dally_fully_consolidated",
-    "tiresias",
-    "gandiva",
-)
+DEFAULT_ON_RACKS = ("dally", "dally_no_wait", "dally_fully_consolidated", "tiresias", "gandiva")
 
 DEFAULT_ELASTIC = ("pollux", "sia", "deepboot", "optimus")
+
+DEFAULTS = {
+    "types of GPUs": DEFAULT_POLICIES,
+    "a log with starts": DEFAULT_ON_LOGS,
+    "racks": DEFAULT_ON_RACKS,
+    "elastic jobs": DEFAULT_ELASTIC,
+}
+"""Who is compared where nobody is named, by what the workload is."""
 
 _EXAMPLES = """\
 examples:
@@ -190,20 +187,20 @@ def _check_command(kind: str, words: Sequence[str], commands: Any) -> None:
 
 def _add_compare(commands: Any) -> None:
     parser = add_command(commands, "compare", "compare", "simulate several policies side by side")
-    _add_config(parser, "repeat the comparison of a run.json, or take options from a .toml file")
+    _add_config(parser, "a run.json to repeat, or a .toml file of options")
     _add_policies_option(parser)
     parser.add_argument(
         "--out", default="out/compare", metavar="DIR", help="(default: %(default)s)"
     )
-    text = "also a table of what the jobs of each user, entity, ... had, by a column of the jobs"
+    text = "also what the jobs of each user, entity, ... had"
     parser.add_argument("--by", metavar="COLUMN", help=text)
-    text = "also against.csv: how much later jobs came than by a policy"
+    text = "also how much later jobs came than by a policy"
     parser.add_argument("--against", metavar="NAME", help=text)
     parser.add_argument(
         "--start-costs",
         type=comma_separated(real()),
         metavar="X,Y",
-        help="and with starts at X times their cost (default: 0,5 up to 300 jobs)",
+        help="also starts at X times their cost (default: 0,5)",
     )
     add_backend(parser)
     add_trace(parser, "--workload")
@@ -220,7 +217,7 @@ def _add_compare(commands: Any) -> None:
 def _add_sweep(commands: Any) -> None:
     text = "simulate policies at several loads and with several seeds"
     parser = add_command(commands, "sweep", "sweep", text)
-    _add_config(parser, "take options from a .toml file")
+    _add_config(parser, "a .toml file of options")
     _add_policies_option(parser)
     parser.add_argument(
         "--loads",
@@ -257,7 +254,6 @@ def _add_sweep(commands: Any) -> None:
 
 
 def _add_config(parser: argparse.ArgumentParser, text: str) -> None:
-    text += "; options beside it take the place of its own"
     parser.add_argument("--config", metavar="FILE", help=text)
 
 
@@ -271,8 +267,7 @@ def _add_policies_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies",
         metavar="A,B,...",
-        help=f"see `apportion policies` (default: {', '.join(DEFAULT_POLICIES)}; on racks "
-        f"{', '.join(DEFAULT_ON_RACKS)}; elastic {', '.join(DEFAULT_ELASTIC)})",
+        help="see `apportion policies`, which has the defaults",
     )
 
 

@@ -7,6 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from apportion.cli.output import print_table, width
+from apportion.cli.parser import DEFAULTS
 from apportion.cluster import accelerators
 from apportion.mechanism.deciders import DECIDERS, scheduler_table
 from apportion.policies import WHOLE, policy_table
@@ -43,6 +44,10 @@ def _policies(args: argparse.Namespace) -> None:
     for each in WHOLE:
         print(f"\nPolicies that choose one option for each job, or none; options are {each}.\n")
         _show(policies[options == each], "problem")
+    print("\nCompared where no --policies are named:\n")
+    for of, names in DEFAULTS.items():
+        text = f"{of}: {', '.join(names)}"
+        print(textwrap.fill(text, width(), subsequent_indent="  ", break_on_hyphens=False))
     for mechanism, table in schedulers.groupby("mechanism", sort=False):
         print(f"\nSchedulers {_DO.get(str(mechanism), f'that work by {mechanism}.')}\n")
         _show(table, "rule")

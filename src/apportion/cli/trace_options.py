@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from apportion.cli.commands import group_of
 from apportion.cli.sections import add_setting
 from apportion.cli.values import by_accelerator, comma_separated, one_of, real, whole
 from apportion.errors import InputError
@@ -45,11 +46,10 @@ def add_trace(
     several
         Whether that may stand several times. ``--format`` is then left to tables.
     """
-    group = parser.add_argument_group("a workload from a file")
+    group = group_of(parser, "the workload")
     if option is not None:
-        text = "a trace, or a csv of your own jobs" + ("; may stand several times" * several)
-        text += "; elastic jobs as Pollux's simulator has them, or as saved"
-        text += "; how it is read in brackets: 'jobs.csv(limit=100, throughputs=speeds.csv)'"
+        text = "a trace, or a csv of your own jobs; how it is read in brackets: 'jobs.csv(limit=9)'"
+        text += "; several times" * several
         how: dict[str, Any] = {"action": "append" if several else "store", "help": text}
         add_setting(group, "workload", option, key="file", hidden=False, metavar="FILE", **how)
 
@@ -93,7 +93,7 @@ def add_trace(
         "--too-large",
         type=one_of("answer to jobs that are too large", ("drop", "error")),
         metavar="drop|error",
-        help="jobs too large for all types (default: drop, of logs)",
+        help="jobs too large for all types (drop for logs)",
     )
     add(
         "--speed",
@@ -105,13 +105,13 @@ def add_trace(
         "--types",
         type=one_of("answer to on which types jobs may run", ("any", "recorded")),
         metavar="any|recorded",
-        help="recorded: on the type that the log names only",
+        help="recorded: on those that the log names only",
     )
     add(
         "--measure",
         type=comma_separated(real()),
         metavar="A,B",
-        help="figures of these jobs only, by arrival, e.g. 0.4,0.9",
+        help="figures of these jobs alone, e.g. 0.4,0.9",
     )
 
 
