@@ -38,7 +38,6 @@ MEAN_S = 1.6
 
 STARTS, STARTS_S = 30, 2.0
 """Jobs that take all GPUs one after the other, and their seconds."""
-WAYS = ("fcfs", "slurm", "steered")
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,17 @@ class ShortestStays(ap.QueueScheduler):
         length_s = jobs.total[active] / jobs.speed[active].max(axis=1)
         for place in np.lexsort((active, length_s.round(6), waits)):
             yield active[place], [0]
+
+
+_ORDER = {"age_weight": 1000.0, "max_age_s": 86_400.0}
+_ORDER |= {f"{each}_weight": 0.0 for each in ("fair_share", "job_size", "partition")}
+WAYS: dict[str, Any] = {
+    "fcfs": "fcfs",
+    "slurm": ap.get_scheduler("slurm", **_ORDER, gpus_per_reservation=GPUS),
+    "slurm_nodes": ap.get_scheduler("slurm", **{**_ORDER, "job_size_weight": 100.0}),
+    "steered": ShortestStays(),
+}
+"""What decides in the simulation; a job's size counts only where it may take several machines."""
 
 
 def drawn(seed: int) -> pd.DataFrame:
@@ -81,7 +91,7 @@ def main() -> None:
             if bridge is not None:
                 bridge.step()
             time.sleep(max(0.0, min(left_s, 0.1)))
-        submit(int(gpus), seconds, held=bridge is not None)
+        submit(int(gpus), seconds, held=bridge is not None, machines=way == "slurm_nodes")
     while any(each["state"] in ("PENDING", "RUNNING", "COMPLETING") for each in queued().values()):
         if bridge is not None:
             bridge.step()
@@ -135,9 +145,10 @@ def command(*words: str) -> str:
     return done.stdout
 
 
-def submit(gpus: int, seconds: float, *, held: bool) -> None:
-    """Submit a job that sleeps."""
-    words = ["sbatch", "-Q", "-o", "/dev/null", f"--gres=gpu:a100:{gpus}", "-t1"]
+def submit(gpus: int, seconds: float, *, held: bool, machines: bool) -> None:
+    """Submit a job that sleeps, on GPUs of one machine or on machines of one GPU."""
+    asks = [f"-N{gpus}", "--gres=gpu:a100:1"] if machines else [f"--gres=gpu:a100:{gpus}"]
+    words = ["sbatch", "-Q", "-o", "/dev/null", *asks, "-t1"]
     words += [f"--comment={seconds:g}", *(["--hold"] if held else [])]
     command(*words, "--wrap", f"sleep {seconds:g}")
 
@@ -174,9 +185,8 @@ def predicted(way: str, jobs: pd.DataFrame, longer_s: float, gap_s: float) -> fl
     table = table.assign(job_type="sleeps", total_steps=jobs["seconds"], time_limit_s=60.0)
     types = pd.MultiIndex.from_tuples([("sleeps", int(each)) for each in sorted(set(jobs["gpus"]))])
     workload = ap.Workload("slurm", table, pd.DataFrame({"a100": 1.0}, index=types))
-    decider: Any = {"fcfs": "fcfs", "slurm": "easy", "steered": ShortestStays()}[way]
     held_s = longer_s + gap_s
-    run = ap.simulate(decider, workload, {"a100": GPUS}, preemption_overhead_seconds=held_s)
+    run = ap.simulate(WAYS[way], workload, {"a100": GPUS}, preemption_overhead_seconds=held_s)
     return float(run.jobs["jct_s"].mean()) - gap_s
 
 

@@ -125,6 +125,10 @@ class BatchScheduler(Decider):
     depth
         So many waiting jobs have a reservation, at most, under ``"conservative"``; those behind
         them wait.
+    gpus_per_reservation
+        A reservation of who has to wait takes multiples of this under ``"conservative"``: GPUs of
+        a machine, where whole machines are reserved, as by Slurm. Until it ends nobody else may
+        be on them. Exact for one machine of each type; with several it is a count, not a place.
     order
         Says the priorities of jobs, which are worked out anew whenever a job arrives or is done;
         ``None``: who was submitted first comes first.
@@ -138,11 +142,13 @@ class BatchScheduler(Decider):
     backfill: Literal["none", "easy", "conservative"] = "none"
     chooses: Literal["first_start", "first_end"] = "first_start"
     depth: int = 100
+    gpus_per_reservation: int = 1
     order: MultifactorPriority | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
         whole("depth", self.depth, 1)
+        whole("gpus_per_reservation", self.gpus_per_reservation, 1)
         if self.chooses == "first_end" and self.backfill != "conservative":
             raise InputError(
                 f"chooses='first_end' needs reservations, which backfill={self.backfill!r} does "
@@ -171,7 +177,7 @@ class InBatch(InQueue):
         self._limit_s: Floats = np.asarray(limit_s, dtype=float)
         ways = {"none": _strictly, "easy": _easy, "conservative": _conservative}
         self._serves, self.depth = ways[decider.backfill], decider.depth
-        self.chooses = decider.chooses
+        self.chooses, self.whole = decider.chooses, decider.gpus_per_reservation
         self._order, self._use = decider.order, None
         if self._order is not None:
             self._use = jobs.entity_use = EntityUse(jobs, self._order.half_life_s)
@@ -210,6 +216,7 @@ class _Queue:
     def __init__(self, run: InBatch, jobs: JobTable, running: dict[int, int], now_s: float) -> None:
         self.now_s, self.types, self.seconds, self.depth = now_s, run.types, run.seconds, run.depth
         self._scale, self._running, self.chooses = jobs.scale, running, run.chooses
+        self.whole = run.whole
         self.free = jobs.capacity.astype(int).tolist()
         for job, kind in running.items():
             self.free[kind] -= int(jobs.scale[job])
@@ -296,7 +303,9 @@ def _conservative(queue: _Queue) -> Iterator[tuple[int, int]]:
         at_s, kind = starts[0] if starts else (np.inf, -1)
         if at_s == np.inf:
             continue
-        later[kind].take(at_s, lengths_s[kind], gpus)
-        if at_s <= queue.now_s and gpus <= queue.free[kind]:
+        starts_now = at_s <= queue.now_s and gpus <= queue.free[kind]
+        reserved = gpus if starts_now else gpus + -gpus % queue.whole
+        later[kind].take(at_s, lengths_s[kind], reserved)
+        if starts_now:
             queue.free[kind] -= gpus
             yield job, kind
