@@ -10,7 +10,7 @@ mkdir -p "$1"; F=$(realpath "$1"); PYTHON=$2; SEED=${3:-31}; WAYS=${*:4}
 records="JobCompType=jobcomp/filetxt
 MinJobAge=3600"
 own="SchedulerType=sched/backfill
-SchedulerParameters=bf_interval=1,bf_resolution=1,sched_min_interval=100000,batch_sched_delay=0
+SchedulerParameters=bf_interval=1,bf_resolution=1,bf_busy_nodes,sched_min_interval=100000,batch_sched_delay=0
 PriorityType=priority/multifactor
 PriorityWeightAge=1000
 PriorityMaxAge=0-1

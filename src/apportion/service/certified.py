@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CertifiedDevices", "CertifiedShares"]
 
+_ROUNDING = 1e-9
+"""Part of the time that a decision stands by which who asks at its end may seem early."""
+
 
 @dataclass(frozen=True)
 class CertifiedShares:
@@ -59,6 +62,10 @@ class CertifiedShares:
         empty = pd.DataFrame(columns=[*known.gpus], dtype=float)
         none = pd.Series(dtype=float)
         return cls(empty, none, {}, None, "", None, "nobody", "", known.now_s, number)
+
+    def stands(self, known: Known) -> bool:
+        """Whether it holds on without being asked for again: shares are asked for each time."""
+        return False
 
     def rest(self) -> dict[str, Any]:
         """Return what is not by job, as JSON holds it."""
@@ -130,9 +137,17 @@ class CertifiedDevices:
         return cls(running, status, valid_for_s, shares, about, at_s, number)
 
     @classmethod
-    def of_nobody(cls, known: Known, number: int) -> CertifiedDevices:
+    def of_nobody(
+        cls, known: Known, number: int, about: Mapping[str, Any] | None = None
+    ) -> CertifiedDevices:
         """Nobody has anything, as nobody is there who could run."""
-        return cls({}, {}, None, {}, {"mechanism": ""}, known.now_s, number)
+        return cls({}, {}, None, {}, dict(about or {}), known.now_s, number)
+
+    def stands(self, known: Known) -> bool:
+        """Whether it holds on: nothing but what was observed was told since, and it is not over."""
+        left_s = float("inf") if self.valid_for_s is None else self.valid_for_s
+        left_s *= 1 - _ROUNDING
+        return 0 < self.number >= known.changed_by and known.now_s - self.at_s < left_s
 
     def rest(self) -> dict[str, Any]:
         """Return everything, as JSON holds it."""

@@ -1,7 +1,10 @@
-"""What may be known of a job: its speeds and columns, checked as they are told."""
+"""Messages held to their schema, and what may be known of a job to what can be decided."""
 
 from __future__ import annotations
 
+import json
+import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -9,11 +12,107 @@ import pandas as pd
 from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, written
 from apportion.jobs import JOB_COLUMNS, check_jobs
+from apportion.mechanism.offers.rules import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-__all__ = ["checked_facts", "checked_speed", "own_columns", "refuse_unfit"]
+__all__ = [
+    "LONGEST_NAME",
+    "check_value",
+    "checked_facts",
+    "checked_speed",
+    "own_columns",
+    "refuse_type",
+    "refuse_unfit",
+    "shown",
+]
+
+LONGEST_NAME = 256
+"""Characters of a name at most."""
+_SHOWN = 60
+"""Characters of a value in an error at most."""
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "number": lambda value: (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and abs(value) <= sys.float_info.max
+    ),
+    "integer": lambda value: (
+        (isinstance(value, int) and not isinstance(value, bool))
+        or (isinstance(value, float) and value.is_integer())
+    ),
+    "boolean": lambda value: isinstance(value, bool),
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "null": lambda value: value is None,
+}
+
+
+def check_value(where: str, value: Any, schema: Mapping[str, Any]) -> None:
+    """Hold a value to the part of JSON Schema that messages use.
+
+    Raises
+    ------
+    InputError
+        If it is of another type or out of range; it names where.
+    """
+    if "const" in schema and value != schema["const"]:
+        raise InputError(f"{where} is {shown(value)}; this service speaks {schema['const']!r}.")
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds and not any(_KINDS[kind](value) for kind in kinds):
+        raise InputError(f"{where} must be of type {' or '.join(kinds)}, not {shown(value)}.")
+    if isinstance(value, str):
+        _check_text(where, value)
+        if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", math.inf):
+            raise InputError(f"{where} has {len(value)} characters; 1 to {LONGEST_NAME} are valid.")
+    elif isinstance(value, int | float):
+        if value < schema.get("minimum", -math.inf):
+            raise InputError(f"{where} is {shown(value)}; the least is {schema['minimum']}.")
+        if value <= schema.get("exclusiveMinimum", -math.inf):
+            least = schema["exclusiveMinimum"]
+            raise InputError(f"{where} is {shown(value)}; it must be more than {least}.")
+        if value > schema.get("maximum", math.inf):
+            raise InputError(f"{where} is {shown(value)}; {schema['maximum']} is the most.")
+    elif isinstance(value, dict | list):
+        if len(value) < max(schema.get("minProperties", 0), schema.get("minItems", 0)):
+            raise InputError(f"{where} is empty.")
+        _check_inside(where, value, schema)
+
+
+def shown(value: Any) -> str:
+    """Return a value as JSON writes it, cut where it is long."""
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError):  # from Python, which holds more than JSON
+        text = written(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _check_text(where: str, value: str) -> None:
+    """Refuse half of a pair of surrogates, which is no character."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where} has {value!a}, which is no text of Unicode.") from error
+
+
+def _check_inside(where: str, value: Any, schema: Mapping[str, Any]) -> None:
+    """Hold the items of a list, or the fields of an object, to their schemas."""
+    if isinstance(value, list):
+        for place, each in enumerate(value):
+            check_value(f"{where}[{place}]", each, schema.get("items", {}))
+        return
+    named = schema.get("properties", {})
+    for name, each in value.items():
+        if not 1 <= len(name) <= LONGEST_NAME:
+            raise InputError(f"{where} has a name of {len(name)} characters; 1 to {LONGEST_NAME}.")
+        _check_text(where, name)
+        check_value(
+            f"{where}.{name}", each, named.get(name, schema.get("additionalProperties", {}))
+        )
 
 
 def checked_facts(facts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -61,6 +160,17 @@ def refuse_unfit(
         if name != "steps_remaining" or "total_steps" not in facts:
             meaning = f" ({JOB_COLUMNS[name].meaning})" if name in JOB_COLUMNS else ""
             raise InputError(f"Job {written(job)} has no {name!r}{meaning}, by which is decided.")
+
+
+def refuse_type(job: str, facts: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse a job of a type by which nothing can be decided."""
+    told = facts.get("job_type")
+    if told is None or not spelled(str(told), known):
+        has = "no job_type" if told is None else f"job_type {shown(told)}"
+        raise InputError(
+            f"Job {written(job)} has {has}; this scheduler decides by it, and knows "
+            f"{', '.join(known)}."
+        )
 
 
 def own_columns(told: Mapping[str, Any]) -> dict[str, Any]:

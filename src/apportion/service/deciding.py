@@ -10,10 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.errors import ApportionError, InputError
-from apportion.policies import session, solve
+from apportion.policies import solve
 from apportion.policies.base import depends_on_time
 from apportion.service.certified import CertifiedDevices, CertifiedShares
-from apportion.service.tables import by_type, needed_columns, tables, told_of
+from apportion.service.tables import by_type, needed_columns, tables
+from apportion.service.warm import WarmProblem
 from apportion.sim.deciders import get_decider, manner_of
 from apportion.sim.one_round import solve_round
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from apportion.allocation import Allocation
     from apportion.cluster import Cluster
-    from apportion.policies import Session
-    from apportion.policies.sessions.session_allocation import SessionAllocation
     from apportion.service.known import Known
 
     Kind = Literal["shares", "devices"]
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Deciding", "whole_racks"]
 
 _LOG = logging.getLogger(__name__)
-
-
-_AT_ONCE, _PAUSE_S = 250, 0.005
-"""Jobs that are added at once beside what answers, and a pause in which that can go on."""
 
 
 def whole_racks(decider: Any, cluster: Cluster) -> int:
@@ -95,14 +90,10 @@ class Deciding:
         self._under_way: Future[Answer] | None = None
         self._later: Callable[[], CertifiedDevices] | None = None
         self.last: dict[str, Any] = {
-            "shares": CertifiedShares.of_nobody(known, 0),
-            "devices": CertifiedDevices.of_nobody(known, 0),
+            "shares": self._of_nobody("shares", 0),
+            "devices": self._of_nobody("devices", 0),
         }
-        self._session: Session | None = None
-        self._changed: set[str] = set()
-        self._beside = ThreadPoolExecutor(1, thread_name_prefix="prepare")
-        self._prepared: Future[Session | None] | None = None
-        self._since: set[str] = set()
+        self._warm = WarmProblem(decider, known)
 
     @staticmethod
     def chosen(policy: Any) -> Any:
@@ -129,25 +120,22 @@ class Deciding:
     def prepare(self) -> None:
         """Make a problem anew from what is known now, beside the one that answers until `turn`."""
         self._note("prepare", None, None)
-        self._since.clear()
-        self._prepared = None
-        if self.has_shares and not self._anew:
-            self._prepared = self._beside.submit(self._made, self.known.frozen())
+        self._warm.prepare(wanted=self.has_shares and not self._anew)
 
     def turn(self) -> None:
         """Answer by what was prepared, as a service does that begins with the state of then."""
         self._note("turn", None, None)
-        self._session = None if self._prepared is None else self._prepared.result()
-        self._prepared, self.skips = None, False
-        self._changed = {*self._since}
+        self._warm.turn()
+        self.skips = False
 
     def changed(self, jobs: Iterable[str]) -> None:
         """Take note of jobs that came, went, or are otherwise known now."""
-        self._changed.update(jobs)
-        self._since.update(jobs)
+        self._warm.changed(jobs)
 
     def ask(self, kind: Kind, number: int) -> Any:
         """Return what is certified of what is known, or of what was, if it cannot be had in time.
+
+        Devices that were decided stand as long as they are valid, see `CertifiedDevices.stands`.
 
         Raises
         ------
@@ -155,9 +143,8 @@ class Deciding:
             From the policy, about what is known now.
         """
         if len(self.known.unfit) == len(self.known.facts):
-            made = CertifiedShares if kind == "shares" else CertifiedDevices
-            self.last[kind] = made.of_nobody(self.known, number)
-        elif not self.told_again:
+            self.last[kind] = self._of_nobody(kind, number)
+        elif not self.told_again and not self.last[kind].stands(self.known):
             self._asked(kind, number)
         return self.last[kind]
 
@@ -170,11 +157,21 @@ class Deciding:
                 self.take()
             except ApportionError as error:  # of what was known before
                 _LOG.warning("a decision that was late has failed: %s", error)
-            if self.rests:
+            if self.rests or self.last[kind].stands(self.known):
                 return
         self.begin(kind, number)
         if self._under_way is not None and _done(self._under_way, until_s):
             self.take()
+
+    def _of_nobody(self, kind: Kind, number: int) -> Answer:
+        """Return that nobody has anything, as nobody can run."""
+        if kind == "shares":
+            return CertifiedShares.of_nobody(self.known, number)
+        named = self.settings.get("mechanism") or manner_of(self.decider).works_by[0]
+        about = {"mechanism": str(getattr(named, "name", named))}
+        if self.has_shares:
+            about |= {"gap": None, "status": "nobody"}
+        return CertifiedDevices.of_nobody(self.known, number, about)
 
     def taken_if_done(self) -> None:
         """Take up the answer that is under way, if it is there."""
@@ -195,11 +192,8 @@ class Deciding:
             if not self.told_again:
                 self.go_on()
             return
-        asked: Callable[[], Allocation | SessionAllocation]
-        if self._anew:
-            asked = partial(self._solve_anew, self.known.frozen())
-        else:
-            asked = partial(self._solve_warm, self._changes(), self.known.cluster)
+        anew = partial(self._solve_anew, self.known.frozen()) if self._anew else None
+        asked = anew or self._warm.asked()
         self._under_way = self._threads.submit(
             lambda: CertifiedShares.of(asked(), at_s=now_s, number=number)
         )
@@ -224,7 +218,7 @@ class Deciding:
             found = under_way.result()
         except ApportionError:
             self._note("take", None, None)
-            self._session = None
+            self._warm.drop()
             raise
         devices = isinstance(found, CertifiedDevices)
         self._note("take", None, found.rest() if devices else None)
@@ -233,42 +227,6 @@ class Deciding:
     def _certify(self, kind: Kind, found: Answer) -> None:
         if found.number >= self.last[kind].number:
             self.last[kind] = found
-
-    def _changes(self) -> dict[str, tuple[dict[str, float], dict[str, Any]] | None]:
-        """Return what the session has not heard of: speeds and columns by job, or gone."""
-        jobs = sorted(self.known.facts if self._session is None else self._changed)
-        self._changed.clear()
-        return {job: told_of(self.known, job, self.decider) for job in jobs}
-
-    def _solve_warm(
-        self, changes: Mapping[str, Any], cluster: Cluster
-    ) -> Allocation | SessionAllocation:
-        """Bring the changes into the session, and solve."""
-        new = {job: told for job, told in changes.items() if told is not None}
-        if self._session is not None:
-            there = {*self._session.jobs}
-            if gone := [job for job in changes if job in there]:
-                self._session.remove(gone)
-            if cluster != self._session.cluster:
-                self._session.set_cluster(cluster)
-        else:
-            self._session = session(self.decider, cluster)
-        _add(self._session, new)
-        return self._session.solve()
-
-    def _made(self, known: Known) -> Session | None:
-        """Return a session that has solved once; none if that cannot be."""
-        made = session(self.decider, known.cluster)
-        jobs = sorted(known.facts)
-        try:
-            for first in range(0, len(jobs), _AT_ONCE):
-                told = {job: told_of(known, job, self.decider) for job in jobs[first:][:_AT_ONCE]}
-                _add(made, {job: each for job, each in told.items() if each is not None})
-                time.sleep(_PAUSE_S)
-            made.solve()
-        except ApportionError:
-            return None
-        return made
 
     def _solve_anew(self, known: Known) -> Allocation:
         speeds, jobs = tables(known, needed_columns(self.decider))
@@ -292,9 +250,9 @@ class Deciding:
         return CertifiedDevices.of(decided, at_s=known.now_s, number=number)
 
     def close(self) -> None:
-        """End the thread."""
-        for each in (self._threads, self._beside):
-            each.shutdown(wait=True, cancel_futures=True)
+        """End the threads."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._warm.close()
 
 
 def _done(future: Future[Any], until_s: float | None) -> bool:
@@ -304,9 +262,3 @@ def _done(future: Future[Any], until_s: float | None) -> bool:
     except LateError:
         return future.done()
     return True
-
-
-def _add(session: Session, told: Mapping[str, tuple[dict[str, float], dict[str, Any]]]) -> None:
-    if told:
-        speeds = {job: each[0] for job, each in told.items()}
-        session.add(speeds, {job: each[1] for job, each in told.items()})

@@ -16,9 +16,13 @@ _DIGITS = 9
 
 
 def age_of(certified: CertifiedShares | CertifiedDevices, known: Known, number: int) -> Any:
-    """Return of which message an answer is, and how old it is; null where there was none yet."""
+    """Return of which message an answer is, and how old it is; null where there was none yet.
+
+    A decision that stands longer is late only if something was told since that it does not know.
+    """
     age_s = None if certified.number == 0 else known.now_s - certified.at_s
-    return {"of_number": certified.number, "age_s": age_s, "late": certified.number < number}
+    late = certified.number < number and not certified.stands(known)
+    return {"of_number": certified.number, "age_s": age_s, "late": late}
 
 
 def shares_answer(shares: CertifiedShares, known: Known, only: list[str] | None) -> dict[str, Any]:
@@ -71,8 +75,7 @@ def devices_answer(
         "waiting": [
             job
             for job in dict.fromkeys((*devices.status, *known.facts))
-            if job in known.facts
-            and not (job in now or job in before or job in lost or job in known.unfit)
+            if job in known.facts and not (job in now or job in before or job in lost)
         ],
     }
     if only is not None:

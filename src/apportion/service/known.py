@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from copy import copy, deepcopy
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.errors import InputError, unknown_name, written
 from apportion.policies.sessions import session_files
-from apportion.service.checking import checked_facts, checked_speed, own_columns, refuse_unfit
+from apportion.service.accounts import Accounts
+from apportion.service.checking import (
+    checked_facts,
+    checked_speed,
+    own_columns,
+    refuse_type,
+    refuse_unfit,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from apportion.cluster import Cluster
     from apportion.estimators import EstimatedSpeeds
@@ -26,11 +34,11 @@ _LEAST_S = 30.0
 """Seconds of work from which estimates learn; what was observed in less is added up."""
 TABLES = ("throughputs", "facts", "running", "since_s", "shares", "_received", "_owed", "_seen")
 """What is known by job; a value is replaced, never changed, so a copy of a table stays as it is."""
-_REST = ("gpus", "most", "lost", "now_s", "own_clock")
+_REST = ("gpus", "most", "lost", "now_s", "own_clock", "changed_by")
 """What is known beside it, as JSON holds it."""
 
 
-class Known:
+class Known(Accounts):
     """Jobs and GPUs as the messages so far tell of them; a message with an error changes nothing.
 
     Parameters
@@ -42,6 +50,8 @@ class Known:
         columns; without it a speed that is not told is 0, and what ran is believed as it is.
     needs
         Columns that every job must have, as the policy reads them.
+    job_types
+        Those that can be decided about; ``None`` for any, or none.
     multiple
         GPUs of a type are used in multiples of this, where only whole racks can be decided about.
 
@@ -57,18 +67,8 @@ class Known:
         Columns of the jobs table by job; ``arrival_s`` is the time of the message if not told.
     unfit
         Jobs for which there are no GPUs now, however free: a drain may leave a job none.
-    running
-        Accelerator and numbers of devices by job, as the last decision about devices gave them.
-    since_s
-        When it was last worked out what a job has had and is owed, s.
-    shares
-        Shares of time of the last decision about devices, by job and accelerator.
-    lost
-        Jobs whose devices have gone since then.
-    now_s
-        Time of the last message, s.
-    own_clock
-        Whether messages go by the clock of the service; None before the first one.
+    changed_by
+        Number of the last message that told something else than what was observed.
     """
 
     def __init__(
@@ -77,25 +77,19 @@ class Known:
         estimates: EstimatedSpeeds | None = None,
         *,
         needs: frozenset[str] = frozenset(),
+        job_types: Collection[str] | None = None,
         multiple: int = 1,
     ) -> None:
+        super().__init__()
         self.cluster, self.estimates, self._needs = cluster, estimates, needs
-        self._multiple = multiple
+        self._multiple, self._job_types = multiple, job_types
         self.gpus: dict[str, int] = {}
         self.most: dict[str, int] = {}
         self._set_gpus(cluster.gpus)
         self.throughputs: dict[str, dict[str, float]] = {}
-        self.facts: dict[str, dict[str, Any]] = {}
         self.unfit: dict[str, None] = {}
-        self.running: dict[str, tuple[str, tuple[int, ...]]] = {}
-        self.since_s: dict[str, float] = {}
-        self.shares: dict[str, dict[str, float]] = {}
-        self.lost: list[str] = []
-        self._received: dict[str, dict[str, float]] = {}
-        self._owed: dict[str, dict[str, float]] = {}
         self._seen: dict[str, dict[str, list[float]]] = {}
-        self.now_s = 0.0
-        self.own_clock: bool | None = None
+        self.changed_by = 0
 
     def copied(self) -> Known:
         """Return a copy whose tables stay as they are."""
@@ -112,40 +106,6 @@ class Known:
             other.throughputs = {job: self.told(job) for job in self.facts}
             other.estimates = None
         return other
-
-    def time_of(self, at_s: float | None, clock_s: float) -> float:
-        """Return the time of a message; whether messages tell theirs, the first one has decided.
-
-        Raises
-        ------
-        InputError
-            If the clock of the sender and that of the service would be mixed.
-        """
-        if self.own_clock is None or self.own_clock == (at_s is None):
-            return max(clock_s, self.now_s) if at_s is None else at_s
-        if self.own_clock:
-            raise InputError(
-                "The messages so far told no at_s, so the clock of the service counts; leave it "
-                "out, always."
-            )
-        raise InputError(
-            f"The messages so far told their time, at_s, the last one {self.now_s!r}; this one "
-            f"needs it too."
-        )
-
-    def advance(self, at_s: float) -> None:
-        """Let time pass.
-
-        Raises
-        ------
-        InputError
-            If it is earlier than what was told before.
-        """
-        if at_s < self.now_s:
-            raise InputError(
-                f"at_s is {at_s!r}, and the last message told of {self.now_s!r}; send in order."
-            )
-        self.now_s = at_s
 
     def told(self, job: str) -> dict[str, float]:
         """Return the speeds of a job that policies are told, steps/s by accelerator."""
@@ -167,9 +127,11 @@ class Known:
         here = self.gpus.get(accelerator, 0)
         return here - here % self._multiple
 
-    def change(self, message: ServiceMessage) -> list[str]:
+    def change(self, message: ServiceMessage, number: int) -> list[str]:
         """Take up what a message tells; return the jobs whose speeds or columns are others now."""
         jobs: list[str] = getattr(self, f"_{message.op}")(**message.fields)
+        if message.op != "observe":
+            self.changed_by = number
         before = {*self.unfit}
         self._note_fits(jobs)
         return jobs if message.op != "cluster" else sorted(before ^ {*self.unfit})
@@ -252,18 +214,20 @@ class Known:
             return []
         self.throughputs[job] = said  # what was measured counts from now on
         place = [str(name) for name in self.estimates.columns].index(accelerator)
-        ran: Any = _RanThere([job], [place])
+        ran: Any = SimpleNamespace(job=[job], column=np.array([place]))
         return [job, *(str(each) for each in self.estimates.observe(ran, [steps], [seconds]))]
 
-    def _cluster(self, gpus: Mapping[str, int]) -> list[str]:
-        new = {**self.gpus, **gpus}
+    def _cluster(self, gpus: Mapping[str, int], *, new_types: bool = False) -> list[str]:
+        for name in gpus:
+            if name not in self.gpus and not new_types:
+                error = unknown_name("accelerator", name, self.gpus)
+                raise InputError(f'{error} If it is a new type, say "new_types": true.')
+        new = {**self.gpus, **{name: int(each) for name, each in gpus.items()}}
         self._check_columns(new)
         self._set_gpus(new)
         for job, (name, devices) in list(self.running.items()):
             if max(devices) >= self.usable(name):
-                self._settle(job)
-                self.lost.append(job)
-                del self.running[job], self.since_s[job]
+                self.lose(job)
         return list(self.facts)
 
     def _set_gpus(self, gpus: Mapping[str, int]) -> None:
@@ -293,24 +257,13 @@ class Known:
     ) -> None:
         told = speeds if self.estimates is None else None
         refuse_unfit(job, told, facts, self.most, self._needs)
+        if self._job_types is not None:
+            refuse_type(job, facts, self._job_types)
 
     def _there(self, doing: str, jobs: Iterable[str]) -> None:
         for job in jobs:
             if job not in self.facts:
                 raise unknown_name(f"job {doing}", job, self.facts)
-
-    def keep(
-        self,
-        running: Mapping[str, tuple[str, tuple[int, ...]]],
-        shares: dict[str, dict[str, float]],
-    ) -> None:
-        """Remember who has devices from now on, and what shares everybody is due."""
-        for job in self.facts:
-            self._settle(job)
-        self.running = dict(running)
-        self.since_s = dict.fromkeys(self.facts, self.now_s)
-        self.lost = []
-        self.shares = {job: each for job, each in shares.items() if job in self.facts}
 
     def holds(self, job: str, accelerator: str, devices: tuple[int, ...]) -> bool:
         """Whether a job may have devices that were decided a while ago."""
@@ -320,35 +273,6 @@ class Known:
             and max(devices) < self.usable(accelerator)
             and self.told(job).get(accelerator, 0.0) > 0
         )
-
-    def _settle(self, job: str) -> None:
-        """Bring what a job has had, and what it is owed, up to now."""
-        owed, here = self.owed(job), self.received(job)
-        if owed:
-            self._owed[job] = owed
-        if here:
-            self._received[job] = here
-        if job in self.since_s:
-            self.since_s[job] = self.now_s
-
-    def received(self, job: str) -> dict[str, float]:
-        """Return the seconds that a job has had devices so far, by accelerator."""
-        had = dict(self._received.get(job, {}))
-        if job in self.running:
-            accelerator = self.running[job][0]
-            had[accelerator] = had.get(accelerator, 0.0) + self.now_s - self.since_s[job]
-        return had
-
-    def owed(self, job: str) -> dict[str, float]:
-        """Return the seconds by which a job is behind its shares, by accelerator."""
-        owed = dict(self._owed.get(job, {}))
-        passed_s = self.now_s - self.since_s.get(job, self.now_s)
-        for kind, share in self.shares.get(job, {}).items():
-            owed[kind] = owed.get(kind, 0.0) + share * passed_s
-        if job in self.running and self.shares:
-            kind = self.running[job][0]
-            owed[kind] = owed.get(kind, 0.0) - passed_s
-        return owed
 
     def state(self) -> dict[str, Any]:
         """Return everything, as JSON holds it."""
@@ -381,10 +305,3 @@ class Known:
         if self.estimates is not None:
             self.estimates.restore(rest["estimates"])
         self._note_fits(self.facts)
-
-
-class _RanThere:
-    """Who ran where, as estimates read it."""
-
-    def __init__(self, job: list[str], column: list[int]) -> None:
-        self.job, self.column = job, np.array(column)

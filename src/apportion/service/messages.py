@@ -9,30 +9,44 @@ changed, and ``error`` says why.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from apportion.errors import InputError, unknown_name, written
+from apportion.errors import InputError, unknown_name
+from apportion.jobs import JOB_COLUMNS
+from apportion.service.checking import LONGEST_NAME, check_value, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 __all__ = ["FORMAT", "MESSAGES", "ServiceMessage", "messages_schema", "read_message", "refusal"]
 
 FORMAT = "apportion.decide/1"
 """Version of the schema; a service refuses messages of another one."""
-_LONGEST = 256
-"""Characters of a name at most."""
 _MOST_GPUS = 100_000
 """Of a type: each is a device in memory."""
-_JOB = {"type": "string", "minLength": 1, "maxLength": _LONGEST}
+_JOB = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
 _SPEEDS = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
-_COLUMNS = {"type": ["number", "string", "boolean", "null"]}
+_OWN = {"type": ["number", "string", "boolean", "null"]}
+_TYPES = {"number": "number", "count": "integer", "text": "string", "truth": "boolean"}
+_COLUMNS = {
+    name: {
+        "type": [_TYPES.get(column.kind, "string"), "null"],
+        "description": f"{column.meaning}: {column.valid.lower()}",
+    }
+    for name, column in JOB_COLUMNS.items()
+}
+"""Of the jobs table; ranges are held to where the table is checked, in words of their own."""
 _SOME_JOB = {
     "type": "object",
-    "properties": {"throughputs": _SPEEDS},
-    "additionalProperties": _COLUMNS,
+    "properties": {"throughputs": _SPEEDS, **_COLUMNS},
+    "additionalProperties": _OWN,
+    "description": (
+        "Throughputs, columns of the jobs table, and columns of your own: numbers, texts, true or "
+        "false. Their names are 1 to 256 characters, not all blank; names that look like misspelt "
+        "ones of the jobs table, and those of what a run tells of jobs (order, start_s, jct_s, "
+        "cost, ...), are refused. null: the job has no such column, or not any more."
+    ),
 }
 
 
@@ -56,7 +70,11 @@ class Field(NamedTuple):
 
 _EVERY = {
     "v": Field({"const": FORMAT}, "version of the schema; the service's own if left out"),
-    "id": Field(_JOB, "a name of the message of the sender's choice, for sending it twice"),
+    "id": Field(
+        _JOB,
+        "a name of the message of the sender's choice, for sending it twice; state and health, "
+        "which change nothing, are not kept: sent again they tell of now",
+    ),
     "op": Field({"type": "string"}, "kind of the message", needed=True),
     "at_s": Field(
         {"type": "number"},
@@ -108,7 +126,12 @@ MESSAGES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
                 },
                 "GPUs by accelerator, of the types that change; a type that is not named stays",
                 needed=True,
-            )
+            ),
+            "new_types": Field(
+                {"type": "boolean"},
+                "true: there may be types among them that were not there before; without it they "
+                "are refused, as misspelt",
+            ),
         },
     ),
     "decide": (
@@ -118,7 +141,8 @@ MESSAGES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
                 _SOME_JOBS, "tell of these only, and of all whose devices are others than before"
             ),
             "devices": Field(
-                {"type": "boolean"}, "numbers of devices too, where a policy gives shares"
+                {"type": "boolean"},
+                "true: numbers of devices in place of shares; schedulers give devices anyway",
             ),
         },
     ),
@@ -156,7 +180,7 @@ def read_message(given: Any) -> ServiceMessage:
         If it is no object, or a field is unknown, missing, or holds what it may not.
     """
     if not isinstance(given, dict):
-        raise InputError(f"A message is a JSON object with 'op', not {written(given)}.")
+        raise InputError(f"A message is a JSON object with 'op', not {shown(given)}.")
     op = given.get("op")
     if not isinstance(op, str):
         raise InputError(f"A message needs an 'op'. Valid: {', '.join(MESSAGES)}.")
@@ -166,73 +190,12 @@ def read_message(given: Any) -> ServiceMessage:
     for name, value in given.items():
         if name not in fields:
             raise unknown_name(f"field of {op!r}", name, fields)
-        _check(f"{op}.{name}", value, fields[name].schema)
+        check_value(f"{op}.{name}", value, fields[name].schema)
     for name, field in fields.items():
         if field.needed and name not in given:
             raise InputError(f"{op!r} needs {name!r}: {field.text}.")
     own = {name: given[name] for name in MESSAGES[op][1] if name in given}
     return ServiceMessage(op, given.get("id"), given.get("at_s"), own)
-
-
-_KINDS: Mapping[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "number": lambda value: (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    ),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "boolean": lambda value: isinstance(value, bool),
-    "object": lambda value: isinstance(value, dict),
-    "array": lambda value: isinstance(value, list),
-    "null": lambda value: value is None,
-}
-
-
-def _check(where: str, value: Any, schema: Mapping[str, Any]) -> None:
-    """Hold a value to the part of JSON Schema that `MESSAGES` uses."""
-    if "const" in schema and value != schema["const"]:
-        raise InputError(f"{where} is {written(value)}; this service speaks {schema['const']!r}.")
-    kinds = schema.get("type", [])
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    if kinds and not any(_KINDS[kind](value) for kind in kinds):
-        raise InputError(f"{where} must be of type {' or '.join(kinds)}, not {written(value)}.")
-    if isinstance(value, str):
-        _check_text(where, value)
-        if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", math.inf):
-            raise InputError(f"{where} has {len(value)} characters; 1 to {_LONGEST} are valid.")
-    elif isinstance(value, int | float):
-        if value < schema.get("minimum", -math.inf) or value <= schema.get(
-            "exclusiveMinimum", -math.inf
-        ):
-            least = schema.get("minimum", schema.get("exclusiveMinimum"))
-            raise InputError(f"{where} is {written(value)}; the least is {least}.")
-        if value > schema.get("maximum", math.inf):
-            raise InputError(f"{where} is {written(value)}; {schema['maximum']} is the most.")
-    elif isinstance(value, dict | list):
-        if len(value) < max(schema.get("minProperties", 0), schema.get("minItems", 0)):
-            raise InputError(f"{where} is empty.")
-        _check_inside(where, value, schema)
-
-
-def _check_text(where: str, value: str) -> None:
-    """Refuse half of a pair of surrogates, which is no character."""
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{where} has {value!a}, which is no text of Unicode.") from error
-
-
-def _check_inside(where: str, value: Any, schema: Mapping[str, Any]) -> None:
-    """Hold the items of a list, or the fields of an object, to their schemas."""
-    if isinstance(value, list):
-        for place, each in enumerate(value):
-            _check(f"{where}[{place}]", each, schema.get("items", {}))
-        return
-    named = schema.get("properties", {})
-    for name, each in value.items():
-        if not 1 <= len(name) <= _LONGEST:
-            raise InputError(f"{where} has a name of {len(name)} characters; 1 to {_LONGEST}.")
-        _check_text(where, name)
-        _check(f"{where}.{name}", each, named.get(name, schema.get("additionalProperties", {})))
 
 
 def refusal(name: str | None, error: str, *, retry: bool = False) -> dict[str, Any]:

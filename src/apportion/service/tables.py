@@ -11,11 +11,11 @@ from apportion.jobs import JOB_COLUMNS
 from apportion.policies.labelled import DEFAULTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from apportion.service.known import Known
 
-__all__ = ["by_type", "needed_columns", "tables", "told_of"]
+__all__ = ["by_type", "needed_columns", "needed_types", "tables", "told_of"]
 
 _ALWAYS = ("scale_factor", "weight")
 """Columns by which identical jobs are told apart, whatever a policy reads."""
@@ -31,6 +31,12 @@ def needed_columns(decider: Any) -> frozenset[str]:
         return frozenset({"steps_remaining"})
     told = {name for name in decider.columns if name not in _GIVEN}
     return frozenset(n for n in told if n not in JOB_COLUMNS or not JOB_COLUMNS[n].optional)
+
+
+def needed_types(decider: Any) -> Collection[str] | None:
+    """Return the job types that a scheduler knows something of; none if it does not ask."""
+    types: Collection[str] | None = getattr(getattr(decider, "rule", None), "job_types", None)
+    return types
 
 
 def told_of(known: Known, job: str, decider: Any) -> tuple[dict[str, float], dict[str, Any]] | None:
