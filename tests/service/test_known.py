@@ -36,7 +36,10 @@ def test_a_message_about_the_cluster_names_what_changes() -> None:
         good(service, "add", jobs={"a": JOB})
         good(service, "cluster", gpus={"v100": 1})
         assert good(service, "health")["health"]["cluster"] == {"v100": 1, "k80": 2}
-        good(service, "cluster", gpus={"h100": 4})
+        said = refused(service, "cluster", gpus={"k8": 1})
+        assert "Did you mean 'k80'?" in said
+        assert "new_types" in said
+        good(service, "cluster", gpus={"h100": 4}, new_types=True)
         good(service, "update", jobs={"a": {"throughputs": {"h100": 9.0}}})
         assert good(service, "decide")["decision"]["shares"]["a"]["time"] == {"h100": 1.0}
 
@@ -143,7 +146,7 @@ def test_only_the_jobs_that_were_asked_about() -> None:
         found = good(service, "decide", jobs=["a", "c"], at_s=1)["decision"]
         assert (found["started"], found["waiting"], list(found["devices"])) == (["a"], ["c"], ["a"])
         sentence = good(service, "explain", job="a", at_s=2)["explanation"]["sentence"]
-        assert sentence == "Job a is extended on v100 0; nobody is before it."
+        assert sentence == "Job a is started on v100 0; nobody is before it."
         assert "b" in refused(service, "decide", jobs=["x"], at_s=3)
 
 

@@ -13,7 +13,8 @@ from tests.service.answers import fits
 from tests.service.draws import CLUSTER, drawn_messages
 
 from apportion.service import DecisionService, deciding
-from apportion.service import service as module
+from apportion.service import live as module
+from apportion.service.decisions import state_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,13 +53,13 @@ def test_devices_that_are_late_stay_as_they_were(slow: Slow) -> None:
         assert (none["age_s"], none["waiting"]) == (None, ["a", "b"])
         slow.late = False
         first = fits(service.answer({"op": "decide", "at_s": 5}))["decision"]
-        assert (sorted(first["started"]), first["late"], first["age_s"]) == (["a", "b"], False, 0)
+        assert (sorted(first["started"]), first["late"], first["age_s"]) == (["a", "b"], False, 4)
         slow.late = True
         service.answer({"op": "remove", "jobs": ["a"], "at_s": 6})
         service.answer({"op": "add", "jobs": {"c": JOB}, "at_s": 7})
         late = fits(service.answer({"op": "decide", "at_s": 8}))["decision"]
         assert (list(late["devices"]), late["started"], late["waiting"]) == (["b"], [], ["c"])
-        assert (late["late"], late["age_s"], late["of_number"]) == (True, 3, 3)
+        assert (late["late"], late["age_s"], late["of_number"]) == (True, 7, 2)
         refused = fits(service.answer({"op": "explain", "job": "c", "at_s": 8}))
         assert refused["retry"]
         (device,) = late["devices"]["b"]["devices"]
@@ -79,7 +80,7 @@ def test_a_late_decision_is_taken_up_where_it_still_holds(slow: Slow) -> None:
         service.answer({"op": "decide", "at_s": 1})
         service.answer({"op": "remove", "jobs": ["a"], "at_s": 2})
         service.answer({"op": "update", "jobs": {"b": {"scale_factor": 2}}, "at_s": 2})
-        service._deciding.take()
+        service._live.deciding.take()
         late = fits(service.answer({"op": "decide", "at_s": 3}))["decision"]
         assert (sorted(late["devices"]), late["of_number"]) == (["c", "d"], 2)
         assert late["waiting"] == ["b"]
@@ -132,6 +133,10 @@ def test_late_answers_after_a_restart_are_those_before_it(
 
 def told(service: DecisionService) -> tuple[str, str, bool]:
     """Return what is known and was certified last, to the last digit."""
-    shares = service._deciding.last["shares"]
-    certified = [*shares.entries(), shares.rest(), service._deciding.last["devices"].rest()]
-    return json.dumps(service._known.state()), json.dumps(certified), service._deciding.busy
+    shares = service._live.deciding.last["shares"]
+    certified = [*shares.entries(), shares.rest(), service._live.deciding.last["devices"].rest()]
+    return (
+        json.dumps(state_answer(service._live.known)),
+        json.dumps(certified),
+        service._live.deciding.busy,
+    )

@@ -101,7 +101,7 @@ def test_a_service_started_again_gives_the_same_answers(policy: str, tmp_path: P
 
 
 def test_the_state_is_written_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from apportion.service import service as module
+    from apportion.service import live as module
 
     monkeypatch.setattr(module, "_STATE_EVERY", 7)
     messages = drawn_messages(5, 40, asks=("decide", "explain"))
@@ -124,7 +124,7 @@ def test_who_runs_keeps_devices_and_time_counts(tmp_path: Path) -> None:
         assert first["devices"] == {"a": {"accelerator": "v100", "devices": [0]}}
         why = service.answer({"op": "explain", "job": "b", "at_s": 3.0})["explanation"]
         assert (why["status"], why["before"], why["waiting"]) == ("waiting", ["a"], 1)
-        assert service._known.received("a") == {"v100": 1.0}
+        assert service._live.known.received("a") == {"v100": 1.0}
         service.answer({"op": "remove", "jobs": ["a"], "at_s": 50.0})
         then = service.answer({"op": "decide", "at_s": 50.0})["decision"]
         assert then["started"] == ["b"]
@@ -158,7 +158,7 @@ def test_estimates_learn_what_ran() -> None:
             assert service.answer({**seen, "at_s": at_s})["ok"]
         after = service.answer({"op": "decide", "at_s": 9})["decision"]["shares"]
         assert after != before
-        told = service._known.told("b")
+        told = service._live.known.told("b")
         assert told["v100"] == pytest.approx(10.0, rel=0.1)
 
 
@@ -181,13 +181,13 @@ def test_a_late_answer_is_the_last_one_with_its_age() -> None:
         service.answer({"op": "add", "jobs": {"a": job}, "at_s": 0})
         assert service.answer({"op": "decide", "at_s": 1})["decision"]["age_s"] == 0
         Waits.gate.clear()
-        service._deciding.time_limit_s = 0.05
+        service._live.deciding.time_limit_s = 0.05
         service.answer({"op": "add", "jobs": {"b": {**job, "weight": 3.0}}, "at_s": 5})
         late = service.answer({"op": "decide", "at_s": 8})["decision"]
         assert (late["late"], late["age_s"], [*late["shares"]]) == (True, 7, ["a"])
         assert service.answer({"op": "remove", "jobs": ["a"], "at_s": 9})["ok"]
         Waits.gate.set()
-        service._deciding.time_limit_s = 10.0
+        service._live.deciding.time_limit_s = 10.0
         service.answer({"op": "decide", "at_s": 10})
         then = service.answer({"op": "decide", "at_s": 11})["decision"]
         assert (then["late"], [*then["shares"]]) == (False, ["b"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.service.messages import FORMAT, MESSAGES, messages_schema
+from apportion.service.messages import COLUMNS, FORMAT, MESSAGES, OWN_COLUMN, messages_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,12 +48,20 @@ _JOBS = _list(_TEXT)
 _AGE: dict[str, Schema] = {
     "of_number": _of(_COUNT, "number of the last message that it knows of; 0: there was none yet"),
     "age_s": _of(_MAYBE, "seconds since then, by the times of the messages"),
-    "late": _of(_TRUTH, "true: there was none in time, and this is the last one"),
+    "late": _of(
+        _TRUTH,
+        "true: there was none in time, and this is the last one; a decision about devices that "
+        "still stands is not late",
+    ),
 }
 _STATUS = _of(_TEXT, "how well it is certified: optimal, ...; nobody where nobody can run")
 _GAP = _of(_MAYBE, "certified relative distance of the objective from the optimum")
 _CANNOT = _of(_JOBS, "jobs for which there are no GPUs, however free")
-_VALID = _of(_MAYBE, "ask again after so many seconds, or when a job comes or goes; null: then")
+_VALID = _of(
+    _MAYBE,
+    "ask again after so many seconds, or after add, update, remove or cluster; null: only then. "
+    "Asked before, the same decision stands",
+)
 _HELD: dict[str, Schema] = {
     "accelerator": _TEXT,
     "devices": _of(_list(_COUNT), "their numbers, from 0 within a type"),
@@ -83,7 +91,11 @@ def _answers(refs: str) -> dict[str, Schema]:
     every = {
         "v": {"const": FORMAT},
         "id": _of({"type": ["string", "null"]}, "of the message"),
-        "line": _of(_COUNT, "line of the message, where there are lines"),
+        "line": _of(
+            _COUNT,
+            "line of the message, from 1, in what this process reads; a message that is sent again "
+            "has another, and for the rest the same answer",
+        ),
     }
 
     def good(text: str, **more: Mapping[str, Any]) -> Schema:
@@ -138,7 +150,7 @@ def _decisions() -> dict[str, Schema]:
         started=_of(_JOBS, "jobs that had none"),
         moved=_of(_JOBS, "jobs that have others than before"),
         preempted=_of(_JOBS, "jobs that lose theirs, or whose devices are gone"),
-        waiting=_of(_JOBS, "jobs that had none and have none"),
+        waiting=_of(_JOBS, "jobs that had none and have none, those that cannot run among them"),
         valid_for_s=_VALID,
         mechanism=_TEXT,
         gap=_of(_GAP, "of the shares that devices follow, where a policy gives shares"),
@@ -188,9 +200,10 @@ def _explanations() -> dict[str, Schema]:
 
 def _state() -> Schema:
     seconds = _by(_by(_NUMBER))
+    facts = {"type": "object", "properties": dict(COLUMNS), "additionalProperties": OWN_COLUMN}
     cluster = _object(
         "The GPUs that are decided about.",
-        gpus=_list({"type": "array"}),
+        gpus=_of(_by(_COUNT), "in their order"),
         gpus_per_machine=_COUNT,
         machines_per_rack={"type": ["integer", "null"]},
         prices_per_gpu_hour=_by(_NUMBER),
@@ -201,17 +214,25 @@ def _state() -> Schema:
         gpus=_of(_by(_COUNT), "GPUs by accelerator now"),
         most=_of(_by(_COUNT), "the most that there were"),
         throughputs=_of(seconds, "steps/s by job and accelerator, as told"),
-        facts=_of(_by({"type": "object"}), "columns of the jobs table by job"),
-        running=_of(_by({"type": "array"}), "accelerator and devices by job"),
+        facts=_of(_by(facts), "columns of the jobs table by job"),
+        running=_of(_by(_object("What a job has.", **_HELD)), "devices by job"),
         since_s=_of(_by(_NUMBER), "when received and owed were worked out last, s"),
         shares=_of(seconds, "shares of time that devices follow, by job and accelerator"),
         received=_of(seconds, "seconds of devices by job and accelerator until then"),
         owed=_of(seconds, "seconds by which a job was behind its shares then"),
-        seen=_of(_by({"type": "object"}), "steps and seconds observed that are too few to learn"),
+        seen=_of(
+            _by(_by(_object("What was observed.", steps=_NUMBER, seconds=_NUMBER))),
+            "too little to learn from yet, by job and accelerator",
+        ),
         lost=_of(_JOBS, "jobs whose devices have gone since the last decision"),
         now_s=_of(_NUMBER, "time of the last message"),
         own_clock=_of({"type": ["boolean", "null"]}, "whether the clock of the service counts"),
-        estimates=_of({"type": ["object", "null"]}, "what was learnt of speeds"),
+        changed_by=_of(_COUNT, "number of the last message but observations that told something"),
+        estimates={
+            "type": ["object", "null"],
+            "additionalProperties": _by(_NUMBER),
+            "description": "steps/s by job type and accelerator, as learnt; null: no references",
+        },
     )
 
 

@@ -1,8 +1,10 @@
-"""What is answered to ``decide``: shares of time, or devices and what has changed about them."""
+"""What is answered: shares of time, or devices and what has changed about them; all of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from apportion.service.known import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -10,7 +12,7 @@ if TYPE_CHECKING:
     from apportion.service.certified import CertifiedDevices, CertifiedShares
     from apportion.service.known import Known
 
-__all__ = ["age_of", "devices_answer", "record_of", "shares_answer"]
+__all__ = ["age_of", "devices_answer", "record_of", "shares_answer", "state_answer"]
 
 _DIGITS = 9
 
@@ -92,6 +94,27 @@ def devices_answer(
         **devices.about,
         **named,
     }
+
+
+def state_answer(known: Known) -> dict[str, Any]:
+    """Return everything that is known, as the schema of answers has it."""
+    tables: dict[str, dict[str, Any]] = {name.lstrip("_"): {} for name in TABLES}
+    for name, job, value in known.entries():
+        tables[name.lstrip("_")][job] = value
+    for job, (accelerator, held) in known.running.items():
+        tables["running"][job] = {"accelerator": accelerator, "devices": list(held)}
+    tables["seen"] = {
+        job: {name: {"steps": each[0], "seconds": each[1]} for name, each in seen.items()}
+        for job, seen in tables["seen"].items()
+        if seen
+    }
+    rest = known.rest()
+    if known.estimates is not None:
+        learnt, kinds = rest["estimates"], [str(each) for each in known.estimates.columns]
+        rows = zip(learnt["measured"]["rows"], learnt["told"], strict=True)
+        rest["estimates"] = {name: dict(zip(kinds, row, strict=True)) for name, row in rows}
+    rest["cluster"]["gpus"] = dict(known.cluster.gpus)
+    return {**rest, **tables}
 
 
 def record_of(answer: Mapping[str, Any], at_s: float) -> dict[str, Any]:

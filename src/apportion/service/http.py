@@ -118,7 +118,7 @@ def application(
     @app.get("/health")
     def health() -> dict[str, Any]:
         """Tell whether the service is well."""
-        return {"ok": True, "format": FORMAT}
+        return {"v": FORMAT, "ok": True}
 
     @app.get("/metrics")
     def metrics() -> Response:

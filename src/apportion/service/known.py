@@ -51,7 +51,7 @@ class Known(Accounts):
     needs
         Columns that every job must have, as the policy reads them.
     job_types
-        Those that can be decided about; ``None`` for any, or none.
+        Those that can be decided about; none for any.
     multiple
         GPUs of a type are used in multiples of this, where only whole racks can be decided about.
 
@@ -77,7 +77,7 @@ class Known(Accounts):
         estimates: EstimatedSpeeds | None = None,
         *,
         needs: frozenset[str] = frozenset(),
-        job_types: Collection[str] | None = None,
+        job_types: Collection[str] = (),
         multiple: int = 1,
     ) -> None:
         super().__init__()
@@ -257,7 +257,7 @@ class Known(Accounts):
     ) -> None:
         told = speeds if self.estimates is None else None
         refuse_unfit(job, told, facts, self.most, self._needs)
-        if self._job_types is not None:
+        if self._job_types:
             refuse_type(job, facts, self._job_types)
 
     def _there(self, doing: str, jobs: Iterable[str]) -> None:
@@ -273,12 +273,6 @@ class Known(Accounts):
             and max(devices) < self.usable(accelerator)
             and self.told(job).get(accelerator, 0.0) > 0
         )
-
-    def state(self) -> dict[str, Any]:
-        """Return everything, as JSON holds it."""
-        tables = {name.lstrip("_"): dict(getattr(self, name)) for name in TABLES}
-        running = {job: [name, list(held)] for job, (name, held) in self.running.items()}
-        return {**self.rest(), **tables, "running": running}
 
     def rest(self) -> dict[str, Any]:
         """Return what is not by job, as JSON holds it."""

@@ -19,7 +19,16 @@ from apportion.service.checking import LONGEST_NAME, check_value, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FORMAT", "MESSAGES", "ServiceMessage", "messages_schema", "read_message", "refusal"]
+__all__ = [
+    "COLUMNS",
+    "FORMAT",
+    "MESSAGES",
+    "OWN_COLUMN",
+    "ServiceMessage",
+    "messages_schema",
+    "read_message",
+    "refusal",
+]
 
 FORMAT = "apportion.decide/1"
 """Version of the schema; a service refuses messages of another one."""
@@ -27,9 +36,9 @@ _MOST_GPUS = 100_000
 """Of a type: each is a device in memory."""
 _JOB = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
 _SPEEDS = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
-_OWN = {"type": ["number", "string", "boolean", "null"]}
+OWN_COLUMN = {"type": ["number", "string", "boolean", "null"]}
 _TYPES = {"number": "number", "count": "integer", "text": "string", "truth": "boolean"}
-_COLUMNS = {
+COLUMNS = {
     name: {
         "type": [_TYPES.get(column.kind, "string"), "null"],
         "description": f"{column.meaning}: {column.valid.lower()}",
@@ -39,8 +48,8 @@ _COLUMNS = {
 """Of the jobs table; ranges are held to where the table is checked, in words of their own."""
 _SOME_JOB = {
     "type": "object",
-    "properties": {"throughputs": _SPEEDS, **_COLUMNS},
-    "additionalProperties": _OWN,
+    "properties": {"throughputs": _SPEEDS, **COLUMNS},
+    "additionalProperties": OWN_COLUMN,
     "description": (
         "Throughputs, columns of the jobs table, and columns of your own: numbers, texts, true or "
         "false. Their names are 1 to 256 characters, not all blank; names that look like misspelt "

@@ -12,35 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.cluster import Cluster
-from apportion.errors import ApportionError, InputError, unknown_name
+from apportion.errors import ApportionError, InputError
 from apportion.policies.sessions import session_files
-from apportion.service.certified import CertifiedDevices, CertifiedShares
-from apportion.service.deciding import Deciding, whole_racks
-from apportion.service.decisions import age_of, devices_answer, record_of, shares_answer
-from apportion.service.explain import explain_devices, explain_nothing, explain_shares
-from apportion.service.known import TABLES, Known
+from apportion.service.deciding import Deciding
+from apportion.service.decisions import record_of, state_answer
+from apportion.service.live import AskAgainError, LiveState
 from apportion.service.messages import FORMAT, ServiceMessage, read_message, refusal
 from apportion.service.store import MessageStore
-from apportion.service.tables import needed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from apportion.estimators import EstimatedSpeeds
-    from apportion.service.store import Kept
 
 __all__ = ["DecisionService"]
 
 _LOG = logging.getLogger(__name__)
 
-_STATE_EVERY = 10_000
-"""Messages between two times that the whole state is written."""
 _ASKS_ONLY = ("state", "health")
 """Messages that change nothing, and are not kept."""
-
-
-class _AskAgainError(InputError):
-    """There is no answer yet, and the same message may have one a little later."""
 
 
 class DecisionService:
@@ -95,73 +85,14 @@ class DecisionService:
             "format": FORMAT,
             "policy": repr(decider),
             "cluster": session_files.plain_cluster(workers),
-            "estimates": None
+            "references": None
             if estimates is None
             else [*map(str, estimates.columns), estimates.digest()],
             "settings": {name: repr(each) for name, each in (settings or {}).items()},
         }
         self._store = MessageStore(None if store is None else Path(store), about)
-        self._unwritten = False
-        self._begin()
-
-    def _begin(self) -> None:
-        """Be in the state in which the store was left, and know of nothing else."""
-        decider, workers, estimates, time_limit_s, settings = self._first
-        self._known = Known(
-            workers,
-            deepcopy(estimates),
-            needs=needed_columns(decider),
-            multiple=whole_racks(decider, workers),
-        )
-        self._deciding = Deciding(decider, self._known, time_limit_s, settings, self._note)
-        self._deciding.told_again = True
-        self._prepared_at, told = 0, 0
-        self._turns = False
-        if (kept := self._store.state()) is not None:
-            self._deciding.skips = True
-            self._prepared_at, rest, entries = kept
-            self._known.restore(rest, entries)
-            shares = CertifiedShares.restored(rest["shares"], rest["rows"])
-            self._deciding.last["shares"] = shares
-            self._deciding.last["devices"] = CertifiedDevices.restored(rest["devices"])
-        for each in self._store.since(self._prepared_at):
-            try:
-                self._tell_again(each)
-            except ApportionError as error:
-                _LOG.info("message %d was refused: %s", each.number, error)
-            if each.told is not None:
-                self._store.pass_part()
-            told += 1
-        self._deciding.told_again = False
-        self._deciding.go_on()
-        if told or kept is not None:
-            _LOG.info("goes on after %d messages, %d told again", self._store.number, told)
-
-    def _note(self, what: str, kind: str | None, found: Mapping[str, Any] | None) -> None:
-        """Keep what a solve does."""
-        if not self._deciding.told_again:
-            self._store.note(what, kind, self._known.now_s, found)
-
-    def _tell_again(self, kept: Kept) -> None:
-        """Do what was done: a message, or a solve that began or ended."""
-        if kept.told is not None:
-            told = {name: each for name, each in kept.told.items() if name != "clock_s"}
-            message = read_message(told)
-            at_s = kept.told.get("clock_s", message.at_s)
-            self._act(replace(message, at_s=at_s), kept.number)
-            self._known.own_clock = "clock_s" in kept.told
-        elif kept.what == "begin":
-            now_s, self._known.now_s = self._known.now_s, kept.at_s
-            self._deciding.begin("devices" if kept.kind == "devices" else "shares", kept.number)
-            self._known.now_s = now_s
-        elif kept.what == "take" and kept.found is not None:
-            self._deciding.take_again(kept.found)
-        elif kept.what == "take":
-            self._deciding.take()
-        elif kept.what == "prepare":
-            self._prepare(kept.number - 1)
-        else:
-            self._turn()
+        self._full = self._stale = False
+        self._live = LiveState(*self._first, self._store)
 
     def answer(self, given: Any) -> dict[str, Any]:
         """Answer a message; never raises for what is wrong with it.
@@ -182,19 +113,40 @@ class DecisionService:
         """Answer messages in turn, as `answer` does; what they tell goes to the disk at once."""
         with self._lock:
             try:
-                if self._unwritten:  # what is in memory was not kept
+                if self._full:
                     self._store.try_to_write()
-                    self._deciding.close()
-                    self._store.count()
-                    self._begin()
-                    self._unwritten = False
+                self._begin_anew_if_stale()
                 with self._store.at_once():
-                    return [self._answer(each) for each in given]
+                    found = [self._answer(each) for each in given]
             except sqlite3.Error as error:  # a full disk
-                self._unwritten = True
+                if not self._full:
+                    self._full = self._stale = True
                 _LOG.error("%d messages could not be kept: %s", len(given), error)
                 said = f"The store cannot be written ({error}): nothing has changed; send it again."
-                return [refusal(_name_of(each), said, retry=True) for each in given]
+                return [
+                    self._told_unwritten(each) or refusal(_name_of(each), said, retry=True)
+                    for each in given
+                ]
+            self._full = False
+            return found
+
+    def _begin_anew_if_stale(self) -> None:
+        """Forget what was not kept."""
+        if self._stale:
+            self._live.deciding.close()
+            self._store.count()
+            self._live = LiveState(*self._first, self._store)
+            self._stale = False
+
+    def _told_unwritten(self, given: Any) -> dict[str, Any] | None:
+        """Answer what needs no writing, if it is such a message and the store can be read."""
+        if not isinstance(given, dict) or given.get("op") not in _ASKS_ONLY:
+            return None
+        try:
+            self._begin_anew_if_stale()
+            return self._answer(given)
+        except sqlite3.Error:
+            return None
 
     def _answer(self, given: Any) -> dict[str, Any]:
         """Answer one; it is kept, and not yet on the disk."""
@@ -209,65 +161,27 @@ class DecisionService:
             return self._answer_new(message, given)
         except ApportionError as error:
             self._answered["refused"] += 1
-            return refusal(name, str(error), retry=isinstance(error, _AskAgainError))
+            return refusal(name, str(error), retry=isinstance(error, AskAgainError))
 
     def _answer_new(self, message: ServiceMessage, given: dict[str, Any]) -> dict[str, Any]:
         """Act, write down, and answer."""
         if message.op in _ASKS_ONLY:
             return self._said(message, getattr(self, f"_{message.op}")())
-        known = self._known
+        known = self._live.known
         at_s = known.time_of(message.at_s, float(self._clock()))
         number = self._store.number + 1
-        answer = self._said(message, self._act(replace(message, at_s=at_s), number))
+        answer = self._said(message, self._live.act(replace(message, at_s=at_s), number))
         answer["number"] = number
         known.own_clock = message.at_s is None
         clock = {"clock_s": at_s} if known.own_clock else {}
         self._store.write({**given, **clock}, answer)
-        if message.op == "decide" and _LOG.isEnabledFor(logging.INFO):
-            _LOG.info("decided: message %d", number, extra={"decision": record_of(answer, at_s)})
-        self._rest_if_due()
+        if message.op == "decide":
+            self._answered["late"] += answer["decision"]["late"]
+            if _LOG.isEnabledFor(logging.INFO):
+                record = record_of(answer, at_s)
+                _LOG.info("decided: message %d", number, extra={"decision": record})
+        self._live.rest_if_due()
         return answer
-
-    def _rest_if_due(self) -> None:
-        """Begin to write the state, or be done with it, once no solve is under way.
-
-        The problem that is solved is made anew from the same state, beside the one that answers,
-        and takes its place when the state is whole: a service that begins with that state then
-        answers by the same problem.
-        """
-        deciding, store = self._deciding, self._store
-        if self._turns:
-            due = store.last_part is not None
-        else:
-            due = store.number - self._prepared_at >= _STATE_EVERY
-        if due:
-            deciding.taken_if_done()
-        deciding.rests = due and deciding.busy
-        if due and not deciding.busy:
-            if self._turns:
-                self._turn()
-            else:
-                self._prepare(store.number)
-
-    def _prepare(self, number: int) -> None:
-        """Begin to keep the state after a message."""
-        self._prepared_at, self._turns = number, True
-        self._deciding.prepare()
-        known = self._known.copied()
-        count = len(known.facts) * len(TABLES)
-        self._store.begin_state(number, known.rest(), known.entries(), count)
-
-    def _turn(self) -> None:
-        """Finish the state with what was certified last, and go on by what was prepared."""
-        self._turns = False
-        self._deciding.turn()
-        if self._deciding.told_again:
-            self._store.leave_state()
-        else:
-            shares, devices = self._deciding.last["shares"], self._deciding.last["devices"]
-            entries = [] if self._deciding.time_limit_s is None else [*shares.entries()]
-            last = {"shares": shares.rest(), "rows": entries, "devices": devices.rest()}
-            self._store.end_state(last)
 
     def _said(self, message: ServiceMessage, found: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -278,59 +192,8 @@ class DecisionService:
             **found,
         }
 
-    def _act(self, message: ServiceMessage, number: int) -> dict[str, Any]:
-        """Do what a message asks; a message with an error changes nothing."""
-        known, at_s = self._known, self._known.now_s if message.at_s is None else message.at_s
-        before_s = known.now_s
-        known.advance(at_s)
-        try:
-            if message.op == "decide":
-                return {"decision": self._decide(message, number)}
-            if message.op == "explain":
-                return {"explanation": self._explain(message, number)}
-            self._deciding.changed(known.change(message))
-        except ApportionError:
-            known.now_s = before_s
-            raise
-        return {}
-
-    def _decide(self, message: ServiceMessage, number: int) -> dict[str, Any]:
-        """Return shares, and devices where they are asked for or nothing else is to be had."""
-        known, deciding = self._known, self._deciding
-        only = message.fields.get("jobs")
-        for job in only or ():
-            if job not in known.facts:
-                raise unknown_name("job to decide about", job, known.facts)
-        cannot_run = sorted(known.unfit if only is None else known.unfit.keys() & {*only})
-        if deciding.has_shares and not message.fields.get("devices", False):
-            shares = deciding.ask("shares", number)
-            if deciding.told_again:
-                return {}
-            found = shares_answer(shares, known, only)
-            age = age_of(shares, known, number)
-        else:
-            devices = deciding.ask("devices", number)
-            found = devices_answer(devices, known, only, known.now_s - devices.at_s)
-            age = age_of(devices, known, number)
-        self._answered["late"] += age["late"]
-        return {**found, **age, "cannot_run": cannot_run}
-
-    def _explain(self, message: ServiceMessage, number: int) -> dict[str, Any]:
-        known, deciding, job = self._known, self._deciding, message.fields["job"]
-        if job not in known.facts:
-            raise unknown_name("job to explain", job, known.facts)
-        if job in known.unfit:
-            return {**explain_nothing(job, known), "of_number": number, "age_s": 0, "late": False}
-        found = deciding.ask("shares" if deciding.has_shares else "devices", number)
-        if deciding.told_again:
-            return {}
-        if job not in (found.X.index if deciding.has_shares else found.status):
-            raise _AskAgainError(f"Job {job!r} came after the last answer in time; ask again.")
-        explained = explain_shares if deciding.has_shares else explain_devices
-        return {**explained(job, found, known), **age_of(found, known, number)}
-
     def _state(self) -> dict[str, Any]:
-        return {"state": self._known.state()}
+        return {"state": state_answer(self._live.known)}
 
     def _health(self) -> dict[str, Any]:
         return {"health": self.health()}
@@ -339,9 +202,9 @@ class DecisionService:
         """Return what the service is, and what it has done since it was started."""
         with self._lock:
             return {
-                "policy": self._deciding.decider.label,
-                "cluster": dict(self._known.gpus),
-                "jobs": len(self._known.facts),
+                "policy": self._live.deciding.decider.label,
+                "cluster": dict(self._live.known.gpus),
+                "jobs": len(self._live.known.facts),
                 "kept_messages": self._store.number,
                 "uptime_s": float(self._clock()) - self._began_s,
                 **self._answered,
@@ -350,8 +213,8 @@ class DecisionService:
     def close(self) -> None:
         """Let go of the store; what was answered is in it."""
         with self._lock:
-            self._deciding.close()
-            self._store.close()
+            self._store.close()  # first: a solve may take long to end
+            self._live.deciding.close()
 
     def __enter__(self) -> DecisionService:
         return self

@@ -129,9 +129,12 @@ class MessageStore:
                 if found is None:
                     self._file.execute("INSERT INTO service VALUES (?, ?)", (name, text))
                 elif found[0] != text:
+                    one, other = (
+                        (f" {found[0]}", f", not {text}") if name == "cluster" else ("", "")
+                    )
                     raise InputError(
-                        f"{where!r} is of a service with {name}={found[0]}, not {text}; take "
-                        f"another file, or the same {name}."
+                        f"{where!r} is of a service with other {name}{one}{other}; take another "
+                        f"file, or the same {name}."
                     )
 
     @contextmanager

@@ -33,9 +33,9 @@ def needed_columns(decider: Any) -> frozenset[str]:
     return frozenset(n for n in told if n not in JOB_COLUMNS or not JOB_COLUMNS[n].optional)
 
 
-def needed_types(decider: Any) -> Collection[str] | None:
-    """Return the job types that a scheduler knows something of; none if it does not ask."""
-    types: Collection[str] | None = getattr(getattr(decider, "rule", None), "job_types", None)
+def needed_types(decider: Any) -> Collection[str]:
+    """Return the job types that a scheduler tells apart; none if it takes any."""
+    types: Collection[str] = getattr(getattr(decider, "rule", None), "job_types", ())
     return types
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
+from contextlib import contextmanager
 from importlib.util import find_spec
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -21,6 +24,7 @@ from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
     from typing import BinaryIO
 
 __all__ = ["run"]
@@ -43,17 +47,37 @@ def run(args: argparse.Namespace) -> None:
     sys.setswitchinterval(_SWITCH_S)
     cluster = Cluster.of(args.cluster)
     cluster = Cluster(cluster.gpus, args.gpus_per_machine)
-    with DecisionService(
-        args.policy,
-        cluster,
-        None if args.store is None else file_path("--store", args.store),
-        time_limit_s=args.time_limit,
-        estimates=None if args.references is None else _estimates(args.references, cluster),
-    ) as service:
+    with (
+        DecisionService(
+            args.policy,
+            cluster,
+            None if args.store is None else file_path("--store", args.store),
+            time_limit_s=args.time_limit,
+            estimates=None if args.references is None else _estimates(args.references, cluster),
+        ) as service,
+        _ends_in_order(),
+    ):
         if args.http is None:
             answer_lines(service, _told(), sys.stdout)
         else:
             _serve(service, args)
+
+
+@contextmanager
+def _ends_in_order() -> Iterator[None]:
+    """Let the store be closed when the process is told to end."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(0)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _told() -> BinaryIO:

@@ -15,9 +15,20 @@ def add_decide(commands: Any) -> None:
     """Add ``apportion decide``."""
     text = "answer a scheduler: events in, decisions out, as JSON a line each"
     parser = add_command(commands, "decide", "service.decide", text)
-    parser.add_argument("--policy", default="max_min_fairness", metavar="NAME")
+    parser.add_argument(
+        "--policy",
+        default="max_min_fairness",
+        metavar="NAME",
+        help="a policy or scheduler of `apportion policies` (default: %(default)s)",
+    )
     parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs by type at the start")
-    parser.add_argument("--gpus-per-machine", type=whole(1), default=4, metavar="N")
+    parser.add_argument(
+        "--gpus-per-machine",
+        type=whole(1),
+        default=4,
+        metavar="N",
+        help="of each type (default: %(default)s)",
+    )
     parser.add_argument(
         "--store",
         metavar="FILE",
