@@ -168,7 +168,7 @@ class Deciding:
         if kind == "shares":
             return CertifiedShares.of_nobody(self.known, number)
         named = self.settings.get("mechanism") or manner_of(self.decider).works_by[0]
-        about = {"mechanism": str(getattr(named, "name", named))}
+        about: dict[str, Any] = {"mechanism": str(getattr(named, "name", named))}
         if self.has_shares:
             about |= {"gap": None, "status": "nobody"}
         return CertifiedDevices.of_nobody(self.known, number, about)

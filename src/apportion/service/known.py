@@ -255,8 +255,7 @@ class Known(Accounts):
     def _refuse_unfit(
         self, job: str, speeds: Mapping[str, float], facts: Mapping[str, Any]
     ) -> None:
-        told = speeds if self.estimates is None else None
-        refuse_unfit(job, told, facts, self.most, self._needs)
+        refuse_unfit(job, None if self.estimates else speeds, facts, self.most, self._needs)
         if self._job_types:
             refuse_type(job, facts, self._job_types)
 
@@ -290,7 +289,7 @@ class Known(Accounts):
         """Take up what `rest` and `entries` gave."""
         self.cluster = session_files.cluster_of(rest["cluster"])
         for name in _REST:
-            setattr(self, name, rest[name])
+            setattr(self, name, rest.get(name, getattr(self, name)))
         for name in TABLES:
             setattr(self, name, {})
         for name, job, value in entries:
