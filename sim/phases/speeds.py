@@ -64,6 +64,9 @@ class CompatibleSpeeds(Speeds):
         for line, (job, held) in enumerate(zip(gangs.job.tolist(), gangs.devices, strict=True)):
             if there is not None and not there[line]:
                 continue
+            own = self._links.network.profiles.get(self._job_types[job])
+            if own is not None and not own.phases:
+                continue  # who sends nothing waits for nobody
             kind, where = held[0], self._layout.placement(held)
             for link, gbps in self._links.links_of(where).items():
                 jobs_of.setdefault((kind, link), []).append(line)

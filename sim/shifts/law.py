@@ -25,7 +25,8 @@ def slowdowns_of(
 ) -> tuple[dict[str, float], dict[Any, float]]:
     """Return the score of each link with several jobs, and each job's iteration over that alone.
 
-    ``stretch * (2 - score)``, by the worst link of the job; stretch is what pacing costs.
+    ``stretch * (2 - score)``, by the worst link of the job; stretch is what pacing costs. Who sends
+    nothing waits for nobody.
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ def slowdowns_of(
     capacities = topology.capacities
     scores: dict[str, float] = {}
     worst = dict.fromkeys(gangs, 1.0)
-    for link, jobs in jobs_on_links(topology, gangs).items():
+    senders = {job: gpus for job, gpus in gangs.items() if profiles[job].phases}
+    for link, jobs in jobs_on_links(topology, senders).items():
         paced = [profiles[job].paced(periods_s[job]) for job in jobs]
         if len(jobs) == 1 and paced[0].peak_gbps <= capacities[link]:
             continue

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.annotations import explained
-from apportion.checks import listed, mapping, number, whole
+from apportion.checks import listed, mapping, number, seconds, whole
 from apportion.errors import InfeasibleError, InputError, SolveError, unknown_name, written
 from apportion.mechanism.time_shifts import CommunicationProfile
 from apportion.mechanism.time_shifts.pacing import PACE
@@ -111,6 +111,8 @@ class PlacedGangs:
                 raise InputError(f"The job {written(job)} has no place; give it GPUs.")
             if not all(isinstance(place, (list, tuple, set, np.ndarray)) for place in places):
                 places = [places]
+            if not all(len(place) for place in places):
+                raise InputError(f"A place of job {written(job)} has no GPU.")
             found[job] = list(dict.fromkeys(self._members(job, place) for place in places))
         return found
 
@@ -144,7 +146,10 @@ class PlacedGangs:
         slotted = slotted_jobs([self.profiles[job] for job in candidates], self.slots, self.pace)
         placed, names = self._arrays(candidates, slotted)
         found = FoundGangs([0] * len(candidates), [0] * len(candidates), 0.0, 0.0, [])
-        limit_s = how.pop("time_limit_s", None) or TIME_LIMIT_S
+        limit_s = how.pop("time_limit_s", None)
+        if limit_s is None:
+            limit_s = TIME_LIMIT_S
+        seconds("time_limit_s", limit_s, strict=True, infinite=True)
         deadline = time.perf_counter() + limit_s
         for members, part in placed.parts():
             left_s = max(deadline - time.perf_counter(), SHORTEST_S)
@@ -158,7 +163,7 @@ class PlacedGangs:
         """Write the problem in arrays, with the links and GPUs that two jobs or more may use."""
         topology, capacities = self._topology, self._topology.capacities
         used = {
-            job: [topology.links_of(place) for place in places]
+            job: [topology.links_of(place) if self.profiles[job].phases else () for place in places]
             for job, places in candidates.items()
         }
         peak = dict(zip(candidates, (each.max() for each in slotted.demand), strict=True))

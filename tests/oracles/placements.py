@@ -26,6 +26,7 @@ def least_sum(
     demand: Sequence[NDArray[np.float64]],
     places: Sequence[Sequence[tuple[frozenset[int], tuple[str, ...]]]],
     capacity: Mapping[str, float],
+    weight: Sequence[float] | None = None,
 ) -> float | None:
     """Return the least sum of slowdowns; ``None`` if no places fit together.
 
@@ -37,7 +38,10 @@ def least_sum(
         Of each job: GPUs and links of each place.
     capacity
         Gb/s of each link.
+    weight
+        What the slowdown of each job counts, 1 each unless given.
     """
+    counts = [1.0] * len(demand) if weight is None else weight
     span = lcm(*(each.size for each in demand))
     rows = [
         [np.tile(np.roll(each, turn), span // each.size) for turn in range(each.size)]
@@ -55,7 +59,8 @@ def least_sum(
     ) -> None:
         lost = {link: over(load, link) for link, load in held.items()}
         total = sum(
-            1 + max((lost.get(link, 0.0) for link in links), default=0.0) for _, links in chosen
+            count * (1 + max((lost.get(link, 0.0) for link in links), default=0.0))
+            for count, (_, links) in zip(counts, chosen, strict=True)
         )
         if best and total >= best[0] - 1e-12:  # demands only add up
             return

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from apportion.checks import label, mapping, whole
+from apportion.checks import label, mapping, number, whole
 from apportion.errors import InputError, written
 from apportion.sim.network.topology import MOST_LINKS, check_gangs, members_of
 from apportion.sim.network.topology.tree import TreeTopology
@@ -136,22 +136,32 @@ def chosen_paths(
     Raises
     ------
     InputError
-        For a GPU of two gangs.
+        For a topology without parallel links, a GPU of two gangs, and a rate that is missing.
 
     Source: Cao et al., Crux, SIGCOMM 2024, section 4.1.
     """
+    if not isinstance(topology, ParallelUplinks):
+        raise InputError(
+            f"topology is {written(topology)}; paths are chosen among ParallelUplinks only."
+        )
     members = {
         job: tuple(members_of(gpus, topology.gpus, topology.name))
         for job, gpus in mapping("gangs", gangs).items()
     }
     check_gangs(members)
+    rates, order = mapping("gbps", gbps), mapping("first", first)
+    for job in members:
+        if job not in rates:
+            raise InputError(f"gbps has no rate of the gang {written(job)}.")
+        number(f"The gbps of gang {written(job)}", rates[job])
+        number(f"The intensity of gang {written(job)}", order.get(job, 0.0))
     sent: dict[str, float] = {}
     chosen: dict[tuple[tuple[int, ...], str], int] = {}
-    for job in sorted(members, key=lambda job: -first.get(job, 0.0)):
+    for job in sorted(members, key=lambda job: -order.get(job, 0.0)):
         for link in topology.tree.links_of(members[job]):
             every = topology.parallel(link)
             idlest = min(every, key=lambda each: sent.get(each, 0.0))
-            sent[idlest] = sent.get(idlest, 0.0) + gbps[job]
+            sent[idlest] = sent.get(idlest, 0.0) + rates[job]
             chosen[members[job], link] = every.index(idlest)
     return replace(topology, chosen=chosen)
 
