@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from apportion.mechanism.time_shifts.affinity import AffinityGraph
 from apportion.ties import significant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 __all__ = ["Compatible", "CompatibleOneByOne", "JointlyCompatible", "KnowsLinks", "PlacedByProgram"]
+
+P = TypeVar("P")
+F = TypeVar("F")
 
 FIGURES = ("gpus", "placements", "candidates", "with_loops", "none_left", "moved")
 """GPUs of gangs; how often one was placed, different candidates in all, those with loops, how often
@@ -83,8 +86,7 @@ class Compatible(Strategy):
         self, rng: np.random.Generator | None = None, placings: Sequence[Placing] = ()
     ) -> None:
         super().__init__(rng, placings)
-        paces = [placing.pace for placing in placings]
-        self._knows = [pace for pace in paces if isinstance(pace, KnowsLinks)]
+        self._knows = [each.pace for each in placings if isinstance(each.pace, KnowsLinks)]
         self._host = Consolidated(self.rng, placings)
         self._models: dict[int, str] = {}
         self._counts: dict[int, list[int]] = {}
@@ -118,8 +120,9 @@ class Compatible(Strategy):
         best, looped, none_left = self._best(gangs, candidates, devices)
         for gang, before, now in zip(gangs, first, best, strict=True):
             if before in wide:
-                moved = now != before
-                self._count(gang.gpus, len(candidates), looped, none_left=none_left, moved=moved)
+                counted = (1, len(candidates), looped, int(none_left), int(now != before))
+                known = self._counts.get(gang.gpus, [0] * len(counted))
+                self._counts[gang.gpus] = [sum(each) for each in zip(known, counted, strict=True)]
         return best
 
     def _best(
@@ -145,13 +148,6 @@ class Compatible(Strategy):
         columns = zip(*(self._counts[gpus] for gpus in sizes), strict=True)
         return dict(zip(FIGURES, [sizes, *map(list, columns)], strict=True)) if sizes else {}
 
-    def _count(
-        self, gpus: int, candidates: int, looped: int, *, none_left: bool, moved: bool
-    ) -> None:
-        before = self._counts.get(gpus, [0] * (len(FIGURES) - 1))
-        now = (1, candidates, looped, int(none_left), int(moved))
-        self._counts[gpus] = [old + new for old, new in zip(before, now, strict=True)]
-
     def _drawn_together(
         self, gangs: Sequence[Gang], first: Sequence[Placement], devices: Devices
     ) -> tuple[Placement, ...] | None:
@@ -162,9 +158,8 @@ class Compatible(Strategy):
         for place in sorted(range(len(gangs)), key=lambda place: not within[place]):
             free = left[gangs[place].kind]
             fullest = self.keeps_room and gangs[place].tiers is not None
-            where: Placement | None = first[place]
-            if not within[place]:
-                where = self._drawn(free, first[place], fullest=fullest)
+            own = first[place]
+            where = own if within[place] else self._drawn(free, own, fullest=fullest)
             if where is None:
                 return None
             for rack, machine, gpus in where:
@@ -177,39 +172,32 @@ class Compatible(Strategy):
         parts: dict[int, list[int]] = {}
         for rack, _, gpus in where:
             parts.setdefault(rack, []).append(gpus)
-        order = self._order(free.sum(axis=1), fullest=fullest)
-        found: list[tuple[int, int, int]] = []
-        for part in sorted(parts.values(), key=lambda part: (-sum(part), -len(part), part)):
-            for rack in order:
-                parts_here = sorted(part, reverse=True)
-                machines = self._in_rack(free[rack], parts_here, fullest=fullest)
-                if machines is not None:
-                    found += [(rack, *each) for each in machines]
-                    order.remove(rack)
-                    break
-            else:
-                return None
-        return tuple(sorted(found))
 
-    def _in_rack(
-        self, free: Ints, part: list[int], *, fullest: bool
-    ) -> list[tuple[int, int]] | None:
-        """Draw machines of a rack for parts in descending order; None if it has none for some."""
-        order = self._order(free, fullest=fullest)
-        found: list[tuple[int, int]] = []
-        for gpus in part:
-            machine = next((each for each in order if free[each] >= gpus), None)
-            if machine is None:
-                return None
-            order.remove(machine)
-            found.append((machine, gpus))
-        return found
+        def in_rack(rack: int, part: list[int]) -> list[tuple[int, int, int]] | None:
+            def on(machine: int, gpus: int) -> tuple[int, int, int] | None:
+                return (rack, machine, gpus) if free[rack][machine] >= gpus else None
 
-    def _order(self, free: Ints, *, fullest: bool) -> list[int]:
-        """Return racks or machines in any order, or the fullest first, as the host does."""
+            return self._one_each(free[rack], sorted(part, reverse=True), on, fullest=fullest)
+
+        largest = sorted(parts.values(), key=lambda part: (-sum(part), -len(part), part))
+        found = self._one_each(free.sum(axis=1), largest, in_rack, fullest=fullest)
+        return None if found is None else tuple(sorted(each for part in found for each in part))
+
+    def _one_each(
+        self, free: Ints, parts: Sequence[P], fit: Callable[[int, P], F | None], *, fullest: bool
+    ) -> list[F] | None:
+        """Draw a rack or machine for each part, or take the fullest first, as the host does."""
         drawn = self.rng.permutation(free.size)
-        order = drawn[np.argsort(free[drawn], kind="stable")] if fullest else drawn
-        return [int(place) for place in order]
+        order = (drawn[np.argsort(free[drawn], kind="stable")] if fullest else drawn).tolist()
+        found: list[F] = []
+        for part in parts:
+            fits = ((place, fit(place, part)) for place in order)
+            place, here = next((each for each in fits if each[1] is not None), (None, None))
+            if here is None:
+                return None
+            order.remove(place)
+            found.append(here)
+        return found
 
     def _others(
         self, gangs: Sequence[Gang], devices: Devices
@@ -236,18 +224,16 @@ class Compatible(Strategy):
         looped = False
         for kind in sorted({gang.kind for gang in gangs}):
             knows, jobs_of = self._knows[kind], dict[Any, list[int]]()
-            here = {job: each for job, each in placed.items() if each[0] == kind}
+            trained = {job: each for job, (own, _, each) in placed.items() if own == kind}
             capacities: dict[Any, float] = {}
-            for job, (_, place, _) in here.items():
-                for link, gbps in knows.links_of(place).items():
+            for job in trained:
+                for link, gbps in knows.links_of(placed[job][1]).items():
                     jobs_of.setdefault(link, []).append(job)
                     capacities[link] = gbps
-            trained = {job: each for job, (_, _, each) in here.items()}
             scores += knows.scores.of_links(jobs_of, trained, capacities).values()
             loops = AffinityGraph(jobs_of).looped
             looped |= any(gang.job in loops for gang in gangs)
-        score = significant(sum(scores) / len(scores)) if scores else 1.0
-        return score, looped
+        return significant(sum(scores) / len(scores)) if scores else 1.0, looped
 
 
 class CompatibleOneByOne(Compatible):
@@ -305,11 +291,7 @@ class PlacedByProgram(Compatible):
                 {job: where for job, (where, _) in here.items()},
                 {job: trained for job, (_, trained) in here.items()}
                 | {gangs[each].job: (gangs[each].model, gangs[each].gpus) for each in places},
-                {
-                    (rack, machine): int(count)
-                    for rack, row in enumerate(free.tolist())
-                    for machine, count in enumerate(row)
-                },
+                {machine: int(count) for machine, count in np.ndenumerate(free)},
                 self._knows[kind].links_of,
                 keeps_room=all(gangs[each].tiers is not None for each in places),
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -78,7 +78,7 @@ class Measures(Protocol):
         ...
 
 
-def best_meeting(random: Meeting, steady: Measures, pace: float) -> Meeting:
+def best_meeting(random: Meeting, steady: Measures, pace: float, *, drawn: bool = False) -> Meeting:
     """Return the meeting with the best starts and paces; itself where nothing gains on it.
 
     Parameters
@@ -89,16 +89,21 @@ def best_meeting(random: Meeting, steady: Measures, pace: float) -> Meeting:
         Measures meetings.
     pace
         Largest part by which an iteration is stretched.
+    drawn
+        Whether ways are drawn, too, where nothing varies and no way that is known fits.
     """
     best, least = random, float(steady.of(random).slowdown.mean()) - CLEARLY
     tries = _tried(random, pace)
     if steady.jitter:
         tries = _with_noise(random, [*tries], steady.jitter, pace)
+    elif drawn:
+        known = [*tries]
+        tries = chain(known, _with_noise(random, known, 0.0, pace))
     for tried in tries:
         slowdown = float(steady.of(tried).slowdown.mean())
         if slowdown < least - 1e-9:
             best, least = tried, slowdown
-        if least <= 1 + 1e-9:
+        if least <= 1 + (CLEARLY if drawn else 1e-9):
             break
     return best
 
@@ -137,7 +142,8 @@ def _ways(
             tried = np.concatenate([shifts, drawn, near.reshape(-1, own.size)])
             starts.append(np.mod(tried, periods) * (1 + slack))
             paces.append(np.broadcast_to(periods * (1 + slack), tried.shape))
-    apart = own * rng.uniform(1, 1 + pace, (APART, own.size))  # what never fits may pass by so
+    count = APART * (own.size - 1) ** 2
+    apart = own * rng.uniform(1, 1 + pace, (count, own.size))  # what never fits may pass by so
     starts.append(rng.uniform(0, 1, apart.shape) * apart)
     paces.append(apart)
     return np.concatenate(starts), np.concatenate(paces)

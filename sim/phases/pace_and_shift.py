@@ -104,7 +104,7 @@ def pace_and_shift(
     for jobs, links in connected(tight):
         anywhere: dict[Any, float | None] = dict.fromkeys(jobs)
         random, order = meeting_of(jobs, links, tight, profiles, anywhere, capacities)
-        best = steady.best(random, pace=pace)
+        best = steady.best(random, pace=pace, drawn=True)
         for place, job in enumerate(order):
             shifts[job] = best.starts_s[place]
             periods[job] = best.paces_s[place] if best.paces_s else None

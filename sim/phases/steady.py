@@ -67,7 +67,7 @@ class SteadyIterations:
     def __init__(self, network: PhaseNetwork) -> None:
         self._network = network
         self._known: dict[Meeting, SteadyMeeting] = {}
-        self._best: dict[tuple[Meeting, float], Meeting] = {}
+        self._best: dict[tuple[Meeting, float, bool], Meeting] = {}
 
     @property
     def jitter(self) -> float:
@@ -83,14 +83,14 @@ class SteadyIterations:
             known = self._known[meeting] = self.measured(meeting)
         return known
 
-    def best(self, random: Meeting, *, pace: float) -> Meeting:
+    def best(self, random: Meeting, *, pace: float, drawn: bool = False) -> Meeting:
         """Return the meeting with the best starts and paces, see `best_meeting`; each once."""
-        key = random, pace
+        key = random, pace, drawn
         known = self._best.get(key)
         if known is None:
             if len(self._best) > REMEMBERED:
                 self._best.clear()
-            known = self._best[key] = best_meeting(random, self, pace)
+            known = self._best[key] = best_meeting(random, self, pace, drawn=drawn)
         return known
 
     def gains(self, meeting: Meeting, *, at_once: bool = False) -> bool:

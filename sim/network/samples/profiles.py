@@ -37,7 +37,6 @@ SILENT = 0.05
 FEWEST = 16
 """Samples of a job, at least."""
 
-
 GLITCH = 2.0
 """Times the rate that one sample in 200 is above: more is a fault of a counter, and is left out."""
 
@@ -173,8 +172,6 @@ class _Found(NamedTuple):
         How iterations wander; its times count from `origin_s`.
     origin_s
         Time from which starts count.
-    slope
-        By which part iterations are longer than the period of the fit.
     step_s
         Length of an interval.
     """
@@ -182,7 +179,6 @@ class _Found(NamedTuple):
     fit: BoxFit
     path: Wander
     origin_s: float
-    slope: float
     step_s: float
 
 
@@ -202,18 +198,15 @@ def _explained(counts: Readings) -> _Found | str:
             f"({LEAST_COUNTS * counts.step_s:g} s), and 3 of them must be there"
         )
     fit, path = found.fit, found.wander
-    moved = counts.later(-origin_s)
     if counts.gbps.size > last.gbps.size:
+        moved = counts.later(-origin_s)
         path = wander(moved, fit.boxes)
-    if not path.jitter_s:
-        if counts.gbps.size > last.gbps.size:
+        if path.jitter_s:
+            boxes = fit.boxes
+            fit = fit_boxes(path.undone(moved), boxes.period_s, boxes, len(boxes.boxes))
+        else:
             fit, origin_s = _of_all(counts, fit, path, origin_s)
-        return _Found(fit, path, origin_s, 0.0, counts.step_s)
-    if counts.gbps.size > last.gbps.size:
-        known = len(fit.boxes.boxes)
-        fit = fit_boxes(path.undone(moved), fit.boxes.period_s, fit.boxes, known)
-    slope = float(np.polyfit(path.time_s, path.late_s, 1)[0])
-    return _Found(fit, path, origin_s, slope, counts.step_s)
+    return _Found(fit, path, origin_s, counts.step_s)
 
 
 def _of_all(counts: Readings, fit: BoxFit, path: Wander, origin_s: float) -> tuple[BoxFit, float]:
@@ -233,13 +226,13 @@ def _profile(
 ) -> tuple[CommunicationProfile, ProfileDoubt]:
     """Return the profile whose time 0 is the end of all samples, and its doubt."""
     boxes, path = found.fit.boxes, found.path
-    longer = 1 + found.slope
-    period_s = boxes.period_s * longer
+    slope = float(np.polyfit(path.time_s, path.late_s, 1)[0]) if path.jitter_s else 0.0
+    period_s = boxes.period_s * (1 + slope)
     now_s = until_s - found.origin_s
     late_s, late_doubt_s = 0.0, 0.0
     period_doubt_s = _deviation(found.fit.covariances, np.eye(boxes.numbers.size)[0])
     if path.jitter_s:
-        late_s = float(path.late_s[-1]) + found.slope * (now_s - float(path.time_s[-1]))
+        late_s = float(path.late_s[-1]) + slope * (now_s - float(path.time_s[-1]))
         ahead = max(now_s - float(path.time_s[-1]), 0.0) / period_s
         late_doubt_s = math.hypot(float(path.doubt_s[-1]), path.jitter_s * math.sqrt(ahead))
         seen = max((path.time_s[-1] - path.time_s[0]) / period_s, 1.0)
@@ -247,28 +240,22 @@ def _profile(
         period_doubt_s = math.hypot(path.jitter_s * math.sqrt(1.2 / seen), by_noise)
     turns = math.floor((now_s - late_s) / boxes.period_s)
     begin_s = now_s - late_s - turns * boxes.period_s  # of now, in the first turn of the boxes
-    phases = _phases(boxes, silent, found.step_s)
-    doubts, shown = [], []
-    for phase, by_start, by_length, by_level in phases:
+    wider = DEVIATIONS * (WIDER if path.jitter_s else 1.0)
+    both = []
+    for phase, by_start, by_length, by_level in _phases(boxes, silent, found.step_s):
         by_now = by_start.copy()
         by_now[0] += turns if not path.jitter_s else 0.0
-        start_s = (phase.start_s - begin_s) % boxes.period_s * longer
-        shown.append(
-            (0.0 if start_s >= period_s else start_s, phase.duration_s * longer, phase.gbps)
-        )
-        off = [_deviation(found.fit.covariances, by) for by in (by_now, by_length, by_level)]
-        off = [each * (WIDER if path.jitter_s else 1.0) for each in off]
-        start_doubt_s = DEVIATIONS * math.hypot(off[0], late_doubt_s)
-        doubts.append(CommunicationPhase(start_doubt_s, DEVIATIONS * off[1], DEVIATIONS * off[2]))
-    order = np.argsort([start_s for start_s, _, _ in shown])
-    profile = CommunicationProfile(job, period_s, [shown[place] for place in order])
-    doubt = ProfileDoubt(
-        DEVIATIONS * period_doubt_s,
-        tuple(doubts[place] for place in order),
-        path.jitter_s,
-        float(np.std(found.fit.residual)),
+        start_s = (phase.start_s - begin_s) % boxes.period_s * (1 + slope)
+        off = [
+            wider * _deviation(found.fit.covariances, by) for by in (by_now, by_length, by_level)
+        ]
+        now = CommunicationPhase(start_s % period_s, phase.duration_s * (1 + slope), phase.gbps)
+        off[0] = math.hypot(off[0], DEVIATIONS * late_doubt_s)
+        both.append((now, CommunicationPhase(*off)))
+    phases, doubts = zip(*sorted(both), strict=True)
+    return CommunicationProfile(job, period_s, phases), ProfileDoubt(
+        DEVIATIONS * period_doubt_s, doubts, path.jitter_s, float(np.std(found.fit.residual))
     )
-    return profile, doubt
 
 
 def _deviation(covariances: Floats, by: Floats) -> float:
