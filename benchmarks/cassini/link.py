@@ -1,7 +1,8 @@
 """Jobs on one link: scores without and with shifts, and the pictures of the documentation.
 
-``python -m benchmarks.cassini.link [FOLDER] [--quick]`` prints the table, and writes PNGs to the
-folder.
+``python -m benchmarks.cassini.link [FOLDER] [--quick]`` prints the tables, and writes PNGs to the
+folder. Models are at derived seconds in the first table; the others tell what published samples per
+second make of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import apportion as ap
 from apportion.mechanism.time_shifts import AffinityGraph, iteration_s, rank_placements
 from apportion.report.link_plots import affinity_figure, compatibility_figure
 from apportion.sim.network import (
+    COMMUNICATING_MODELS,
+    PUBLISHED_SPEEDS,
     SwitchLevel,
     TreeTopology,
     communication_profile,
@@ -58,6 +61,43 @@ def rows() -> list[tuple[str, ap.Compatibility]]:
         profiles = [communication_profile(model, gpus=4) for model in models]
         found.append((name, ap.compatibility(profiles, CAPACITY_GBPS)))
     return found
+
+
+def by_speed(models: list[str]) -> list[ap.Compatibility]:
+    """Compatibility of models on 4 GPUs with derived seconds, and with published speeds."""
+    ways = (None, "published")
+    return [
+        ap.compatibility(
+            [communication_profile(model, gpus=4, compute_s=way) for model in models], CAPACITY_GBPS
+        )
+        for way in ways
+    ]
+
+
+def told(samples_per_s: float) -> str:
+    """Write three digits and more."""
+    return f"{samples_per_s:,.0f}" if samples_per_s > 100 else f"{samples_per_s:.3g}"
+
+
+def print_published() -> None:
+    """Print what published samples per second make of models, and of links that two share."""
+    print(
+        "\n| model | samples/s | GPU | its batch | period, ms | published | duty | published "
+        "| score of two | published | assumed |\n" + "|---" * 11 + "|"
+    )
+    for model in COMMUNICATING_MODELS:
+        speed, both = PUBLISHED_SPEEDS[model], by_speed([model] * 2)
+        own = [each.profiles[0] for each in both]
+        cells = [f"{1000 * each.period_s:,.0f}" for each in own]
+        cells += [f"{each.duty:.2f}" for each in own] + [f"{each.score:.3f}" for each in both]
+        batch = f"{speed.batch:,}" if speed.batch else ""
+        cells = [told(speed.samples_per_s), speed.gpu, batch, *cells, speed.assumed]
+        print(f"| {model} | " + " | ".join(cells) + " |")
+    print("\n| link | unshifted | score | published: unshifted | score |\n" + "|---" * 5 + "|")
+    for name, models in LINKS.items():
+        both = by_speed(models)
+        cells = [f"{each:.3f}" for one in both for each in (one.unshifted_score, one.score)]
+        print(f"| {name} | " + " | ".join(cells) + " |")
 
 
 def placement() -> tuple[list[dict[str, list[int]]], dict[str, ap.CommunicationProfile]]:
@@ -112,6 +152,7 @@ def main() -> None:
             f"{longer:7.3f}  {proof}"
         )
         figures[name] = compatibility_figure(found)
+    print_published()
     gangs, profiles = placement()
     topology = get_topology("cassini_two_gpus")
     ranked = rank_placements(

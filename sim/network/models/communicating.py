@@ -187,7 +187,7 @@ def communication_profile(
         Samples of an iteration on each GPU; None for that of the model.
     compute_s
         Seconds of forward and backward; None to derive them; ``"published"`` for the batch over the
-        samples per second of `PUBLISHED_SPEEDS`, derived where no figure was found.
+        samples per second of `PUBLISHED_SPEEDS`.
 
     Raises
     ------
@@ -205,8 +205,7 @@ def communication_profile(
     flops = _REACHED * _PEAK_FLOPS[told.bytes_per_number]
     if isinstance(compute_s, str):
         choice("compute_s", compute_s, ("published",))
-        speed = PUBLISHED_SPEEDS[name].samples_per_s
-        compute_s = None if speed is None else samples / speed
+        compute_s = samples / PUBLISHED_SPEEDS[name].samples_per_s
     if compute_s is None:
         compute_s = 6 * told.multiply_adds * samples / flops
     compute = seconds("compute_s", compute_s, strict=True)

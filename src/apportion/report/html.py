@@ -51,8 +51,8 @@ dd { margin: 0; font-weight: 600; text-align: right; flex: 0 0 auto; max-width: 
 @media (max-width: 900px) { .plots { grid-template-columns: minmax(0, 1fr); } }
 figure { margin: 0; min-width: 0; }
 figure.scale_factors, figure.received_time, figure.tiers, figure.timeline, figure.shared_link,
-figure.affinity_graph, figure.day { grid-column: 1 / -1; }
-figure svg { width: 100%; height: auto; }
+figure.affinity_graph, figure.day { grid-column: 1 / -1; overflow-x: auto; --least: 860px; }
+figure svg { width: 100%; height: auto; min-width: var(--least, 0); }
 pre { background: #f1f3f6; padding: 12px; border-radius: 6px; white-space: pre-wrap;
   overflow-wrap: anywhere; }
 code { font-size: 13px; overflow-wrap: anywhere; }
@@ -65,6 +65,7 @@ code { font-size: 13px; overflow-wrap: anywhere; }
   h2, h3, thead { break-after: avoid; }
   tr, figure, dl.pairs div { break-inside: avoid; }
   .wide { overflow: visible; }
+  figure svg { min-width: 0; }
   table.summary { font-size: 7pt; }
   table.summary th, table.summary td { padding: 3px 4px; white-space: normal; }
   table.summary td + td { white-space: nowrap; }
