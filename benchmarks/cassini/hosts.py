@@ -1,6 +1,7 @@
 """CASSINI as a part of schedulers: their placement, and one whose links suit the jobs.
 
-``python -m benchmarks.cassini.hosts [--quick] [--hosts dally,themis] [--jobs 60] [--seeds 4]``.
+``python -m benchmarks.cassini.hosts [--quick] [--hosts dally,themis] [--jobs 60] [--seeds 4]
+[--first 0]``.
 Poisson arrivals keep 24 servers of one GPU busy; gangs of 2 to 6 GPUs. Iterations take
 (2 - score) of their time alone. Mean completion times are compared with those of shifts alone, with
 95 % intervals over paired workloads.
@@ -105,13 +106,14 @@ def main() -> None:
     parser.add_argument("--profiles", default=",".join(PROFILES))
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first workload")
     given = parser.parse_args()
     jobs, seeds = (12, 2) if given.quick else (given.jobs, given.seeds)
     print("| profiles | host | part | mean JCT, h | P99 | makespan | mean JCT over shifts alone |")
     print("|---|---|---|---|---|---|---|")
     for name in given.profiles.split(","):
         profiles = PROFILES[name]()
-        loads = [workload(profiles, jobs, seed) for seed in range(seeds)]
+        loads = [workload(profiles, jobs, seed) for seed in range(given.first, given.first + seeds)]
         for host in (each for each in HOSTS if each[0] in given.hosts.split(",")):
             found = {
                 part[0]: np.array([jct_of(host, load, part, profiles) for load in loads])

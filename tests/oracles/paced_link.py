@@ -1,6 +1,6 @@
-"""Two jobs on one link, thousands of ways at once: how long iterations take, from the rules alone.
+"""Jobs on links, thousands of ways at once: how long iterations take, from the rules alone.
 
-An iteration computes, then sends at up to its rate; the link is shared max-min fairly. A job that
+An iteration computes, then sends at up to its rate; links are shared max-min fairly. A job that
 is paced begins to send at its times only: the first that is not past, but if the last one is past
 by less than half of its period, at once. Computations take (1 +- noise) of their time, evenly.
 """
@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
 
 __all__ = ["Sender", "iterations"]
 
@@ -32,9 +35,28 @@ class Sender(NamedTuple):
         return self.computes_s + self.sends_s
 
 
+def rates(sends: Bools, wants: Floats, uses: Floats, capacity: Floats) -> Floats:
+    """Raise the rates of all who send until they have what they want or a link is full."""
+    rate = np.zeros(sends.shape)
+    left = np.tile(capacity, (len(sends), 1))
+    rising = sends.copy()
+    while rising.any():
+        on = rising.astype(float) @ uses
+        room = np.divide(left, on, out=np.full_like(left, np.inf), where=on > 0)
+        short = np.where(rising, wants - rate, np.inf)
+        more = np.minimum(room.min(axis=1), short.min(axis=1))[:, None]
+        more = np.where(np.isinf(more), 0.0, more)
+        rate += np.where(rising, more, 0.0)
+        left = left - more * on
+        full = left <= 1e-12 * capacity
+        rising &= (wants - rate > 1e-12 * wants) & ~((full.astype(float) @ uses.T) > 0)
+    return rate
+
+
 def iterations(
-    jobs: tuple[Sender, Sender],
-    capacity: float,
+    jobs: Sequence[Sender],
+    capacity: Floats,
+    uses: Floats,
     starts_s: Floats,
     paces_s: Floats,
     *,
@@ -43,37 +65,38 @@ def iterations(
     skipped: int = 60,
     counted: int = 240,
 ) -> Floats:
-    """Return mean iterations over those alone, shape (ways, 2).
+    """Return mean iterations over those alone, shape (ways, jobs).
 
     Parameters
     ----------
+    jobs
+        What each does in an iteration.
+    capacity, uses
+        Gb/s of each link; 1 where a job uses a link, (jobs, links).
     starts_s, paces_s
-        When jobs begin and to which periods they are paced, NaN for one that is not; (ways, 2).
+        When jobs begin and to which periods they are paced, NaN for one that is not; (ways, jobs).
     skipped, counted
         Iterations of each job before those that count, and these.
     """
-    ways = len(starts_s)
+    ways, many = starts_s.shape
     rng = np.random.default_rng(seed)
     computes = np.array([job.computes_s for job in jobs])
     amount = np.array([job.sends_s * job.gbps for job in jobs])
     wants = np.array([job.gbps for job in jobs])
     now = np.zeros(ways)
     # 0: computes until `left` seconds have gone, 1: waits likewise, 2: has `left` gigabits to send
-    state = np.zeros((ways, 2), dtype=int)
-    left = starts_s + computes * (1 + noise * rng.uniform(-1, 1, (ways, 2)))
-    done = np.zeros((ways, 2), dtype=int)
-    from_s, to_s = np.full((ways, 2), np.nan), np.full((ways, 2), np.nan)
+    state = np.zeros((ways, many), dtype=int)
+    left = starts_s + computes * (1 + noise * rng.uniform(-1, 1, (ways, many)))
+    done = np.zeros((ways, many), dtype=int)
+    from_s, to_s = np.full((ways, many), np.nan), np.full((ways, many), np.nan)
     while np.isnan(to_s).any():
         sends = state == 2
-        want = np.where(sends, wants, 0.0)
-        half = np.minimum(want, capacity / 2)  # max-min: what one leaves of its half is the other's
-        rate = np.minimum(want, np.maximum(half, capacity - half[:, ::-1]))
-        speed = np.where(sends, rate, 1.0)
+        speed = np.where(sends, rates(sends, wants, uses, capacity), 1.0)
         step = (left / speed).min(axis=1)
         left = left - step[:, None] * speed
         now = now + step
         ended = left <= 1e-12 * np.where(sends, amount, 1.0)
-        for job in (0, 1):
+        for job in range(many):
             sent = ended[:, job] & (state[:, job] == 2)
             done[sent, job] += 1
             first = sent & (done[:, job] == skipped)

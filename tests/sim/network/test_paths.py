@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,8 +12,10 @@ import pytest
 import apportion as ap
 from apportion.sim.network import (
     DragonflyTopology,
+    ParallelUplinks,
     SwitchLevel,
     TreeTopology,
+    chosen_paths,
     fat_tree,
     get_topology,
     leaf_spine,
@@ -153,3 +155,17 @@ def test_topologies_that_cannot_be_are_named(tmp_path: Path) -> None:
         file.write_text(text.replace(old, new))
         with pytest.raises(ap.InputError, match=message):
             get_topology(str(file))
+
+
+def test_paths_that_cannot_be_chosen_are_named() -> None:
+    hashed, gangs = get_topology("cassini_leaves_of_four"), {"a": [0, 4]}
+    assert isinstance(hashed, ParallelUplinks)
+    tree: Any = get_topology("cassini")
+    with pytest.raises(ap.InputError, match="among ParallelUplinks only"):
+        chosen_paths(tree, gangs, {"a": 1.0}, {})
+    with pytest.raises(ap.InputError, match="no rate of the gang 'a'"):
+        chosen_paths(hashed, gangs, {}, {})
+    with pytest.raises(ap.InputError, match="gbps of gang 'a' is nan"):
+        chosen_paths(hashed, gangs, {"a": float("nan")}, {})
+    with pytest.raises(ap.InputError, match="GPU 4 is given to both"):
+        chosen_paths(hashed, {**gangs, "b": [4, 5]}, {"a": 1.0, "b": 1.0}, {})

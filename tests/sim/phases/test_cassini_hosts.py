@@ -240,9 +240,10 @@ def test_speeds_follow_the_worst_link() -> None:
         def rates(self, gangs: Gangs, there: Any = None) -> Any:
             return np.full(gangs.job.size, 10.0)
 
-    def rates(*, shifted: bool, there: list[bool]) -> list[float]:
-        model = CassiniNetwork(profiles=PROFILES, shifted=shifted)
-        types = ["half", "half", "most", "half"]
+    def rates(*, shifted: bool, there: list[bool], last: str = "most") -> list[float]:
+        silent = ap.CommunicationProfile("silent", 1.0, [])
+        model = CassiniNetwork(profiles={**PROFILES, "silent": silent}, shifted=shifted)
+        types = ["half", "half", last, "half"]
         speeds = CompatibleSpeeds(Free(), types, model, PAIRS_OF_TWO, layout)
         return list(speeds.rates(gangs, np.array(there)))
 
@@ -253,6 +254,8 @@ def test_speeds_follow_the_worst_link() -> None:
     assert rates(shifted=False, there=[True] * 4) == pytest.approx(expected)
     gone = rates(shifted=False, there=[True, True, False, True])
     assert gone == pytest.approx([8, 8, 10, 10])
+    silent = rates(shifted=False, there=[True] * 4, last="silent")  # waits for nobody
+    assert silent == pytest.approx([8, 8, 10, 10])
 
 
 def workload(models: list[str]) -> ap.Workload:

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 APART = (0.0, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.05)
 NOISE = (0.0, 0.005, 0.01, 0.02)
-LINK = {"link": 50.0}
+GBPS = 50.0
 
 
 class Case(NamedTuple):
-    """Two jobs, how far their periods are apart, and how much computations vary."""
+    """Jobs, how far their periods are apart, how much computations vary, who uses which link."""
 
     apart: float
     noise: float
-    jobs: tuple[Sender, Sender]
+    jobs: tuple[Sender, ...]
+    uses: np.ndarray
 
     def chosen(self) -> PacedShifts:
         """Let the library choose."""
@@ -36,7 +37,8 @@ class Case(NamedTuple):
             )
             for place, job in enumerate(self.jobs)
         }
-        return pace_and_shift(profiles, {"link": [0, 1]}, LINK, jitter=self.noise)
+        links = {link: np.flatnonzero(users).tolist() for link, users in enumerate(self.uses.T)}
+        return pace_and_shift(profiles, links, dict.fromkeys(links, GBPS), jitter=self.noise)
 
 
 GRID = [*product(APART, NOISE)]
@@ -54,7 +56,24 @@ def drawn(number: int) -> Case:
             period_s, duty, (50.0, float(rng.choice([50.0, 40.0, 30.0]))), strict=True
         )
     )
-    return Case(apart, noise, (first, second))
+    return Case(apart, noise, (first, second), np.ones((2, 1)))
+
+
+def several(number: int) -> Case:
+    """Draw three or four jobs on one to three links, each job on one or more."""
+    rng = np.random.default_rng([77, number])
+    many, links = int(rng.choice([3, 3, 4])), int(rng.integers(1, 4))
+    apart, noise = float(rng.choice(APART)), float(rng.choice(NOISE))
+    uses = (rng.random((many, links)) < 0.75).astype(float)
+    uses[np.arange(many), rng.integers(links, size=many)] = 1.0
+    periods = 0.2 * (1 + apart * np.array([0.0, 1.0, *rng.uniform(size=many - 2)]))
+    duty = rng.uniform(0.15, 0.45, many) * 3 / many
+    rates = rng.choice([50.0, 50.0, 40.0, 30.0], many)
+    jobs = [
+        Sender(float(whole * (1 - part)), float(whole * part), float(gbps))
+        for whole, part, gbps in zip(periods, duty, rates, strict=True)
+    ]
+    return Case(apart, noise, tuple(jobs), uses)
 
 
 def three_ways(case: Case, seed: int, tried: int) -> tuple[float, float, float]:
@@ -64,24 +83,32 @@ def three_ways(case: Case, seed: int, tried: int) -> tuple[float, float, float]:
     """
     found, rng = case.chosen(), np.random.default_rng(seed)
     periods = np.array([job.period_s for job in case.jobs])
-    free = np.full((64, 2), np.nan)
+    many = periods.size
+    free = np.full((64, many), np.nan)
+    gbps = np.full(case.uses.shape[1], GBPS)
 
     def mean(starts: np.ndarray, paces: np.ndarray, run: int, counted: int = 1000) -> np.ndarray:
         took = iterations(
-            case.jobs, 50.0, starts, paces, noise=case.noise, seed=run, counted=counted
+            *(case.jobs, gbps, case.uses, starts, paces),
+            noise=case.noise,
+            seed=run,
+            counted=counted,
         )
         return np.asarray(took.mean(axis=1))
 
     def told(starts: np.ndarray, paces: np.ndarray) -> float:
         return float(mean(np.tile(starts, (16, 1)), np.tile(paces, (16, 1)), 2).mean())
 
-    unshifted = float(mean(rng.uniform(0, 1, (64, 2)) * periods, free, 1).mean())
+    anywhere = rng.uniform(0, 1, (64, many)) * periods
+    unshifted = float(mean(anywhere, free, 1).mean())
     ours = unshifted
     starts = np.array([*found.shifts_s.values()], dtype=float)
-    if not np.isnan(starts).any():
-        ours = told(starts, np.array([*found.periods_s.values()], dtype=float))
-    starts = rng.uniform(0, 1, (tried, 2)) * periods
-    paces = periods * rng.uniform(1, 1.05, (tried, 2))
+    if not np.isnan(starts).all():
+        held = np.array([*found.periods_s.values()], dtype=float)
+        starts = np.where(np.isnan(starts), anywhere, starts)  # who has none starts at random
+        ours = float(mean(starts, np.tile(held, (64, 1)), 2).mean())
+    starts = rng.uniform(0, 1, (tried, many)) * periods
+    paces = periods * rng.uniform(1, 1.05, (tried, many))
     together = rng.random(tried) < 0.5
     room = max(1.05 * periods.min() / periods.max(), 1.0)
     common = periods.max() * rng.uniform(1, room, tried)
@@ -106,6 +133,22 @@ def test_no_random_pace_and_shift_is_much_better(numbers: Sequence[int], tried: 
     for number in numbers:
         case = drawn(number)
         unshifted, ours, best = three_ways(case, number, tried)
+        assert ours <= unshifted * 1.005, (number, case)
+        assert ours <= best * 1.02, (number, case)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param((9, 19), marks=pytest.mark.thorough),
+        pytest.param(range(20), marks=pytest.mark.slow),
+    ],
+    ids=["two", "twenty"],
+)
+def test_nor_of_several_jobs_on_several_links(numbers: Sequence[int]) -> None:
+    for number in numbers:
+        case = several(number)
+        unshifted, ours, best = three_ways(case, number, 2000)
         assert ours <= unshifted * 1.005, (number, case)
         assert ours <= best * 1.02, (number, case)
 

@@ -165,11 +165,14 @@ def test_what_cannot_be_is_refused() -> None:
         ({"a": [0, 0]}, "GPU 0 is given to 'a' twice"),
         ({"a": [99, 1]}, "A GPU of 'cassini' is 99"),
         ({"a": []}, "The job 'a' has no place"),
+        ({"a": [[]]}, "A place of job 'a' has no GPU"),
         ({"x": [1, 2]}, "The job 'x' has no CommunicationProfile"),
     )
     for gangs, words in refused:
         with pytest.raises(InputError, match=words):
             ap.PlacedGangs(THIRD, gangs, "cassini")
+    with pytest.raises(InputError, match="time_limit_s is 0"):
+        placed(ap.PlacedGangs(THIRD, {"a": [0, 2]}, "cassini"), time_limit_s=0)
     with pytest.raises(InputError, match="does not place gangs"):
         ap.solve("rotations", ap.PlacedGangs(THIRD, PLACES, "cassini"))
     with pytest.raises(InputError, match="tell of none"):
