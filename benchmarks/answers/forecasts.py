@@ -10,6 +10,7 @@ generated one.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +18,13 @@ import pandas as pd
 
 import apportion as ap
 from apportion.answers.durations import Durations
-from benchmarks.experiment import DATA, chosen, parser
+from benchmarks.experiment import DATA, Settings, chosen, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CLUSTERS = {"02": "gpu=128", "06": "gpu=96", "10": "gpu=32", "generated": "gpu=64"}
+CLUSTERS = {"02": "gpu=128", "06": "gpu=96", "10": "gpu=32", "generated": "gpu=160"}
 POLICY = "easy"
 
 
@@ -67,33 +68,43 @@ def state_at(now_s: float, jobs: pd.DataFrame) -> dict[str, Any]:
     return {"now": now_s, "jobs": entries}
 
 
-def foretold(log: ap.Workload, cluster: str, asked: int, futures: int) -> pd.DataFrame:
-    """Return of each job asked about when it started and ended, and the intervals foretold."""
-    ran = ap.simulate(POLICY, log, cluster, preemption_overhead_seconds=0.0).jobs
-    jobs = log.jobs.join(ran[["start_s", "completion_s"]])
-    half = jobs.index[len(jobs) // 2 :]
-    drawn = np.random.default_rng(0).choice(len(half), min(asked, len(half)), replace=False)
-    rows = []
-    for job in half[np.sort(drawn)]:
-        now_s = float(jobs["arrival_s"].to_dict()[job])
-        ended = jobs[jobs["completion_s"] <= now_s]
-        history = ap.Workload(
-            "history",
-            ended.drop(columns=["start_s", "completion_s"]).assign(
-                recorded_start_s=ended["start_s"], recorded_end_s=ended["completion_s"]
-            ),
-            log.throughputs,
-        )
-        state = state_at(now_s, jobs)
-        found = ap.forecast(
-            *(POLICY, state, history, cluster),
-            futures=futures,
-            horizon_s=6 * 3600.0,
-            preemption_overhead_seconds=0.0,
-        ).table()
-        told = found.loc[job, ["start_05", "start_95", "end_05", "end_95"]].to_dict()
-        rows.append({"job": job, **told, **jobs.loc[job, ["start_s", "completion_s"]].to_dict()})
-    return pd.DataFrame(rows)
+@cache
+def replayed(name: str, limit: int | None) -> tuple[ap.Workload, pd.DataFrame]:
+    """Return a log, and its jobs with when each started and ended in the queue."""
+    log = log_of(name, DATA.parent, limit)
+    assert log is not None
+    ran = ap.simulate(POLICY, log, CLUSTERS[name], preemption_overhead_seconds=0.0).jobs
+    return log, log.jobs.join(ran[["start_s", "completion_s"]])
+
+
+def foretold(settings: Settings, _data: Path | None) -> dict[str, float]:
+    """Return of one job when it started and ended, and the intervals foretold as it came."""
+    name = settings["log"]
+    log, jobs = replayed(name, settings["limit"])
+    job = jobs.index[settings["row"]]
+    now_s = float(jobs["arrival_s"].iloc[settings["row"]])
+    ended = jobs[jobs["completion_s"] <= now_s]
+    recorded = ended.drop(columns=["start_s", "completion_s"]).assign(
+        recorded_start_s=ended["start_s"], recorded_end_s=ended["completion_s"]
+    )
+    found = ap.forecast(
+        *(POLICY, state_at(now_s, jobs), ap.Workload("history", recorded, log.throughputs)),
+        CLUSTERS[name],
+        futures=settings["futures"],
+        horizon_s=6 * 3600.0,
+        preemption_overhead_seconds=0.0,
+    ).table()
+    told = found.loc[job, ["start_05", "start_95", "end_05", "end_95"]].astype(float).to_dict()
+    came = jobs.loc[job, ["start_s", "completion_s"]].astype(float).to_dict()
+    return {str(name): value for name, value in {**told, **came}.items()}
+
+
+def asked_about(log: ap.Workload, asked: int) -> list[int]:
+    """Draw rows of the second half of a log, in the order of arrival."""
+    half = len(log.jobs) // 2
+    rows = np.arange(half, len(log.jobs))
+    drawn = np.random.default_rng(0).choice(rows, min(asked, rows.size), replace=False)
+    return sorted(int(row) for row in drawn)
 
 
 def covered(table: pd.DataFrame) -> dict[str, float]:
@@ -125,17 +136,21 @@ def main() -> None:
     """Foretell jobs of all logs, and print how many came within their intervals."""
     options = parser("answers.forecasts", __doc__ or "", "a few jobs of a short generated log")
     options.add_argument("--logs", default=",".join(CLUSTERS), metavar="A,B,...")
-    options.add_argument("--asked", type=int, default=40, metavar="N", help="jobs of each log")
+    options.add_argument("--asked", type=int, default=100, metavar="N", help="jobs of each log")
     args = options.parse_args()
     names = chosen("log", args.logs.split(","), list(CLUSTERS))
+    limit, asked, futures = (120, 5, 20) if args.quick else (None, args.asked, 50)
     rows = []
     for name in ["generated"] if args.quick else names:
-        log = log_of(name, DATA.parent, 120 if args.quick else None)
+        log = log_of(name, DATA.parent, limit)
         if log is None:
             print(f"skipped: no log of {name} in {DATA.parent / 'microsoft_itp'}")
             continue
-        sizes = (5, 20) if args.quick else (args.asked, 50)
-        table = foretold(log, CLUSTERS[name], *sizes)
+        settings: list[Settings] = [
+            {"log": name, "row": row, "limit": limit, "futures": futures}
+            for row in asked_about(log, asked)
+        ]
+        table = run_all(foretold, settings, args, f"answers_forecasts_{name}")
         rows.append({"log": name, **covered(table), "durations": durations_held(log)})
         print(rows[-1], flush=True)
     if rows:
