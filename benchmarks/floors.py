@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import resource
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -56,22 +55,11 @@ NEAREST: dict[str, tuple[dict[str, Any], str]] = {
 """Workloads by what they are called, and their clusters."""
 
 
-@dataclass(frozen=True)
-class WholeLeastMeanCompletion(ap.LeastMeanCompletion):
-    """The policy where each job has one type, all of the time, or none::
-
-    max over whole X of sum of weight * throughput / max(steps remaining, horizon * fastest)
-    """
-
-    name = "whole_least_mean_completion"
-    integral = True
-
-
 WAYS: dict[str, tuple[Any, dict[str, Any]]] = {
     "shortest_job_first": ("shortest_job_first", {}),
     "least_mean_completion": ("least_mean_completion", {}),
     "least_mean_completion, exactly": ("least_mean_completion", {"mechanism": "exact"}),
-    "least_mean_completion, whole": (WholeLeastMeanCompletion(), {}),
+    "least_mean_completion, whole": (ap.LeastMeanCompletion(integral=True), {}),
 }
 
 

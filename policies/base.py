@@ -86,7 +86,7 @@ class Policy(ABC):
     """
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """What is true of the policy beside its problem."""
-    integral: ClassVar[bool] = False
+    integral: bool = False
     """Whether decisions are whole: each job has one option, or none, instead of shares of time."""
 
     _built_in: ClassVar[bool]

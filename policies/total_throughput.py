@@ -48,20 +48,26 @@ class MaxTotalThroughput(Policy):
 
 @dataclass(frozen=True)
 class LeastMeanCompletion(Policy):
-    r"""Do as large a part of all that is left to do as can be done until the horizon.
+    r"""Serve the jobs that are soonest done, on the types that shorten them most.
 
-    .. math:: \max_X \sum_i w_i \frac{\mathrm{thr}_i}{\max(R_i, h\, \mathrm{fast}_i)}
+    .. math:: \max_X \sum_i \sqrt{\frac{w_i}{\max(R_i / \mathrm{fast}_i, h)}}\,
+        \frac{\mathrm{thr}_i}{\mathrm{fast}_i}
 
-    The problem::
+    The problem, with R / fast the seconds that a job takes at least::
 
-        max over X of sum of weight * throughput / max(steps remaining, horizon * fastest)
+        max over X of sum of sqrt(weight / max(R / fast, horizon)) * throughput / fastest
 
-    It is the first interval of the program that bounds the mean completion time of any schedule
-    from below (`apportion.floor`), where time is cut at the horizon h: what is not done before is
-    done later, whoever it is for, so that as much of the jobs as possible, each counted as
-    one, is done before. On one GPU it is Smith's rule, the shortest first; where speeds
-    differ a short job that is hardly faster on a type leaves it to a longer one that is. Jobs of
-    less than the horizon count alike, or the last steps of a job would count without end.
+    Where GPUs are fought for, the mean completion time is least if a job counts by Smith's index,
+    its weight over the time that it takes: the first interval of the program that bounds the mean
+    of any schedule from below (`apportion.floor`). Where all jobs run anyway, and it only matters
+    on which types, a second by which any of them is done earlier counts alike. The root lies
+    between the two. On one GPU it is Smith's rule, the shortest first; where speeds differ a short
+    job that is hardly faster on a type leaves it to a longer one that is. Jobs of less than the
+    horizon count alike, or the last steps of a job would count without end.
+
+    Shares of time of a gang that fills a type cannot be had in rounds without GPUs that idle, or
+    that others borrow: there ``integral=True``, whole decisions, comes nearer to the least mean
+    (``python -m benchmarks.floors --parts nearest``), at about twice the CPU time.
 
     Not to be taken for the queue ``minimum_completion_time``, in which a job waits for the type on
     which it will be done first.
@@ -69,11 +75,11 @@ class LeastMeanCompletion(Policy):
 
     name = "least_mean_completion"
     source = "Smith (1956); mean busy times: Goemans, Queyranne, Schulz, Skutella, Wang (2002)"
-    unit = "jobs/s"
     columns = ("steps_remaining", "weight")
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False
+    integral: bool = False
     horizon_s: float = 3600.0
 
     def __post_init__(self) -> None:
@@ -82,9 +88,10 @@ class LeastMeanCompletion(Policy):
         seconds("horizon_s", self.horizon_s, strict=True)
 
     def objective(self, p: Problem) -> cp.Maximize:
-        """State the part of all jobs that is done in a second."""
-        left = np.maximum(p.steps_remaining, self.horizon_s * p.fastest_throughput)
-        return cp.Maximize(p.total(cp.multiply(p.weight / left, p.throughput)))
+        """State the throughputs, relative to the fastest, by the root of Smith's index."""
+        left_s = np.maximum(p.steps_remaining / p.fastest_throughput, self.horizon_s)
+        urgency = np.sqrt(p.weight / left_s)
+        return cp.Maximize(p.total(cp.multiply(urgency / p.fastest_throughput, p.throughput)))
 
 
 _LEAST_PRIORITY = 1e-3

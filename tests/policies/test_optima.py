@@ -62,8 +62,9 @@ def shortest_first(problem: Bench) -> float:
 
 
 def jobs_done(problem: Bench) -> float:
-    left = np.maximum(problem.columns["steps_remaining"], 3600.0 * problem.fastest)
-    gain = problem.speed * (problem.columns["weight"] / left)[:, None]
+    alone_s = np.maximum(problem.columns["steps_remaining"] / problem.fastest, 3600.0)
+    worth = (problem.columns["weight"] / alone_s) ** 0.5 / problem.fastest
+    gain = problem.speed * worth[:, None]
     return float((gain * problem.most(gain)).sum())
 
 

@@ -27,8 +27,8 @@ def total_value(facts: Facts) -> Floats:
     elif case.policy == "network_sensitive":
         each = 1 / facts.fast / np.maximum(case.columns["network_priority"], 0.001)
     elif case.policy == "least_mean_completion":
-        steps = np.maximum(case.columns["steps_remaining"], 3600 * facts.fast)
-        each = case.columns["weight"] / steps
+        alone_s = np.maximum(case.columns["steps_remaining"] / facts.fast, 3600.0)
+        each = np.sqrt(case.columns["weight"] / alone_s) / facts.fast
     else:
         each = facts.scale * (case.jobs + 1 - _places(facts)) / facts.fast
     return np.asarray(facts.thr.T @ (each * facts.count))

@@ -118,8 +118,8 @@ def gains(name: str, i: Instance) -> Floats:
     if name == "max_total_throughput":
         return np.asarray(T)
     if name == "least_mean_completion":
-        steps = np.maximum(c["steps_remaining"], 3600 * T.max(axis=1))
-        return np.asarray((c["weight"] / steps)[:, None] * T)
+        alone_s = np.maximum(c["steps_remaining"] / T.max(axis=1), 3600.0)
+        return np.asarray(np.sqrt(c["weight"] / alone_s)[:, None] * relative)
     if name == "cohort":
         return np.asarray(c["scale_factor"][:, None] * relative)
     if name == "network_sensitive":
