@@ -143,12 +143,32 @@ def test_tails_are_missed_as_often_as_said_though_jobs_change() -> None:
 
 
 def test_what_runs_is_drawn_longer_than_it_has_run() -> None:
-    rng = np.random.default_rng(0)
     duration_s = np.linspace(10, 1000, 200)
     told = Durations(np.arange(200.0), np.arange(200.0) + 2000, duration_s, np.ones(200, np.intp))
-    assert told.draw(rng, 1, 500, 400.0).min() > 400
-    assert told.draw(rng, 1, 500, 1e6).min() >= 1e6
-    assert told.draw(rng, 1, 500).max() <= 2000.001
+    levels = np.linspace(0, 1, 500)
+    assert min(told.at(level, 1, 400.0) for level in levels) > 400
+    assert min(told.at(level, 1, 1e6) for level in levels) >= 1e6
+    drawn = [told.at(level, 1) for level in levels]
+    assert drawn == sorted(drawn)
+    assert drawn[-1] <= 2000.001
+
+
+def test_draws_hang_together_as_jobs_of_the_log_do() -> None:
+    """Durations in campaigns; each duration by itself is spread as before."""
+    rng = np.random.default_rng(0)
+    campaigns = np.repeat(rng.normal(size=200), 5) + 0.3 * rng.normal(size=1000)
+    came, ones = np.arange(1000.0), np.ones(1000, np.intp)
+    told = Durations(came, came + 1e6, np.exp(campaigns), ones)
+    ranks = pd.Series(campaigns).rank()
+    assert told.likeness == pytest.approx(ranks.autocorr(), abs=0.05)
+    levels = np.array([told.levels(rng, 4) for _ in range(2000)])
+    expected = told.likeness ** np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    np.testing.assert_allclose(np.corrcoef(levels.T), expected, atol=0.08)
+    np.testing.assert_allclose(
+        np.quantile(levels, [0.1, 0.5, 0.9], axis=0)[:, 3], [0.1, 0.5, 0.9], atol=0.05
+    )
+    alone = Durations(came, came + 1e6, np.exp(rng.permutation(campaigns)), ones)
+    assert alone.likeness < 0.15
 
 
 def test_a_forecast_knows_what_is_certain() -> None:

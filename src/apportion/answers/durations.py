@@ -8,6 +8,7 @@ from bisect import bisect_right, insort
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import norm, rankdata
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +39,10 @@ class Durations:
     and Candès, Adaptive conformal inference, NeurIPS 2021; Angelopoulos, Candès and Tibshirani,
     Conformal PID control, NeurIPS 2023).
 
+    Jobs that come one after another are alike, so that many of those that run now may be long
+    together: draws of jobs in the order of arrival hang together as those of the log do, a normal
+    copula whose scores are an autoregression of order one.
+
     Parameters
     ----------
     arrival_s, end_s, duration_s, gpus
@@ -47,6 +52,8 @@ class Durations:
     ----------
     shift
         By how much the tails have moved, in logarithms of seconds.
+    likeness
+        Correlation of the normal scores of two durations that came one after the other, >= 0.
     held
         Whether the duration of each job, in the order of arrival, lay within what was foretold of
         it when it came: 1 or 0, NaN where nobody had ended before, shape (jobs,).
@@ -55,6 +62,7 @@ class Durations:
     def __init__(self, arrival_s: Floats, end_s: Floats, duration_s: Floats, gpus: Ints) -> None:
         self._all: list[float] = []
         self._by_gpus: dict[int, list[float]] = {}
+        self._grids: dict[int, list[float]] = {}
         self.shift = [0.0, 0.0]
         held = np.full(arrival_s.size, np.nan)
         under_way: list[tuple[float, int, float, float]] = []
@@ -68,6 +76,7 @@ class Durations:
             if not math.isnan(low):
                 held[job] = low <= log_s[job] <= high
         self.held = held[order]
+        self.likeness = _likeness(duration_s[order], gpus[order])
         while under_way:
             self._end(heapq.heappop(under_way), log_s, gpus)
 
@@ -106,18 +115,42 @@ class Durations:
         ends = self._all[0] - math.log(2), self._all[-1] + math.log(2)
         return np.asarray(np.exp(np.clip(np.quantile(pool, at) + moved, *ends)), dtype=float)
 
-    def draw(
-        self, rng: np.random.Generator, gpus: int, count: int, longer_than_s: float = 0.0
-    ) -> Floats:
-        """Draw durations of a job that has run for some time already, seconds.
+    def levels(self, rng: np.random.Generator, count: int) -> Floats:
+        """Draw, of jobs in the order of arrival, at what part of all durations each is."""
+        score = rng.standard_normal(count)
+        rest = math.sqrt(1 - self.likeness**2)
+        for job in range(1, count):
+            score[job] = self.likeness * score[job - 1] + rest * score[job]
+        return np.asarray(norm.cdf(score), dtype=float)
 
-        Where no job of the log ran as long, the longer one has run the longer it goes on: with
-        uniform u its duration is what it has run, over u (a Pareto tail of index 1).
+    def at(self, level: float, gpus: int, longer_than_s: float = 0.0) -> float:
+        """Return the duration that a part of jobs is below of those that have run for some time.
+
+        Where no job of the log ran as long, the longer one has run the longer it goes on: it is
+        what it has run, over 1 - level, up to twenty times it (a Pareto tail of index 1).
         """
-        grid = (np.arange(4 * ENOUGH) + 0.5) / (4 * ENOUGH)
-        known = np.maximum.accumulate(self.quantiles(gpus, grid))
-        first = bisect_right(known.tolist(), longer_than_s)
-        if first == known.size:
-            return np.asarray(longer_than_s / rng.uniform(0.05, 1.0, count), dtype=float)
-        drawn = known[rng.integers(first, known.size, count)]
-        return np.asarray(drawn * (1 + 1e-9), dtype=float)
+        known = self._known(gpus)
+        first = bisect_right(known, longer_than_s)
+        if first == len(known):
+            return longer_than_s / (1 - 0.95 * level)
+        return known[min(first + int(level * (len(known) - first)), len(known) - 1)] * (1 + 1e-9)
+
+    def _known(self, gpus: int) -> list[float]:
+        """Return durations at quantiles in equal steps, found once for each number of GPUs."""
+        if gpus not in self._grids:
+            grid = (np.arange(4 * ENOUGH) + 0.5) / (4 * ENOUGH)
+            self._grids[gpus] = np.maximum.accumulate(self.quantiles(gpus, grid)).tolist()
+        return self._grids[gpus]
+
+
+def _likeness(duration_s: Floats, gpus: Ints) -> float:
+    """Return the correlation of normal scores, each among jobs of as many GPUs, of neighbours."""
+    if duration_s.size < ENOUGH:
+        return 0.0
+    score = np.empty(duration_s.size)
+    for each in np.unique(gpus):
+        own = gpus == each
+        score[own] = norm.ppf(rankdata(duration_s[own]) / (np.count_nonzero(own) + 1))
+    if min(score[1:].std(), score[:-1].std()) == 0:
+        return 0.0
+    return float(np.clip(np.corrcoef(score[1:], score[:-1])[0, 1], 0.0, 0.99))

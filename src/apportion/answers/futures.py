@@ -171,10 +171,12 @@ def _future(
 ) -> Workload:
     """Draw one future: durations of who is here, and who comes."""
     rows: list[dict[str, Any]] = []
-    for told in state.jobs.reset_index().to_dict("records"):
+    came = np.argsort(np.argsort(state.jobs["submit_s"].to_numpy(), kind="stable"))
+    levels = history.durations.levels(rng, came.size)[came].tolist()
+    for told, level in zip(state.jobs.reset_index().to_dict("records"), levels, strict=True):
         runs = told["state"] == "running"
         had_s = state.now_s - told["start_s"] if runs else 0.0
-        drawn_s = float(history.durations.draw(rng, told["gpus"], 1, had_s)[0])
+        drawn_s = history.durations.at(level, told["gpus"], had_s)
         limit_s = told["time_limit_s"]
         if not np.isnan(limit_s):
             drawn_s = min(drawn_s, limit_s)
