@@ -100,3 +100,20 @@ def test_commands_print_their_answers(log: Path, tmp_path: Path) -> None:
     shown = run_command([*asked, "--out", str(tmp_path / "f.csv")]).out
     assert "1 (2 GPUs) waits: starts" in shown
     assert (tmp_path / "f.csv").read_text().startswith("job,state,gpus,start_05")
+
+
+@pytest.mark.thorough
+def test_a_log_of_more_gpus_than_are_given_is_compared_with_nobody(log: Path) -> None:
+    found = ap.advise(
+        *({"path": log}, "v100=4", ["fcfs", "shortest_job_first"]),
+        draws=4,
+        n_jobs=1,
+        preemption_overhead_seconds=0.0,
+    )
+    loses, users = found.parts[0].answer, found.parts[-2]
+    assert "cannot be said: the log had 12 GPUs in use at once, and the cluster given has 4" in (
+        loses[-1]
+    )
+    assert len(loses) == 2
+    assert users.question == "By user?"
+    assert "as recorded" not in str(users.answer)

@@ -171,9 +171,10 @@ def _future(
 ) -> Workload:
     """Draw one future: durations of who is here, and who comes."""
     rows: list[dict[str, Any]] = []
-    came = np.argsort(np.argsort(state.jobs["submit_s"].to_numpy(), kind="stable"))
-    levels = history.durations.levels(rng, came.size)[came].tolist()
-    for told, level in zip(state.jobs.reset_index().to_dict("records"), levels, strict=True):
+    # In an order that is none of the file's: what is drawn for a job hangs on it.
+    here = state.jobs.reset_index().sort_values(["submit_s", "job"])
+    levels = history.durations.levels(rng, len(here)).tolist()
+    for told, level in zip(here.to_dict("records"), levels, strict=True):
         runs = told["state"] == "running"
         had_s = state.now_s - told["start_s"] if runs else 0.0
         drawn_s = history.durations.at(level, told["gpus"], had_s)

@@ -30,6 +30,8 @@ LEVEL = 0.95
 """Of the intervals of all policies together, where one of them is chosen."""
 
 _SHOWN = 5
+_NEAR = 1.1
+"""How many times its GPUs a log may seem to use, as its seconds are whole, or few were swapped."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,50 @@ class Page:
             f"As recorded, jobs took {self._mean_h(RECORDED):.2f} h from arrival to end in the "
             f"mean, {self._mean_h(RECORDED, 'queueing_s'):.2f} h of it waiting."
         ]
+        said += self._other_sizes()
+        if not self._comparable:
+            return AdvicePart(question, tuple(said), self._compare())
         tables = {label: run.measured for label, run in self.compared.runs.items()}
         batches = batch_figures(tables).get("mean_jct_s")
         labels = list(tables)
         for label in labels[1:]:
             said.append(self._against_the_log(label, batches, labels))
-        said += self._why_not_all()
+        said.append(
+            "The replay knows no failures, quotas, drained machines or waiting for other "
+            "resources, so not all of a gain is the scheduler's. Starts are charged on top of the "
+            "durations of the log."
+        )
         return AdvicePart(question, tuple(said), self._compare("--against", RECORDED))
+
+    @property
+    def _peak(self) -> int:
+        """GPUs that the log had in use at once."""
+        return most_at_once(self.compared.workload.jobs)
+
+    @property
+    def _comparable(self) -> bool:
+        """Whether the log's scheduler had about the GPUs that deciders get."""
+        return self._peak <= _NEAR * self.compared.cluster.total_gpus
+
+    def _other_sizes(self) -> list[str]:
+        """Say where the log's scheduler had other GPUs than deciders get."""
+        peak, total = self._peak, self.compared.cluster.total_gpus
+        if not self._comparable:
+            return [
+                f"What another would have done cannot be said: the log had {peak:,} GPUs in use at "
+                f"once, and the cluster given has {total:,}. Give the one on which it ran."
+            ]
+        if peak > total:
+            return [
+                f"The log had {peak:,} GPUs in use at once, and the cluster given has "
+                f"{total:,}: the comparison below is unfair to the deciders."
+            ]
+        if peak < 0.8 * total:
+            return [
+                f"The log never had more than {peak:,} GPUs in use, and the cluster given has "
+                f"{total:,}: if fewer were there, the gains below are too large."
+            ]
+        return []
 
     def _against_the_log(
         self, label: str, batches: np.ndarray | None, labels: Sequence[str]
@@ -130,27 +169,6 @@ class Page:
         surely = paired(hours[row], hours[0], level=each).sure
         word = "earlier" if apart.estimate < 0 else "later"
         return f"{means}, {interval} {word if surely else f'(perhaps {word})'}."
-
-    def _why_not_all(self) -> list[str]:
-        """Say what else may lie behind the waits of a log."""
-        peak = most_at_once(self.compared.workload.jobs)
-        total = self.compared.cluster.total_gpus
-        said = [
-            "The replay knows no failures, quotas, drained machines or waiting for other "
-            "resources, so not all of a gain is the scheduler's. Starts are charged on top of the "
-            "durations of the log."
-        ]
-        if peak > total:
-            said.append(
-                f"The log had {peak:,} GPUs in use at once, and the cluster given has "
-                f"{total:,}: the comparison above is unfair to the deciders."
-            )
-        elif peak < 0.8 * total:
-            said.append(
-                f"The log never had more than {peak:,} GPUs in use, and the cluster given has "
-                f"{total:,}: if fewer were there, these gains are too large."
-            )
-        return said
 
     def _which(self) -> AdvicePart:
         """Say which decider."""
@@ -211,7 +229,8 @@ class Page:
     def _groups(self, by: str) -> AdvicePart:
         """Say what the largest groups of jobs had."""
         shown = [label for label in self.race.left if label in self.compared.runs][:1]
-        base = RECORDED if RECORDED in self.compared else shown[0]
+        said_of_log = RECORDED in self.compared and self._comparable
+        base = RECORDED if said_of_log else shown[0]
         table = self.compared.runs[base].by(by).sort_values("share", ascending=False)
         best = self.compared.runs[shown[0]].by(by)
         said = [
