@@ -111,8 +111,9 @@ def test_a_log_of_more_gpus_than_are_given_is_compared_with_nobody(log: Path) ->
         preemption_overhead_seconds=0.0,
     )
     loses, users = found.parts[0].answer, found.parts[-2]
-    assert "cannot be said: the log had 12 GPUs in use at once, and the cluster given has 4" in (
-        loses[-1]
+    assert (
+        "cannot be said: the log had 12 GPUs in use at once, and the cluster given has 4"
+        in (loses[-1])
     )
     assert len(loses) == 2
     assert users.question == "By user?"
