@@ -298,6 +298,18 @@ def columns_of(
     return columns
 
 
+def _of_pairs(
+    tensor: ThroughputTensor, held: Floats, room: Floats
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return speeds where rows have several jobs, and which jobs run in some row."""
+    row, job = tensor.member_places
+    speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
+    together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
+    np.logical_and.at(together, row, speed > 0)
+    np.logical_or.at(fits, job, together[row].any(axis=1))
+    return speed, fits
+
+
 def instance_of(
     tensor: ThroughputTensor,
     cluster: Cluster,
@@ -339,10 +351,7 @@ def instance_of(
         fits = (speed > 0).any(axis=1)
     else:
         np.maximum.at(held, row, gang[job] if per_option is None else per_option)
-        speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
-        together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
-        np.logical_and.at(together, row, speed > 0)
-        np.logical_or.at(fits, job, together[row].any(axis=1))
+        speed, fits = _of_pairs(tensor, held, room)
     if not fits.all():
         raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
     if "current_option" in jobs:

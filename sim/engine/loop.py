@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from apportion.errors import SolveError
 from apportion.mechanism.scheduler import NOBODY, Event
 from apportion.resumable import Resumable
 from apportion.sim.engine.standstill import Standstill
@@ -160,11 +159,7 @@ def run(
             continue
         stretch.under_way, (end_s, ran) = None, over
         if isinf(end_s):
-            raise SolveError(
-                f"{scheduler.name} gives none of the {active} active jobs any time at "
-                f"{now_s:.0f} s, and no job arrives later; {standstill.waiting()} would wait for "
-                f"ever."
-            )
+            standstill.end(now_s, active)
         standstill.note(now_s, end_s, decision, ran, runtime)
         if truth.told.entity_use is not None:
             truth.told.entity_use.add(ran, now_s, end_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from apportion.errors import SolveError, written
 from apportion.resumable import Resumable
@@ -79,6 +79,13 @@ class Standstill(Resumable):
                 f"under {self._name}: no step was made in {_FOR_EVER:,} decisions up to "
                 f"{now_s:.0f} s, and no job arrives later.{hint}"
             )
+
+    def end(self, now_s: float, active: int) -> NoReturn:
+        """Refuse a run in which nothing would ever happen again."""
+        raise SolveError(
+            f"{self._name} gives none of the {active} active jobs any time at {now_s:.0f} s, and "
+            f"no job arrives later; {self.waiting()} would wait for ever."
+        )
 
     def _note_instant(self, now_s: float) -> None:
         """Count decisions at one instant that no job is done after."""

@@ -21,12 +21,57 @@ __all__ = [
     "refuse_reading_options",
 ]
 
-READING_OPTIONS = (
-    *("throughputs", "profiles", "format", "limit", "reference", "missing", "states", "columns"),
-)
+_READING: dict[str, dict[str, Any]] = {
+    "throughputs": {"metavar": "FILE", "help": "steps/s of the job types, csv or json"},
+    "profiles": {"metavar": "DIR", "help": "elastic jobs: a folder for each application"},
+    "format": {"metavar": "NAME", "help": "of the trace (default: recognise it)"},
+    "limit": {"type": whole(1), "metavar": "N", "help": "only the first N jobs"},
+    "reference": {
+        "metavar": "TYPE",
+        "help": "accelerator on which the durations were measured (default: v100)",
+    },
+    "missing": {
+        "type": one_of("answer to jobs without throughputs", ("error", "drop")),
+        "metavar": "error|drop",
+        "help": "jobs without throughputs (default: error)",
+    },
+    "states": {
+        "metavar": "A,B,...",
+        "help": "Helios, Philly, Slurm: only jobs that ended so, e.g. COMPLETED (default: all)",
+    },
+    "columns": {
+        "metavar": "A=B,...",
+        "help": "what columns of another csv mean: submit=arrival_s,runtime_min=duration_s, "
+        "n_gpus=scale_factor; units _s, _min, _h, _d, or dates",
+    },
+}
+"""How a trace is read."""
 
-FITTING_OPTIONS = ("too_large", "speed", "measure", "types")
+_FITTING: dict[str, dict[str, Any]] = {
+    "too_large": {
+        "type": one_of("answer to jobs that are too large", ("drop", "error")),
+        "metavar": "drop|error",
+        "help": "jobs too large for all types (drop for logs)",
+    },
+    "speed": {
+        "type": by_accelerator,
+        "metavar": "TYPE=X,...",
+        "help": "times as fast as the best measured type, a100=2.3",
+    },
+    "types": {
+        "type": one_of("answer to on which types jobs may run", ("any", "recorded")),
+        "metavar": "any|recorded",
+        "help": "recorded: on those that the log names only",
+    },
+    "measure": {
+        "type": comma_separated(real()),
+        "metavar": "A,B",
+        "help": "figures of these jobs alone, e.g. 0.4,0.9",
+    },
+}
 """How jobs are made to fit an experiment: of drawn jobs as well."""
+
+READING_OPTIONS, FITTING_OPTIONS = tuple(_READING), tuple(_FITTING)
 
 STEADY = (0.4, 0.9)
 """Figures of the workload that is drawn where no option says how are of these of its jobs."""
@@ -53,66 +98,13 @@ def add_trace(
         how: dict[str, Any] = {"action": "append" if several else "store", "help": text}
         add_setting(group, "workload", option, key="file", hidden=False, metavar="FILE", **how)
 
-    def add(flag: str, **how: Any) -> None:
-        key = "format" if flag == "--trace-format" else None
-        fits = flag[2:].replace("-", "_") in FITTING_OPTIONS
-        add_setting(group, "workload", flag, key=key, hidden=option is not None and not fits, **how)
-
-    add("--throughputs", metavar="FILE", help="steps/s of the job types, csv or json")
-    add("--profiles", metavar="DIR", help="elastic jobs: a folder for each application")
-    add(
-        "--trace-format" if several else "--format",
-        dest="format",
-        metavar="NAME",
-        help="of the trace (default: recognise it)",
-    )
-    add("--limit", type=whole(1), metavar="N", help="only the first N jobs")
-    add(
-        "--reference",
-        metavar="TYPE",
-        help="accelerator on which the durations were measured (default: v100)",
-    )
-    add(
-        "--missing",
-        type=one_of("answer to jobs without throughputs", ("error", "drop")),
-        metavar="error|drop",
-        help="jobs without throughputs (default: error)",
-    )
-    add(
-        "--states",
-        metavar="A,B,...",
-        help="Helios, Philly, Slurm: only jobs that ended so, e.g. COMPLETED (default: all)",
-    )
-    add(
-        "--columns",
-        metavar="A=B,...",
-        help="what columns of another csv mean: submit=arrival_s,runtime_min=duration_s, "
-        "n_gpus=scale_factor; units _s, _min, _h, _d, or dates",
-    )
-    add(
-        "--too-large",
-        type=one_of("answer to jobs that are too large", ("drop", "error")),
-        metavar="drop|error",
-        help="jobs too large for all types (drop for logs)",
-    )
-    add(
-        "--speed",
-        type=by_accelerator,
-        metavar="TYPE=X,...",
-        help="times as fast as the best measured type, a100=2.3",
-    )
-    add(
-        "--types",
-        type=one_of("answer to on which types jobs may run", ("any", "recorded")),
-        metavar="any|recorded",
-        help="recorded: on those that the log names only",
-    )
-    add(
-        "--measure",
-        type=comma_separated(real()),
-        metavar="A,B",
-        help="figures of these jobs alone, e.g. 0.4,0.9",
-    )
+    for name, what in (_READING | _FITTING).items():
+        flag = f"--{name.replace('_', '-')}"
+        key = None
+        if name == "format" and several:
+            flag, key, what = "--trace-format", "format", {**what, "dest": "format"}
+        hidden = option is not None and name in _READING
+        add_setting(group, "workload", flag, key=key, hidden=hidden, **what)
 
 
 def reading_options(args: argparse.Namespace) -> dict[str, Any]:
