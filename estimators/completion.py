@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
+
     Mask = NDArray[np.bool_]
     Auto = Literal["auto"]
-
-__all__ = ["AlternatingLeastSquares", "SoftImpute"]
 
 _AUTO_RANKS = (1, 2, 3, 4, 6, 8)
 _AUTO_REGULARIZATIONS = (1.0, 0.1, 0.01)

@@ -16,17 +16,8 @@ from apportion.pairs import PairThroughputs
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = [
-    "draw_measurements",
-    "estimate_normalized",
-    "estimate_pairs",
-    "interference_errors",
-]
 
 _MOST_NOISE = 10.0
 """Most standard deviations of a logarithm: beyond it, measurements say nothing."""

@@ -13,10 +13,9 @@ from apportion.estimators.imputer import BaseImputer, check_bounds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    from apportion.types import Floats
 
-__all__ = ["GaussianImputer"]
+    Mask = NDArray[np.bool_]
 
 _WORTH = 12.0
 _CLOSENESS = (0.02, 0.05, 0.1, 0.2, 0.4)

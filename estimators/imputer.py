@@ -14,11 +14,9 @@ from apportion.table_checks import float_array
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["BaseImputer", "Imputer", "WithOptions", "check_bounds", "column_means"]
+    from apportion.types import Floats
 
 
 class WithOptions:

@@ -19,16 +19,13 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from apportion.estimators.imputer import Imputer
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
     Metric = Literal["cosine", "euclidean"]
     Source = Literal["completed", "nearest"]
-
-__all__ = ["InterferenceEstimator"]
 
 _METRICS = ("cosine", "euclidean")
 _SOURCES = ("completed", "nearest")

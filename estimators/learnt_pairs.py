@@ -17,12 +17,9 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["EstimatedPairs"]
+    from apportion.types import Floats, Ints
 
 
 class EstimatedPairs:

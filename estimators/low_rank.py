@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Mask = NDArray[np.bool_]
+    from apportion.types import Floats, Ints
 
-__all__ = ["LowRankImputer", "ridge_rows", "size_of"]
+    Mask = NDArray[np.bool_]
 
 _HELD_OUT = 0.2
 

@@ -10,11 +10,9 @@ from apportion.errors import InputError
 from apportion.table_checks import float_array
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["check_shape", "checked_cells", "filled_references"]
+    from apportion.types import Floats
 
 
 def checked_cells(name: str, values: ArrayLike) -> Floats:

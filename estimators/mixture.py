@@ -12,11 +12,8 @@ from apportion.errors import InputError
 from apportion.estimators.imputer import BaseImputer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["MixtureImputer"]
 
 _SUM_TO_ONE = 10.0
 """Weight of the equation that the shares sum to one, in units of an entry's."""

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.estimators.imputer import Imputer
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
-
-__all__ = ["complete_pairs", "complete_rows", "weighed"]
 
 _ROUNDING = 1e-9
 """Below 0 by less, what an imputer returns is 0."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["DISTRIBUTED_FAMILIES", "SPEEDUPS", "family_of", "scaled_throughput", "speedup"]
-
 _MEASURED_GPUS = (1, 2, 4, 8)
 
 SPEEDUPS: Mapping[str, tuple[float, ...]] = MappingProxyType(

@@ -10,16 +10,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.placement import Placer
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["About"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,15 +15,11 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from apportion.mechanism.placement import Placer
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["RoundCore"]
 
 _ARRAYS = (
     *("ids", "number", "scale", "slots", "served", "last_type"),

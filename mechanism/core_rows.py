@@ -14,18 +14,12 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.core import RoundCore
     from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.shares import Resources, Shares
     from apportion.mechanisms.past import Past
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["CoreRows"]
 
 _NOBODY = -1
 _MOST_JOBS = 2**31

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["AsRecorded", "Decider"]
-
 
 class Decider:
     """Decides who has GPUs; a value, that ``make(about)`` makes the scheduler of each run of.

@@ -35,8 +35,6 @@ from apportion.mechanism.run_to_completion import GatedScheduler
 from apportion.names import OTHER_SCHEDULER_NAMES, is_policy_name, standard
 from apportion.registry import Registry
 
-__all__ = ["DECIDERS", "get_scheduler", "is_decider", "scheduler_table"]
-
 _DALLY = "Dally (Sharma et al., 2024)"
 _TIRESIAS = "Tiresias (Gu et al., NSDI 2019), section 3"
 _WANG = "Wang et al., Communication Contention Aware Scheduling"

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.placements.strategy import Gang
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["Devices", "Held"]
+    from apportion.types import Floats
 
 
 Held = tuple[int, list[int]]

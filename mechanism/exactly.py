@@ -11,17 +11,11 @@ from apportion.mechanism.shares import Shares
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Event
     from apportion.mechanism.shares import Sharing
     from apportion.mechanisms.past import Past
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Exactly"]
+    from apportion.types import Ints
 
 
 class Exactly(Resumable):

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["GangRound"]
+    from apportion.types import Bools, Ints
 
 
 class GangRound(NamedTuple):

@@ -13,8 +13,6 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["GPUMemory"]
-
 _SLACK = 1e-9
 """Share of a GPU's memory by which sums of what gangs take may exceed it: rounding."""
 

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.scheduler import GangProgress
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["EntityUse", "JobTable", "read_only"]
 
 Number = TypeVar("Number", bound=np.generic)
 

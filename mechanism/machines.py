@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Layout", "MachinePool"]
-
 
 class Layout:
     """In which machines and racks devices are: what does not change, whoever holds them.

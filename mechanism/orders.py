@@ -27,31 +27,9 @@ from apportion.ties import EXACT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.waiting import WaitingJobs
-
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "ORDERS",
-    "ByArrival",
-    "Demand",
-    "DiscretizedLeastAttainedService",
-    "LeastAttainedService",
-    "LeastRemainingService",
-    "LeastRemainingTime",
-    "MostSlowedFirst",
-    "Order",
-    "RoundRobin",
-    "SmallestGangFirst",
-    "UnfairestFirst",
-    "get_order",
-    "keys_of",
-    "order_name",
-    "turns_of",
-]
+    from apportion.types import Floats
 
 
 class Demand(NamedTuple):

@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Held
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms.past import Past
+    from apportion.types import Bools, Floats, Ints
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["WHOLE", "Decides", "OwnScheduler", "Watched", "is_own"]
 
 WHOLE = frozenset({int, *(np.dtype(code).type for code in np.typecodes["AllInteger"])})
 """Types of whole numbers, as what is asked for any number of jobs is checked by: not of truths."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from apportion.annotations import check_fields
 
-__all__ = ["Part"]
-
 
 class Part:
     """A dataclass whose repr leaves out fields that have their default value."""

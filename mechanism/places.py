@@ -12,17 +12,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = [
-    "MACHINE",
-    "NETWORK",
-    "RACK",
-    "Placement",
-    "Room",
-    "can_hold",
-    "room_of",
-    "tier_of",
-]
-
 MACHINE, RACK, NETWORK = range(len(TIERS))
 """Positions of the tiers in `apportion.cluster.TIERS`."""
 

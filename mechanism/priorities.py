@@ -10,13 +10,8 @@ import numpy as np
 from apportion.ties import EXACT, OWED_S, SHARE, order_of, ranks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["Candidates", "idle_first", "preferences", "time_at_start"]
 
 # Shares below this are the noise of a solver, not a wish: a second in eleven days.
 LEAST_SHARE = 1e-6

@@ -17,16 +17,11 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.about import About
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms.past import Past
-
-    Ints = NDArray[np.intp]
-
-__all__ = ["InQueue", "QueueScheduler"]
+    from apportion.types import Ints
 
 
 class QueueScheduler(Decider, ABC):

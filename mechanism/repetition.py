@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["add_repeatedly", "running_sums"]
+    from apportion.types import Floats
 
 
 def running_sums(start: ArrayLike, step: ArrayLike, times: int) -> Floats:

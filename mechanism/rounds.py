@@ -13,19 +13,13 @@ from apportion.mechanism.tiered.core import TieredCore
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Event, GangProgress
     from apportion.mechanism.shares import Sharing
     from apportion.mechanisms.past import Past
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["InRounds"]
+    from apportion.types import Floats, Ints
 
 
 class InRounds(Resumable):

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
     from apportion.mechanism.gates import Gate
@@ -30,11 +29,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms import Iterations
     from apportion.mechanisms.past import Past
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["GatedScheduler", "RunToCompletion", "StayNeeds"]
+    from apportion.types import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -16,24 +16,9 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.devices import Held
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = [
-    "NOBODY",
-    "NO_GANGS",
-    "Decision",
-    "DutyCycle",
-    "Event",
-    "GangProgress",
-    "Gangs",
-    "Scheduler",
-]
 
 NOBODY: Ints = np.empty(0, dtype=np.intp)
 """No jobs."""

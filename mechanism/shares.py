@@ -10,16 +10,10 @@ from apportion.resumable import Resumable
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms.past import Past
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["NO_PAIRS", "Resources", "Shares", "Sharing"]
 
 NO_PAIRS = np.empty((0, 2), dtype=np.intp)
 

@@ -16,14 +16,8 @@ from apportion.policies.solving.whole.program import without_noise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["AlloX", "first_of_queues", "matching"]
+    from apportion.types import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from apportion.policies.problem import Problem
 
-__all__ = ["Policy", "Trait", "depends_on_time"]
-
-
 Trait = Literal[
     "depends_on_step_size",
     "has_one_optimum",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from apportion.policies.problem import Problem
 
-__all__ = ["MinCost", "MinCostWithSLOs"]
-
 
 @dataclass(frozen=True)
 class MinCost(Policy):

@@ -15,13 +15,8 @@ from apportion.policies.base import Policy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["Cohort", "FairOverTime"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True)

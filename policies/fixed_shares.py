@@ -17,22 +17,9 @@ from apportion.policies.base import Policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "FixedShare",
-    "IsolatedShare",
-    "ProportionalShare",
-    "by_themselves",
-    "isolated_share",
-    "refuse_combinations_only",
-    "time_by_type",
-]
+    from apportion.types import Floats
 
 
 class FixedShare(Policy):

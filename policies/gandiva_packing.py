@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
-
-    Ints = NDArray[np.intp]
-
-__all__ = ["GandivaPacking"]
+    from apportion.types import Ints
 
 
 @dataclass(frozen=True)

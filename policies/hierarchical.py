@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.extensions import Rates
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["HierarchicalFairness"]
 
 _ROUNDING = 1e-9
 """Times left that differ by less, relatively, are equal."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from apportion.policies.problem import Problem
 
-__all__ = ["FIFO", "OrderedPolicy", "ShortestJobFirst"]
-
 _ROUNDING = 1e-9
 """Numbers that differ by less, relatively, differ by the rounding of sums: they are data, not
 what a solver left open."""

@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Instance", "usage_of_gpus"]
+    from apportion.types import Floats, Ints
 
 
 def usage_of_gpus(gpus: Floats, accelerator: Ints, resources: int) -> sparse.csr_array:

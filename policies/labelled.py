@@ -47,10 +47,8 @@ if TYPE_CHECKING:
     from apportion.policies.solving.highs import SolverName
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["DEFAULTS", "Read", "instance_of", "jobs_of", "read", "solve"]
 
 _LOG = logging.getLogger(__name__)
 

@@ -17,31 +17,13 @@ from apportion.policies.solving.whole.valid import check_pins
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solution import Solution
     from apportion.tensor import ThroughputTensor
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = [
-    "aligned",
-    "check_alone",
-    "check_pinned",
-    "fits_nowhere",
-    "missed_deadlines",
-    "names_of_pairs",
-    "names_of_resources",
-    "pair_table",
-    "places_of_options",
-    "places_of_types",
-    "unknown_type",
-]
+    from apportion.types import Floats, Ints
 
 
 def aligned(jobs: pd.DataFrame, ids: pd.Index) -> pd.DataFrame:

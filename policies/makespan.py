@@ -12,8 +12,6 @@ from apportion.policies.base import Policy
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
 
-__all__ = ["Makespan"]
-
 
 @dataclass(frozen=True)
 class Makespan(Policy):

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from apportion.policies.solution import Solution
 
 
-__all__ = ["NashWelfare", "StrategyProof"]
-
 _ROUNDING = float(np.finfo(float).eps)
 """Part of each term that may be lost where terms are added up."""
 

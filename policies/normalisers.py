@@ -20,17 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
-
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "SoloSpeeds",
-    "alike_speeds",
-    "average_speeds",
-    "isolated_throughput",
-    "slice_throughput",
-    "speeds_in_combinations",
-]
+    from apportion.types import Floats
 
 
 class SoloSpeeds(NamedTuple):

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Limits", "OwnVariable", "Problem"]
+    from apportion.types import Floats, Ints
 
 
 class Limits(NamedTuple):

@@ -46,18 +46,6 @@ from apportion.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "BUILT_IN",
-    "POLICIES",
-    "SPECIALISED",
-    "WHOLE",
-    "get_policy",
-    "is_known",
-    "policies_named",
-    "policy_table",
-    "register",
-]
-
 BUILT_IN: tuple[type[Policy], ...] = (
     MaxMinFairness,
     Makespan,

@@ -17,14 +17,8 @@ from apportion.table_checks import as_floats
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.tensor import ThroughputTensor
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Resource", "usage_of"]
+    from apportion.types import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
-__all__ = ["ACCURATE", "Attempted", "Solution"]
 
 ACCURATE = 1e-6
 """Largest gap of what is called optimal; above it the next solver has a try as well."""

@@ -24,17 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import cvxpy as cp
-    from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
     from apportion.policies.solving.pairs import PairTable
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
     OfEachJob = dict[tuple[int, int], bool]
-
-__all__ = ["StatedResources", "stated_resources", "states_constraints"]
 
 _ROUNDING = 1e-12
 """Numbers of this part of the largest one beside them are its rounding errors."""

@@ -17,8 +17,6 @@ from apportion.policies.base import Policy
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
 
-__all__ = ["LeastMeanCompletion", "MaxTotalThroughput", "NetworkSensitive"]
-
 
 @dataclass(frozen=True)
 class MaxTotalThroughput(Policy):

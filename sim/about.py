@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from apportion.sim.solves.own_constraints import Kept
     from apportion.sim.workload import Workload
 
-__all__ = ["AboutRun", "Counts", "Parts"]
-
 
 class Counts(Protocol):
     """Whoever was asked in a run, and counts it."""

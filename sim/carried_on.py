@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
 
-__all__ = ["carried_on"]
-
 
 @one_thread
 def carried_on(

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.own import Decides
 
-__all__ = ["AnyDecider", "Manner", "get_decider", "knows_durations", "manner_of"]
-
-
 AnyDecider = Policy | Decider
 """What a simulation can be run under: mechanisms ask policies; the others make their schedulers."""
 

@@ -13,8 +13,6 @@ from apportion.estimators import family_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["describe_workload"]
-
 _QUANTILES = {"median": 0.5, "90th percentile": 0.9, "99th percentile": 0.99, "longest": 1.0}
 _SECONDS_PER_HOUR = 3600.0
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
-__all__ = ["by_arrival_and_id", "named_types", "of_types_given", "present_types"]
-
 
 def by_arrival_and_id(workload: Workload) -> Workload:
     """Sort jobs that arrive together by their ids, numbers in ids by their value.

@@ -12,14 +12,10 @@ from apportion.sim.record import Columns
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.about import AboutRun
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["QUANTILES", "IterationTimes", "iterations_on_links"]
 
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 """Points of the distribution of the seconds of iterations."""

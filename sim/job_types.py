@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["draw_job_types", "job_type_throughputs", "job_types"]
-
 
 def job_types() -> pd.DataFrame:
     """Steps/s on one GPU of every job type.

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.workload import Workload
 
-__all__ = [
-    "by_group",
-    "jobs_table",
-    "makespan_s",
-    "measured_jobs",
-    "measuring",
-    "summarise",
-    "told_columns",
-]
-
 
 def jobs_table(truth: TrueState, workload: Workload, cluster: Cluster) -> pd.DataFrame:
     """Make the jobs table of a run, indexed by job.

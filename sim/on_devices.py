@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from apportion.policies import Policy
     from apportion.sim.about import AboutRun
 
-__all__ = ["exact", "queue", "rounds"]
-
 
 def rounds(mechanism: Rounds, policy: Policy, about: AboutRun) -> Parts:
     """Carry shares of time out in rounds."""

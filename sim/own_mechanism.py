@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from apportion.mechanisms import Mechanism
     from apportion.sim.about import AboutRun
 
-__all__ = ["OwnMechanism", "left_to_run", "watched"]
-
-
 BESIDE = ("network", "topology")
 """Settings that say what a run is about, and not how a mechanism decides: those of one's own need
 not have them to run on any network."""

@@ -20,15 +20,11 @@ from apportion.sim.schedule import ScheduleLog
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.scheduler import Decision, GangProgress, Gangs
     from apportion.sim.about import AboutRun, Parts
     from apportion.sim.engine.true_state import TrueState
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Columns", "Progress", "Record", "RoundLog"]
 
 _LEAST_SECONDS = 0.25
 

@@ -21,8 +21,6 @@ from apportion.sim.solves.standing import Answer, Solves, StandingClasses
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanism.shares import Resources
@@ -30,14 +28,9 @@ if TYPE_CHECKING:
     from apportion.policies import Policy
     from apportion.sim.beliefs import Believed
     from apportion.sim.solves.own_constraints import Kept
+    from apportion.types import Bools, Floats, Ints
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
     Pose = Callable[[Ints, Mapping[str, Floats]], Instance]
-
-__all__ = ["Resolver"]
-
 
 _PERIOD_S = 3600.0
 """Most time between two solves of a policy that depends on time, where nothing is said of it."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.sim.floors import Floor
 
-__all__ = ["ALONE_ON_GPUS", "Run"]
-
 ALONE_ON_GPUS = ("rounds", "exact", "leases", "queue")
 """Mechanisms by which no two jobs have a GPU at the same time, unless a policy lets them."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["kind_of", "save_tables", "texts_told", "throughputs_beside"]
-
 _ENDINGS = (".csv", ".csv.gz")
 
 _TEXTS = "texts: "

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.devices import Held
     from apportion.mechanism.scheduler import Decision
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["SCHEDULE_COLUMNS", "ScheduleLog"]
 
 # Places that are kept as they are before they are numbered.
 _KEPT = 50_000

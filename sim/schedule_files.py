@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.run import Run
 
-__all__ = [
-    "batsim_jobs",
-    "intervals",
-    "numbers_in",
-    "read_schedule",
-    "save_batsim",
-    "save_schedule",
-]
-
 _TUPLES = ("machines", "devices")
 
 _MOST_DEVICES = 10**7

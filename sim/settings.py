@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from apportion.mechanisms import Mechanism
     from apportion.sim.deciders import AnyDecider
 
-__all__ = [
-    "ELASTIC",
-    "SPEEDS",
-    "check_elastic",
-    "check_heeded",
-    "heeded_by",
-    "heeds",
-    "mechanism_for",
-    "settings_for",
-    "usual_mechanism",
-]
-
-
 ELASTIC: Final = "configurations"
 """The mechanism of elastic jobs."""
 

@@ -11,17 +11,10 @@ from apportion.policies import PairTable
 from apportion.resumable import array_of, plain
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
     from apportion.sim.workload import Workload
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["BelievedPairs", "PairSpeeds"]
+    from apportion.types import Bools, Floats, Ints
 
 
 class BelievedPairs(Protocol):

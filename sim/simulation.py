@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
 
-__all__ = ["carried_out", "simulate"]
-
 
 @one_thread
 @checked

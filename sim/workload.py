@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from apportion.pairs import PairThroughputs
 
-__all__ = ["Workload"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Workload:

@@ -15,8 +15,6 @@ from apportion.table_checks import as_floats, check_unique
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["THROUGHPUT_KEYS", "checked_jobs", "checked_throughputs", "find_rows", "throughput_rows"]
-
 THROUGHPUT_KEYS = ["job_type", "scale_factor"]
 """Names of the row levels of a table of throughputs."""
 

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from apportion.types import Floats
 
-__all__ = ["SEARCHES", "BatchLimits", "BatchSearch", "BestBatches", "best_batches"]
+    Ints = NDArray[np.int64]
 
 BatchSearch = Literal["exact", "sampled"]
 SEARCHES = ("exact", "sampled")

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.estimators.goodput.observations import StepObservations
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["StepTimeFit", "bootstrapped", "error_and_gradient", "fit_step_times"]
 
 _OVERLAP_WEIGHT, _SLOPE_WEIGHT, _NO_SYNCHRONISATION_S = 1e-3, 1e-2, 1e-8
 """What keeps parameters plain, and seconds where nobody synchronises, as in the released code."""

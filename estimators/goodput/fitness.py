@@ -12,8 +12,6 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["fitness"]
-
 
 def fitness(speedups: ArrayLike, p: float = -1.0) -> float:
     r"""Power mean of speed-ups, :math:`(\frac{1}{J} \sum_j s_j^p)^{1/p}` (Pollux's FITNESS).

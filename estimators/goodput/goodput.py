@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from apportion.estimators.goodput.best_batch import BatchLimits, BatchSearch
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["Goodput", "checked_gangs"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True)

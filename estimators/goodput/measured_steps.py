@@ -19,13 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.estimators.goodput.step_times import StepTimes
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["MeasuredSteps", "ModelledSteps", "StepSeconds"]
 
 _KEYS = ["nodes", "gpus", "local_batch"]
 _TIMES = ["step_s", "synchronisation_s"]

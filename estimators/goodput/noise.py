@@ -13,11 +13,9 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["LEARNING_RATE_RULES", "efficiency", "gain", "learning_rate_factor", "noise_scale"]
+    from apportion.types import Floats
 
 
 def noise_scale(initial_batch: ArrayLike, squared_norm: ArrayLike, variance: ArrayLike) -> Floats:

@@ -12,11 +12,7 @@ from apportion.errors import InputError
 from apportion.estimators.goodput.goodput import checked_gangs
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["StepObservations"]
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)

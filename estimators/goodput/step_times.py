@@ -12,11 +12,10 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
-__all__ = ["MOST_OVERLAP", "StepTimes"]
 
 MOST_OVERLAP = 10.0
 """Largest gamma: the norm is then nearly the larger of its two parts."""

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.estimators.goodput.best_batch import BatchSearch
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-__all__ = ["GangConfiguration", "GoodputTable", "goodput_table"]
 
 
 class GangConfiguration(NamedTuple):

@@ -18,11 +18,8 @@ from apportion.table_checks import check_unique
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from numpy.typing import NDArray
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["SpeedColumns"]
 
 _USUAL_SCALING = 0.8
 """Exponent of the speed in the number of GPUs where nothing was measured."""

@@ -22,13 +22,7 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.problem_inputs import Jobs, Workers
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["EstimatedThroughputs", "estimate_speeds"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

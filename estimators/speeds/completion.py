@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.estimators.speeds.columns import SpeedColumns
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
-
-__all__ = ["Completion", "completion_by"]
 
 
 class Completion(Protocol):

@@ -24,14 +24,11 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from apportion.estimators.speeds.runs import RanWhere
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["EstimatedSpeeds"]
 
 _WORTH_TELLING = 0.05
 """What is told changes once an estimate is off by more than this part."""

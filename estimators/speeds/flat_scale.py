@@ -21,10 +21,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    from apportion.types import Floats
 
-__all__ = ["Contrasts", "contrasts", "contrasts_of_rows"]
+    Mask = NDArray[np.bool_]
 
 
 class Contrasts(NamedTuple):

@@ -9,8 +9,6 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["JobRows"]
-
 
 class JobRows:
     """Names of rows by job, and jobs by row.

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Mask = NDArray[np.bool_]
+    from apportion.types import Floats, Ints
 
-__all__ = ["Measurements"]
+    Mask = NDArray[np.bool_]
 
 _FIRST_ROOM = 16
 

@@ -16,13 +16,8 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from numpy.typing import NDArray
-
     from apportion.estimators.speeds.prior import SpeedPrior
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["SpeedModel", "noise_level"]
 
 _MOST_NOISE = 10.0
 """Most standard deviations of a logarithm: beyond it, measurements say nothing."""

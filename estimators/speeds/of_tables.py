@@ -16,13 +16,8 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
-    from numpy.typing import NDArray
-
     from apportion.estimators.speeds.tables import SpeedTable
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["CompletesTables", "OfTables", "nothing_to_learn"]
+    from apportion.types import Floats
 
 
 class OfTables(WithOptions):

@@ -32,13 +32,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.estimators.speeds.prior import SpeedPrior
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
     Mask = NDArray[np.bool_]
-
-__all__ = ["posterior"]
-
 
 _SIZES = (0, 1, 4, 8, 16)
 """Patterns with more measured cells than one of these, and no more than the next, go together."""

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.estimators.speeds.columns import SpeedColumns
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
-
-__all__ = ["SpeedPrior", "learn_prior"]
 
 logger = logging.getLogger(__name__)
 

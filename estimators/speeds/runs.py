@@ -13,12 +13,10 @@ from apportion.table_checks import float_array
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
+    from apportion.types import Floats, Ints
 
-__all__ = ["RanWhere", "Runs", "checked_columns", "checked_jobs", "checked_runs"]
 
 _LEAST_SECONDS = 30.0
 """Seconds of work that a measurement takes."""

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    from apportion.types import Floats
 
-__all__ = ["SpeedTable", "read_counts", "read_speeds"]
+    Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

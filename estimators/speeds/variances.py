@@ -25,19 +25,9 @@ import numpy as np
 from apportion.estimators.speeds.flat_scale import contrasts, contrasts_of_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.estimators.speeds.columns import SpeedColumns
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "DEFAULT_VARIANCES",
-    "Ratios",
-    "expectation_maximization",
-    "most_likely_covariance",
-    "restricted_likelihood",
-]
 
 DEFAULT_VARIANCES = (0.1, 0.01, 0.01, 0.02)
 """The four variances where there is nothing to learn them from."""

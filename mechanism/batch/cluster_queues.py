@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.job_table import JobTable
 
-__all__ = ["ClusterQueues", "QuotaLedger"]
-
 _NO_LIMIT = float("inf")
 
 

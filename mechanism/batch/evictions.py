@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.batch.cluster_queues import QuotaLedger
 
-__all__ = ["Evictions", "QuotaEvictions"]
-
 
 @dataclass(frozen=True)
 class QuotaEvictions:

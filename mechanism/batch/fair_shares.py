@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["QueueDemand", "fair_shares"]
-
 _ROUNDING = 1e-9
 """GPUs: shares are divided again and again, and 2.9999999999 of them are 3."""
 

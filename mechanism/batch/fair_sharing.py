@@ -9,8 +9,6 @@ from apportion.mechanism.batch.evictions import Evictions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["FairEvictions"]
-
 
 class FairEvictions(Evictions):
     """Finds out who would have to go for shares to come nearer to each other; see `Evictions`.

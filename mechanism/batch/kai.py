@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.about import About
 
-__all__ = ["FairShareScheduler"]
-
 
 @dataclass(frozen=True)
 class FairShareScheduler(Decider):

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.about import About
     from apportion.mechanism.batch.cluster_queues import QuotaLedger
 
-__all__ = ["QuotaScheduler"]
-
 
 @dataclass(frozen=True)
 class QuotaScheduler(Decider):

@@ -13,13 +13,9 @@ from apportion.checks import number, seconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.job_table import EntityUse, JobTable
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["MultifactorPriority"]
 
 _WEEK_S = 7 * 86_400.0
 _ROUNDING = 1e-6

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.job_table import JobTable
 
-__all__ = ["QueueRules", "ReclaimCycle"]
-
 _NOTHING = 1e12
 """One over the share of a queue that may have nothing: behind all others, if it has any."""
 

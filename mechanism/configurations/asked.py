@@ -13,20 +13,12 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from apportion.mechanism.devices import Held
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.places import Placement
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms.past import Past
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["Asked", "ByLinks", "JobRestarts", "OptionChoice", "Standing"]
+    from apportion.types import Bools, Floats, Ints
 
 
 class Asked(NamedTuple):

@@ -14,16 +14,11 @@ from apportion.mechanism.inference import GpuState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.configurations.reclaims import GangWorth, ReclaimRule, ServingPlaces
     from apportion.mechanism.configurations.restarts import Checkpoints
     from apportion.mechanism.inference import RequestFeed
     from apportion.mechanism.scheduler import Decision, Event
-
-    Ints = NDArray[np.intp]
-
-__all__ = ["BesideRequests", "Reclaim", "ServingSide"]
+    from apportion.types import Ints
 
 
 class Reclaim(NamedTuple):

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.machines import MachinePool
+    from apportion.types import Ints
 
-    Ints = NDArray[np.intp]
-
-__all__ = ["GANG_SIZES", "GangOptions", "pack"]
 
 GANG_SIZES = ("every", "whole_nodes")
 """Ways to limit the GPUs of gangs."""

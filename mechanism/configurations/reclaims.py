@@ -16,16 +16,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.machines import MachinePool
 
-__all__ = [
-    "RECLAIMS",
-    "GangWorth",
-    "Loan",
-    "ServingPlaces",
-    "Shape",
-    "change_of_speedup",
-    "reclaim_rule",
-]
-
 
 class ServingPlaces:
     """GPUs that serve requests, numbered from 0, as devices of types and as GPUs of the cluster.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.machines import MachinePool
 
-__all__ = ["Joining", "grow", "shrink"]
-
 
 def shrink(devices: Devices, gang: int, gpus: int, spare: Collection[int] = ()) -> None:
     """Let a gang keep so many of its GPUs: it leaves machines on which it has fewest.

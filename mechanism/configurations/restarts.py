@@ -18,15 +18,12 @@ from apportion.ties import EXACT
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from apportion.mechanism.scheduler import GangProgress
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
     Price = Callable[[Floats, Floats, Floats, Floats], Floats]
-    Ints = NDArray[np.intp]
-
-__all__ = ["RESTARTS", "Checkpoints", "lost_seconds"]
 
 
 def lost_seconds(

@@ -14,20 +14,14 @@ from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.mechanism.configurations.asked import ByLinks, JobRestarts, OptionChoice
     from apportion.mechanism.configurations.packing import GangOptions
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms.past import Past
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["InConfigurations"]
 
 _ROUNDING = 1e-12
 """Part of the time by which an edge of an interval may be missed: multiples of it are rounded."""

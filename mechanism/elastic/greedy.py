@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
+    from apportion.types import Floats, Ints
 
-__all__ = ["AFS", "Tiresias", "base_workers", "elastic_share", "shortest_first"]
 
 Over = Literal["after", "before"]
 

@@ -12,13 +12,7 @@ from apportion.mechanism.decider import Decider
 from apportion.mechanism.parts import Part
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["ElasticJobs", "ElasticRule", "seconds_left"]
+    from apportion.types import Bools, Floats, Ints
 
 
 class ElasticJobs(NamedTuple):

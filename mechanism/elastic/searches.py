@@ -17,13 +17,8 @@ from apportion.mechanism.elastic.rule import ElasticJobs, ElasticRule, seconds_l
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["OptimusGreedy", "PolluxSearch"]
+    from apportion.types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gates.gate import Flow, LinksView
 
-__all__ = ["GATES", "AdaDual", "AllOf", "AtMost", "KWay", "TimeShift", "get_gate"]
-
 
 @dataclass(frozen=True)
 class AtMost:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HOLD", "START", "Flow", "Gate", "LinksView"]
-
 START = -math.inf
 """The transfer may start at once."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gates.gate import Flow, LinksView
 
-__all__ = ["Rollout", "WhatIf"]
-
 
 @dataclass(frozen=True)
 class WhatIf:

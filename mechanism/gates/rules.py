@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["TIE", "next_turn", "small_beside", "start_cost"]
-
 TIE = 1e-9
 """Bytes and seconds that differ by less, relatively, are equal: no start hangs on rounding."""
 

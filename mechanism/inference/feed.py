@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.inference.life_cycle import InferenceGpus
 
-__all__ = ["RequestFeed"]
-
 
 class RequestFeed(Resumable):
     """Lets requests come, up to a time or until training must give way.

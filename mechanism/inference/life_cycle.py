@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.inference.slots import Slot
 
-__all__ = ["InferenceGpus"]
-
 
 class InferenceGpus(GpuLives):
     """GPUs that are free, running, protected, warm or loaned; requests, and loans to training.

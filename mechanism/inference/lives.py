@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Agenda", "Due", "Ending", "GpuLives", "StateChange", "StateLedger"]
-
 
 class Ending(IntEnum):
     """What ends; of what ends at one time, the first here ends first."""

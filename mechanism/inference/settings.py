@@ -13,14 +13,6 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "DEEPBOOT_COLD_STARTS",
-    "FREE_GPU",
-    "PIPESWITCH_COLD_START_S",
-    "ProtectTimes",
-    "cold_starts",
-]
-
 DEEPBOOT_COLD_STARTS: Mapping[str, float] = MappingProxyType(
     {"bert": 8.0, "cifar10": 6.0, "imagenet": 6.0, "yolov3": 6.0, "deepspeech2": 4.0, "ncf": 4.0}
 )

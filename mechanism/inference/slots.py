@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-__all__ = ["GpuState", "ServedRequest", "ServiceSlots", "Slot", "WaitingRequest", "WaitingRequests"]
-
 
 class GpuState(IntEnum):
     """What a GPU is doing; it is in exactly one state at all times."""

@@ -10,8 +10,6 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["Assignment", "RoundPlan"]
-
 _COLUMNS = ("accelerator", "machines", "devices", "status", "shares_with")
 
 

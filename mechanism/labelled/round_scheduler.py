@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     ScaleFactors = Mapping[Any, int] | pd.Series | int | None
 
-__all__ = ["RoundScheduler"]
-
 
 class RoundScheduler:
     """Turns target shares of time into rounds: who runs next, on which devices.

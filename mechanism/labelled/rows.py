@@ -14,16 +14,12 @@ from apportion.mechanism.labelled.plan import Assignment, RoundPlan
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.core import RoundCore
     from apportion.mechanism.gang_round import GangRound
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Label = tuple[Hashable, ...]
     Places = dict[Hashable, tuple[str, tuple[int, ...]]]
-
-__all__ = ["LabelledRows", "labelled_plan", "places", "times_of"]
 
 
 def labelled_plan(number: int, gangs: GangRound, rows: LabelledRows, before: Places) -> RoundPlan:

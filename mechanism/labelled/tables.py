@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     Label = tuple[Hashable, ...]
     Where = dict[Hashable, tuple[str, tuple[int, ...]]]
 
-__all__ = [
-    "Snapshot",
-    "read_scale_factors",
-    "read_snapshot",
-    "read_table",
-    "refuse_uneven",
-    "snapshot",
-]
-
 # Solvers keep to their bounds up to about this much.
 TOLERANCE = 1e-6
 

@@ -19,18 +19,9 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.offers.waiting import WaitingJobs
     from apportion.mechanism.orders import Order
+    from apportion.types import Bools
 
     Positions = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = [
-    "InOrder",
-    "Served",
-    "Takers",
-    "accepts_from_s",
-    "first_served",
-    "next_acceptance_s",
-]
 
 
 class Takers(Protocol):

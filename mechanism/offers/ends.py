@@ -11,8 +11,6 @@ import numpy as np
 
 from apportion.mechanism.offers.exact import TICK_S
 
-__all__ = ["End", "Ends", "next_tick", "whole_ticks"]
-
 
 def whole_ticks(time_s: float) -> float:
     """Round a finite time to a multiple of `TICK_S`."""

@@ -9,9 +9,8 @@ import numpy as np
 from apportion.mechanisms.settings import TICK_S
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["TICK_S", "on_tick"]
 

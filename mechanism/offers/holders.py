@@ -12,15 +12,8 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.devices import Devices, Held
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["DutyCycles", "Holders"]
+    from apportion.types import Bools, Floats, Ints
 
 
 class Holders(Resumable):

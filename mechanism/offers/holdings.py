@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Holdings", "machines_of"]
-
 
 def machines_of(cluster: Cluster) -> list[NDArray[np.int64]]:
     """Return the GPUs in each machine by type, each of shape (racks, machines per rack).

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.offers.waiting import WaitingJobs
 
-__all__ = ["Keeping", "Renewals", "remembered"]
-
 
 class Renewals(NamedTuple):
     """A job gets the same GPUs again at `first_s` and then every `cycle_s`, in seconds."""

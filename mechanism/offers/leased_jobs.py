@@ -14,12 +14,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
+    from apportion.types import Bools, Floats
 
     Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["LeasedJobs"]
 
 _KEPT = ("released_s", "compute_s", "run_s", "tier", "kind", "waiting", "type_code")
 

@@ -27,18 +27,12 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.mechanism import LeaseMechanism
     from apportion.mechanism.offers.offering import Lease
     from apportion.mechanism.scheduler import Decision, Event, GangProgress
     from apportion.mechanisms.past import Past
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["LeaseScheduler"]
+    from apportion.types import Floats, Ints
 
 
 class LeaseScheduler(Resumable):

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.waiting import ClusterSize
     from apportion.mechanism.places import Placement
 
-__all__ = ["Lease", "Offering", "Planned", "Plans"]
-
 
 class Planned(NamedTuple):
     """A lease of a plan.

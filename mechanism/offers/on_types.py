@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["OnTypes", "step_times"]
-
 
 def step_times(speed: Sequence[float]) -> list[float]:
     """Return the compute time of a step on each type over that on the fastest one.

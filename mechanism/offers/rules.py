@@ -16,23 +16,9 @@ from apportion.names import model_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.offers.waiting import WaitingJobs
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "DALLY_SKEWS",
-    "DelayScheduling",
-    "FullyConsolidated",
-    "NetworkAgnostic",
-    "NoWait",
-    "Rule",
-    "SkewBased",
-    "judged_as",
-    "spelled",
-]
 
 DALLY_SKEWS: Mapping[str, float] = MappingProxyType(
     {

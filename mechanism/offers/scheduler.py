@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms import Leases
 
-__all__ = ["OfferScheduler"]
-
-
 _CHECKPOINTS = "checkpoint_seconds_per_gpu (checkpoint_s_per_gpu of the scheduler)"
 _OVERHEADS = "preemption_overhead_seconds (overhead_s of the scheduler)"
 

@@ -11,13 +11,8 @@ from apportion.cluster import TIERS
 from apportion.mechanism.places import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.mechanism.offers.timers import Timers
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["TimerBook"]
+    from apportion.types import Floats
 
 
 class TimerBook:

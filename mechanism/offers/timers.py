@@ -16,8 +16,6 @@ from apportion.mechanisms.timers import check_timers, timer_seconds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["AutoTunedTimers", "ManualTimers", "OversizeRule", "Timers", "get_timers"]
-
 _HOUR_S = 3600.0
 _MANUAL_S = (12 * _HOUR_S, 24 * _HOUR_S)
 

@@ -17,12 +17,9 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.timer_book import TimerBook
+    from apportion.types import Bools, Floats
 
     Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["ClusterSize", "WaitingJobs"]
 
 
 @dataclass(frozen=True)

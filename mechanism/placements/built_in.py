@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.machines import MachinePool
     from apportion.mechanism.placements.by_speed import Placing
 
-__all__ = ["BUILT_IN", "Consolidated", "Emptiest", "FirstFit", "RandomDevices"]
-
 
 class Consolidated(Strategy):
     """Keep gangs together: where a network counts, on the fastest placement that is free.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     Worth = tuple[float, int]
     Parts = tuple[tuple[int, int], ...]
 
-__all__ = ["Pace", "Placing", "by_tier"]
-
 # Placements whose worth is known by heart: those of a cluster come again and again.
 _REMEMBERED = 50_000
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["BestFit", "EmptiestFirst", "Fit", "LowestFirst", "RandomDraw", "choose"]
-
 
 class Fit(Protocol):
     """Chooses among machines, or among racks; both are given by their free GPUs, shape (n,)."""

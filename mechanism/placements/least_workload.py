@@ -21,15 +21,9 @@ from apportion.ties import order_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.machines import MachinePool
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["BY_WORKLOAD", "LeastWorkloadFirst", "least_workload_first"]
+    from apportion.types import Floats, Ints
 
 
 class LeastWorkloadFirst(Strategy):

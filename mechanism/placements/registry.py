@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.placements.by_speed import Placing
 
-__all__ = ["PLACEMENTS", "get_placement", "register"]
-
 
 def _is_strategy(value: object) -> bool:
     kind = isinstance(value, type) and issubclass(value, Strategy)

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["evenly_over", "evenly_over_machines", "fewest_places"]
-
 
 def fewest_places(free: NDArray[np.int64], gpus: int) -> int:
     """Return over how many places a gang must be spread at least; they hold it."""

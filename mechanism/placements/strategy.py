@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.placements.by_speed import Placing
     from apportion.mechanism.places import Placement
 
-__all__ = ["Gang", "Strategy"]
-
 
 class Gang(NamedTuple):
     """A gang that needs devices.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.strategy import Gang, Strategy
 
-__all__ = ["WatchedPlacement"]
-
 
 class WatchedPlacement:
     """Asks a placement of one's own, and refuses in words what no devices are; see `Strategy`.

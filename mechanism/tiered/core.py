@@ -23,13 +23,9 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Held
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.places import Placement
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
     Counts = NDArray[np.int64]
-
-__all__ = ["Spot", "TierRoom", "TieredCore"]
 
 _MANY = np.iinfo(np.int64).max
 

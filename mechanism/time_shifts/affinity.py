@@ -15,8 +15,6 @@ from apportion.mechanism.time_shifts.turning import wrapped
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["AffinityGraph", "jobs_by_link"]
-
 
 @dataclass(frozen=True, init=False)
 class AffinityGraph:

@@ -12,14 +12,10 @@ from apportion.mechanism.time_shifts.local_search import searched
 from apportion.mechanism.time_shifts.one_rotation import EQUAL
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.mechanism.time_shifts.mixed import Mixture
     from apportion.mechanism.time_shifts.turning import TurningJobs
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["best_shifts"]
 
 _MOST_CERTIFIED = 4
 _MOST_WAYS = {1: 1, 2: 1, 3: 20_000, 4: 600, 5: 200}

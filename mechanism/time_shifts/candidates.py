@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.time_shifts.compatibility import Compatibility
 
 
-__all__ = ["RankedPlacement", "best_placement", "rank_placements"]
-
-
 @dataclass(frozen=True)
 class RankedPlacement:
     """A candidate placement, and how well jobs share links there.

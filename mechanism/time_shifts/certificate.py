@@ -18,14 +18,10 @@ from apportion.mechanism.time_shifts.turning import TurningJobs, aligned_slots
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.time_shifts.profile import CommunicationProfile
     from apportion.mechanism.time_shifts.turning import TurningJob
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Certificate", "certificate", "certificate_of"]
 
 _SLOTS, _MOST_SLOTS = 72, 360
 

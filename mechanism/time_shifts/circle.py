@@ -13,8 +13,6 @@ from apportion.table_checks import array_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MOST_ITERATIONS", "TOLERANCE", "UnifiedCircle", "commensurate_groups", "unified_circle"]
-
 TOLERANCE = 1e-6
 """Part of a period that may be neglected: an iteration drifts by it, 1,000 of them by 0.1 %."""
 

@@ -19,21 +19,8 @@ from apportion.mechanism.time_shifts.turning import wrapped
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.time_shifts.profile import CommunicationProfile
-
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "Compatibility",
-    "capacity_of",
-    "compatibility",
-    "iteration_s",
-    "jensen_bound",
-    "law_is_exact",
-    "score_of",
-]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True)

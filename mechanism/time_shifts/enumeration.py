@@ -14,11 +14,7 @@ from apportion.mechanism.time_shifts.turning import TurningJobs, wrapped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["enumerated", "ways"]
+    from apportion.types import Floats
 
 
 def enumerated(turning: TurningJobs, least: float) -> tuple[Floats, float]:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Trained = tuple[str, int]
 
-__all__ = ["LinkScores", "random_score"]
-
 ROUNDING = 9
 """Digits to which demands are added up: sums of the same demands are to be one."""
 

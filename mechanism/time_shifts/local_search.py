@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.time_shifts.turning import TurningJobs
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-__all__ = ["searched"]
 
 CHAINS = 40
 KICKS = 50

@@ -13,14 +13,10 @@ from apportion.mechanism.time_shifts.turning import NO_BACKGROUND, Background, T
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.time_shifts.circle import UnifiedCircle
     from apportion.mechanism.time_shifts.profile import CommunicationProfile
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Mixture"]
 
 _MOST_LEVELS = 2000
 """Loads that a distribution tells apart; more are split between neighbours on a grid."""

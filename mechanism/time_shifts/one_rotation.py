@@ -10,13 +10,9 @@ import numpy as np
 from apportion.mechanism.time_shifts.turning import wrapped
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.mechanism.time_shifts.turning import TurningJob, TurningJobs
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["EQUAL", "best_rotation", "descended"]
 
 EQUAL = 1e-9
 """Scores that differ by less are equal: which is better would hang on rounding."""

@@ -13,8 +13,6 @@ from apportion.mechanism.time_shifts.profile import ROUNDING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["PACE", "Pacing", "pacings", "worth_pacing"]
-
 PACE = 0.05
 """Part by which an iteration may be stretched, by default."""
 

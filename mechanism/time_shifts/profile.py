@@ -13,11 +13,10 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
-__all__ = ["CommunicationPhase", "CommunicationProfile", "profiles_of"]
 
 ROUNDING = 1e-9
 """Part of a period that sums of seconds may be off by."""

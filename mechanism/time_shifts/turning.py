@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.time_shifts.circle import UnifiedCircle
     from apportion.mechanism.time_shifts.profile import CommunicationProfile
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Background", "TurningJob", "TurningJobs", "aligned_slots", "wrapped"]
 
 _ON_SLOT = 1e-6
 """Part of a slot by which an edge may miss it."""

@@ -12,11 +12,8 @@ from scipy.optimize import linprog
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["TELLING", "Case", "worst_first"]
 
 TELLING = 1e-6
 """Less than this, relatively, is no gain: optima are certified to about as much."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
 
-__all__ = ["Audit", "audit"]
-
 
 @dataclass(frozen=True, repr=False)
 class Audit:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from apportion.policies.problem import Problem
 
-__all__ = ["PowerCapped"]
-
 
 @dataclass(frozen=True)
 class PowerCapped(MaxMinFairness):

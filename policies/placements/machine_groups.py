@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["GangCounts", "MachineGroups", "assign_gangs"]
-
 
 @dataclass(frozen=True, eq=False)
 class MachineGroups:

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
-__all__ = ["PackingLimits", "packing_limits", "packing_patterns"]
 
 _MOST_SIZES = 9
 _MOST_PATTERNS = 4000

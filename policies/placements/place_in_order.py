@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-__all__ = ["place_in_order"]
 
 _AT_ONCE_S = 1e-9
 """Without time to search jobs take the best of what is free."""

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from apportion.types import Floats
 
-__all__ = ["RoundPlacement", "place_round"]
+    Ints = NDArray[np.int64]
 
 _LOG = logging.getLogger(__name__)
 

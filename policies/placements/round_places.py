@@ -20,14 +20,10 @@ from apportion.policies.instance import Instance
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
     Free = list[list[int]]
     Spread = Callable[[int, int, Free], Mapping[tuple[int, int], int] | None]
-
-__all__ = ["RoundPlaces", "Taken"]
 
 _MACHINE, _RACK, _NETWORK = range(3)
 _NOTHING: Mapping[int, Taken] = MappingProxyType({})

@@ -13,17 +13,12 @@ from apportion.policies.solving.solvers.parametric_program import ParametricProg
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.sessions.counted_problem import CountedProblem
     from apportion.policies.solving.cone import ConeProgram
     from apportion.policies.solving.solvers.highs import PersistentHighs
     from apportion.policies.solving.solvers.parametric_program import Moves
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["CountedSolver", "Route"]
 
 Route = Literal["direct deltas", "parametrised"]
 """How new counts reach HiGHS: as the numbers that they move, or through cvxpy's parameters."""

@@ -11,13 +11,8 @@ from scipy import sparse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Description", "JobClasses", "JobKind"]
 
 Description = tuple[tuple[float, ...], tuple[tuple[str, Any], ...]]
 """Steps/s under each option, and the given columns of the jobs table by name."""

@@ -16,17 +16,10 @@ from apportion.policies.solving.demands import gains_of, levels_of
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.solvers.highs import PersistentHighs
-
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["JobPlaces", "Stated"]
+    from apportion.types import Floats, Ints
 
 
 class Stated(NamedTuple):

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from apportion.policies.sessions.job_kinds import JobKind
 
-__all__ = ["JobRoll", "RollSnapshot"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RollSnapshot:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
 
-__all__ = ["Session", "session"]
-
 
 @checked
 def session(

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.sessions.job_roll import RollSnapshot
     from apportion.policies.solving.driver import Solution
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["SessionAllocation"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,20 +21,6 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.policies.sessions.job_kinds import Description, JobKind
 
-__all__ = [
-    "Facts",
-    "Throughputs",
-    "described",
-    "descriptions",
-    "facts_of",
-    "in_tables",
-    "options_on",
-    "read_jobs",
-    "recognised",
-    "under",
-    "with_options",
-]
-
 Throughputs = ThroughputTensor | pd.DataFrame | Mapping[Any, Mapping[Any, float]]
 """Steps/s of jobs under options."""
 Facts = pd.DataFrame | Mapping[Any, Any]

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from apportion.policies.sessions.job_kinds import Description, JobKind
     from apportion.policies.sessions.session_input import Facts, Throughputs
 
-__all__ = ["SessionJobs"]
-
 
 class SessionJobs:
     """Jobs that come and go on one cluster; a call with bad input changes nothing.

@@ -19,17 +19,13 @@ from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.sessions.counted_problem import CountedProblem
     from apportion.policies.sessions.counted_solver import Route
     from apportion.policies.solving.cone import Point
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["WarmClasses"]
 
 _LOG = logging.getLogger(__name__)
 

@@ -29,15 +29,11 @@ from apportion.policies.solving.second_stage import evenness, relative_throughpu
 from apportion.policies.solving.worst_off.levels import by_levels
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.demands import Gains
+    from apportion.types import Ints
 
-    Ints = NDArray[np.intp]
-
-__all__ = ["WarmJobs", "served_in_order"]
 
 _APART = 1e-6
 """Least difference, relative to the largest, of what jobs add per GPU that no solver overlooks."""

@@ -21,15 +21,9 @@ from apportion.policies.solving.worst_off.common_share import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
     from apportion.policies.sessions.job_places import JobPlaces
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["WarmShare"]
+    from apportion.types import Floats, Ints
 
 
 class WarmShare:

@@ -21,14 +21,9 @@ from apportion.policies.solving.solvers.kinks import Priced, least_duals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import ConeProgram, Point
     from apportion.policies.solving.solvers.warm_highs import WarmSolver
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["WarmStages"]
+    from apportion.types import Floats
 
 
 class WarmStages:

@@ -13,25 +13,10 @@ from apportion.policies.solving.cone import rows_that_are_bounds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
     from apportion.policies.solving.cone import Cone, ConeProgram, Kind, Point
+    from apportion.types import Bools, Floats, Ints
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = [
-    "SharedLimits",
-    "dual_bound",
-    "into_dual_cone",
-    "make_feasible",
-    "matrix_of",
-    "open_duals",
-    "relative_gap",
-    "violation",
-]
 
 _TIGHT = 1e-9
 """Slack, in scaled numbers, up to which a constraint is tight at a corner that HiGHS returns."""

@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
     from apportion.policies.solving.cone import Point
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Chosen", "choose", "choose_with_levels"]
 
 _LOG = logging.getLogger(__name__)
 _MET = 1e-7

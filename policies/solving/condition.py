@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
 
-__all__ = ["Condition", "condition"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Condition:

@@ -25,16 +25,11 @@ from apportion.policies.solving.solvable import solvable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
     Stated: TypeAlias = tuple[cp.Maximize | cp.Minimize, list[cp.Constraint]]
     Values: TypeAlias = tuple[float, Floats, Floats]
-
-__all__ = ["check_stated", "counts_as_jobs"]
 
 _ALWAYS = ("weight", "count", "scale_factor")
 """Columns that every policy may read: jobs that differ in them are in no case solved as one."""

@@ -26,16 +26,12 @@ from apportion.policies.solving.solvable import solvable
 from apportion.policies.solving.worst_off.common_share import HAIR, DeclaredShare
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.demand_intervals import Bins
     from apportion.policies.solving.rows import Reduction
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["DeclaredFloors", "floors_of", "tells_no_jobs_apart", "with_floors_merged"]
 
 _SAME = 1e-9
 """Coefficients of an objective that differ by no more than this part of them are the same."""

@@ -22,14 +22,9 @@ import numpy as np
 from apportion.policies.solving.rows import group_identical
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["ROWS_TO_MERGE", "Bins", "DemandIntervals", "worth_merging"]
 
 ROWS_TO_MERGE = 256
 """Fewest jobs that are worth a look."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Objective: TypeAlias = cp.Maximize | cp.Minimize
 
-__all__ = ["constraints_of", "earlier_objectives"]
-
 _HAIR = 1e-10
 """By how much, relatively, an earlier objective gives way, so that rounding leaves a solution."""
 

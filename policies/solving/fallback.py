@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
 
-__all__ = ["isolated_solution", "kept_options"]
-
 
 def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Solution:
     """Return the isolated share of every job: feasible, for no solver, and not optimal.

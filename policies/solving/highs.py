@@ -20,25 +20,10 @@ from apportion.policies.solving.solvers.clarabel_interior_point import interior_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import ConeProgram
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
     Limits = tuple[Floats, Floats]
-
-__all__ = [
-    "PRIMAL",
-    "SIMPLEX",
-    "LoadedHighs",
-    "SolverName",
-    "goes_to_simplex",
-    "linear_program",
-    "optimise",
-    "pass_model",
-    "quiet_solver",
-]
 
 SolverName = Literal["auto", "highs", "clarabel", "arrow"]
 """Solvers by name; "arrow" is for policies solved level by level and not known to `optimise`."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.solving.pairs import PairTable
 
-__all__ = ["Fallback", "check_options"]
-
 Fallback = Literal["raise", "isolated"]
 """What `solve_instance` does when every solver has failed."""
 

@@ -16,14 +16,8 @@ from scipy import sparse
 from apportion.policies.instance import usage_of_gpus
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["PairTable", "add_pairs", "pairs_of_jobs"]
+    from apportion.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

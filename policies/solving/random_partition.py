@@ -24,15 +24,9 @@ from apportion.policies.solving.worst_off.level_bound import as_derivatives, lev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["parts_of", "solve_in_parts"]
+    from apportion.types import Ints
 
 
 def parts_of(instance: Instance, parts: int, seed: int) -> list[Ints]:

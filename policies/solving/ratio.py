@@ -18,14 +18,9 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["over_scale"]
+    from apportion.types import Floats
 
 
 def over_scale(

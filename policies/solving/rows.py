@@ -35,11 +35,7 @@ if TYPE_CHECKING:
     from apportion.policies.solution import Solution
     from apportion.policies.solving.declared_floors import DeclaredFloors
     from apportion.policies.solving.demand_intervals import Bins
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["GivenOrder", "Reduction", "believed", "group_identical", "group_rows", "reduce"]
+    from apportion.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,22 +32,10 @@ from apportion.policies.solving.solvers.newton import polish
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
     from apportion.policies.solving.cone import ConeProgram
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "choose_among_optima",
-    "evenness",
-    "least_squares_on",
-    "most_even",
-    "optimal_face",
-    "relative_throughput",
-    "told_apart",
-]
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,11 +13,8 @@ from cvxpy.atoms.affine.unary_operators import NegExpression
 
 if TYPE_CHECKING:
     import cvxpy as cp
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["affine_in"]
+    from apportion.types import Floats
 
 
 def affine_in(expression: cp.Expression, u: cp.Expression) -> tuple[Floats, float] | None:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.solving.cone import ConeProgram
 
-__all__ = ["check_finite", "refuse_too_many_summands", "solvable", "unsolvable"]
-
 
 @contextmanager
 def solvable(policy: Policy) -> Iterator[None]:

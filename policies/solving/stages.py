@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from apportion.policies.solving.cone import ConeProgram, Kind
 
-__all__ = ["Stage", "made_for"]
-
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 

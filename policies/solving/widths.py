@@ -27,15 +27,10 @@ from apportion.policies.solving.solvers.highs import PersistentHighs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solution import Solution
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["widths"]
+    from apportion.types import Floats
 
 
 def widths(

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["DallyRound", "satisfaction"]
+    from apportion.types import Floats
 
 
 def satisfaction(p: Problem) -> Floats:

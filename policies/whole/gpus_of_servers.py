@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["GPUs", "one_job"]
 
 _LOAD, _NEIGHBOURS, _SERVER = "load", "neighbours", "server "
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from apportion.policies.base import Trait
     from apportion.policies.problem import Problem
 
-__all__ = ["CappedWorkload", "LeastWorkload"]
-
 _ONE_JOB: frozenset[Trait] = frozenset({"tells_identical_jobs_apart"})
 """Two equal jobs are not one that wants as many GPUs as both."""
 

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["PlacedJobs", "PlacedProblem", "demands_of", "placed_problem"]
+    from apportion.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

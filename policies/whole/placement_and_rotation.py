@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["PlacementAndRotation"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from apportion.policies.whole.values import damped, fair_speedup, powers, where_
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
 
-__all__ = ["DeepBoot", "Pollux"]
-
 _LARGEST_TERM = 1e6
 """Largest term of a job without GPUs: those of jobs with GPUs, about 1, keep their digits."""
 

@@ -16,13 +16,8 @@ from apportion.policies.whole.values import expected_seconds, where_known
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["Lyra", "Optimus"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["RotationProblem", "Rotations", "rotation_problem"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,6 @@ from apportion.policies.whole.values import damped, over_least, powers, where_kn
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
 
-__all__ = ["Sia"]
-
 
 @dataclass(frozen=True)
 class Sia(Policy):

@@ -14,22 +14,10 @@ from apportion.errors import InputError
 from apportion.table_checks import at_least_0
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "damped",
-    "expected_seconds",
-    "fair_speedup",
-    "fair_throughput",
-    "over_least",
-    "powers",
-    "reallocation_factor",
-    "where_known",
-]
+    from apportion.types import Floats
 
 
 def reallocation_factor(

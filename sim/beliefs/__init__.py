@@ -15,16 +15,13 @@ from apportion.resumable import Resumable
 from apportion.sim.beliefs.completed_pairs import CompletedPairs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.sharing import BelievedPairs
     from apportion.sim.workload import Workload
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
 
 __all__ = ["Agnostic", "Beliefs", "Believed", "Told"]
 

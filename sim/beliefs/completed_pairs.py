@@ -17,17 +17,10 @@ from apportion.policies import PairTable
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.workload import Workload
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["CompletedPairs"]
+    from apportion.types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)

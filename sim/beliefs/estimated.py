@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.sharing import BelievedPairs
     from apportion.sim.workload import Workload
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Estimated", "chosen_beliefs"]
 
 _REFERENCES = 12
 """Job types that were profiled before, if nobody says how many and there are so many."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.network.link_sharing import LinkSharing
 
-__all__ = ["AllReduces"]
-
 _MEASURED_ON = 2  # servers
 
 

@@ -9,13 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    *("ASK", "BLOCK", "CLUSTER", "DONE", "EVENTS", "FAIR", "GPU", "HERE", "JOB", "LINK", "LOOK"),
-    *("LOOKED_AT", "NAMED", "NEAR", "NEW", "PENDING", "READY", "REST", "ROUND", "RULES"),
-    *("RUNNING", "SEND", "SENDING", "SHARE", "SINCE", "STARTUP", "TASK", "TRIED", "UNDER_WAY"),
-    *("WAITING", "WAITS", "WORKER", "State"),
-]
-
 _INT, _FLOAT = np.int64, np.float64
 # No field is called as something that every record of numpy has, such as size: it would be hidden.
 

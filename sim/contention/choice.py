@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from apportion.sim.contention.runtime import LinkMap
     from apportion.sim.network.link_sharing import LinkSharing
 
-__all__ = ["engine_for", "gate_number", "why_not_fast"]
-
 _LARGEST_TURN = 2**63 - 1
 """Compiled code has turns in 64 bits; Python's whole numbers have as many as they need."""
 

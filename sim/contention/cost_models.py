@@ -13,8 +13,6 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Contended", "Penalty", "fitted_penalty"]
-
 
 class Contended(NamedTuple):
     """A measured all-reduce: so many at once, each of so many bytes, took so long."""

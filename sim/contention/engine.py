@@ -19,25 +19,10 @@ from apportion.sim.network.link_sharing import FairSharing, SharedCost
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.network.link_sharing import LinkSharing
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = [
-    "INSTANT_S",
-    "IN_VAIN",
-    "Engine",
-    "SoFar",
-    "Turn",
-    "check_links",
-    "instant_s",
-    "standstill",
-]
 
 INSTANT_S = 1e-9
 """Events that are less apart are one instant: ties of sums of seconds must not hang on rounding."""

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from apportion.sim.contention.engine import Turn
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.network.link_sharing import LinkSharing
+    from apportion.types import Ints
 
-    Ints = NDArray[np.intp]
-
-__all__ = ["FastEngine"]
 
 _NO_LIMIT = 2**62
 

@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.sim.contention.iteration import Iteration
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["FastState"]
 
 _ROOM = 64
 """Jobs, workers and so on that there is room for at first."""

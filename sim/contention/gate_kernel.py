@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["decide", "reach"]
-
 _next_turn = jit_borrowing(rules.next_turn)
 _small_beside = jit_borrowing(rules.small_beside)
 _start_cost = jit_borrowing(rules.start_cost)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.network.profile import ModelProfile
 
-__all__ = ["Iteration", "Phase", "Send", "all_reduced", "in_phases", "iteration_of", "overlapped"]
-
 
 class Send(NamedTuple):
     """One transfer of an iteration.

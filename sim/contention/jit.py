@@ -28,8 +28,6 @@ try:
 except ImportError:
     njit = None
 
-__all__ = ["compiled", "is_kept", "jit", "jit_borrowing", "jit_entry"]
-
 compiled = njit is not None
 """Whether functions are compiled."""
 

@@ -48,8 +48,6 @@ from apportion.sim.contention.kernel_links import ask_gate, share
 if TYPE_CHECKING:
     from apportion.sim.contention.arrays import State
 
-__all__ = ["PAUSED", "PUT_OFF", "REACHED", "STANDSTILL", "advance"]
-
 REACHED, STANDSTILL, PUT_OFF, PAUSED = range(4)
 """Why `advance` comes back: the time is reached or somebody is done, nothing would happen, the gate
 puts off its answer for ever, or there have been so many events as it was to let happen."""

@@ -32,14 +32,10 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = [
-    *("append", "barrier_of", "begin_iteration", "look_at", "look_near", "pass_barriers"),
-    *("remove", "sent_one", "take_away", "take_off"),
-]
-
 
 @jit_borrowing
 def append(state: State, which: int, value: int) -> None:
+    """Put a value at the end of a list of the state."""
     state.lists[which, state.counts[which]] = value
     state.counts[which] += 1
 
@@ -95,6 +91,7 @@ def let_workers(state: State, job: Any, sent: int) -> None:
 
 @jit_borrowing
 def barrier_of(state: State, job: Any) -> int:
+    """Return after which task a job sends next."""
     if job.sent < job.n_sends:
         barrier: int = state.sends[job.sends_at + job.sent].after
         return barrier
@@ -116,6 +113,7 @@ def begin_iteration(state: State, job: Any) -> None:
 
 @jit_borrowing
 def sent_one(state: State, job: Any) -> None:
+    """Let a job have sent one more message."""
     job.sent += 1
     job.flow = 0
     job.flow_s = job.ask_s = math.inf

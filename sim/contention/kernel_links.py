@@ -26,8 +26,6 @@ from apportion.sim.contention.sharing_kernel import rates_of
 if TYPE_CHECKING:
     from apportion.sim.contention.arrays import State
 
-__all__ = ["ask_gate", "share"]
-
 _NEW_ONES, _ALL, _HEARS = range(3)
 """About which transfers to ask: new ones, all, or all to which a start makes a difference."""
 

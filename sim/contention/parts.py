@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.models.trained import TrainedModel
     from apportion.sim.workload import Workload
 
-__all__ = ["IterationColumns", "iterations", "iterations_of", "sharing_of"]
-
 _ENGINES = {"PlainEngine": "plain", "FastEngine": "fast"}
 
 

@@ -21,17 +21,12 @@ from apportion.sim.contention.plain_state import PlainState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.gates import Gate
     from apportion.sim.contention.engine import Turn
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.contention.record import Timeline
     from apportion.sim.network.link_sharing import LinkSharing
-
-    Ints = NDArray[np.intp]
-
-__all__ = ["PlainEngine"]
+    from apportion.types import Ints
 
 
 class PlainEngine(PlainState):

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from apportion.sim.contention.record import Timeline
     from apportion.sim.network.link_sharing import LinkSharing
 
-__all__ = ["Transfers"]
-
 _FEW = 8
 """Up to so many transfers under way, to look at all is quicker than to find out at which."""
 

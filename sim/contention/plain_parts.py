@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from apportion.sim.contention.iteration import Iteration, Send
     from apportion.sim.contention.plain_links import Transfers
 
-__all__ = [
-    *("ASK", "FIRST_BYTE", "LAST_BYTE", "READY", "TASKS"),
-    *("OnGPUs", "Transfer", "View", "turn_of"),
-]
-
 READY, TASKS, FIRST_BYTE, LAST_BYTE, ASK = range(5)
 """Kinds of events: a job begins, tasks end, a transfer's first and last byte, a gate's time."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Event = tuple[float, int, int, Any, Any]
 
-__all__ = ["PlainState"]
-
 _JOB = ("number", "gpus", "links", "left", "turn", "done", "sent", "lag", "computed_s", "moved")
 _TRANSFER = ("left", "rate", "since_s", "begun", "stamp", "order")
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gates import Flow
 
-__all__ = ["Timeline"]
-
 
 class Timeline(Resumable):
     """Takes down tasks of GPUs and transfers, with how many shared their busiest link.

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from apportion.sim.contention.engine import Engine
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.engine.true_state import TrueState
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Iterating", "LinkMap"]
+    from apportion.types import Floats, Ints
 
 
 class LinkMap:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["rates_by_cost", "rates_of"]
-
 
 @jit_borrowing
 def rates_of(state: State, flows: Ints, count: int) -> None:

@@ -11,18 +11,12 @@ from apportion.sim.engine.speeds import Speeds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.devices import Held
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.network.contention import ContentionNetwork
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["ContendedSpeeds", "RigidSteps", "StepParts", "Steps"]
 
 _ROUNDS = 500
 """Most rounds in which expected numbers of transfers are found; each halves the error at least."""

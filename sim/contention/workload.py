@@ -13,8 +13,6 @@ from apportion.checks import seed as check_seed
 from apportion.sim.network.models.table_iii import TABLE_III, V100_FLOPS
 from apportion.sim.workload import Workload
 
-__all__ = ["GANGS", "generate_contended_workload"]
-
 GANGS: Mapping[int, int] = MappingProxyType({1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2})
 """Jobs by the GPUs that they want."""
 

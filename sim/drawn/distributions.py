@@ -24,19 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "ARRIVALS",
-    "DEADLINES",
-    "DURATIONS",
-    "SCALE_FACTORS",
-    "WEIGHTS",
-    "draw_arrivals",
-    "draw_durations",
-    "draw_shares",
-    "streams",
-]
+    from apportion.types import Floats
 
 
 def streams(names: Sequence[str], seed: int) -> dict[str, np.random.Generator]:

@@ -26,8 +26,6 @@ from apportion.sim.workload_tables import find_rows
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["generate_workload"]
-
 MOST_JOBS = 10_000_000
 """Most jobs that are drawn at once."""
 

@@ -26,11 +26,8 @@ from apportion.sim.job_types import job_type_throughputs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["generate_pair_throughputs"]
 
 _RESOURCES = 3
 _PRESSURE = (0.05, 0.75)

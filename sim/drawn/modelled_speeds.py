@@ -37,14 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.pairs import PairThroughputs
     from apportion.sim.workload import Workload
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["MEASURED_RATIOS", "measured_ratio", "model_of", "with_modelled_speeds"]
 
 MEASURED_RATIOS: Mapping[str, Mapping[tuple[str, str], float]] = MappingProxyType(
     {

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["RACK_DEMANDS", "RACK_MODELS", "WEEK_S", "generate_rack_workload"]
-
 WEEK_S = 604_800.0
 """Seconds of a week, over which the published Poisson list arrives."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
-__all__ = ["block_length", "resample"]
-
 
 @overload
 def resample(workload: Workload, seed: int, *, blocks: bool = False) -> Workload: ...

@@ -17,19 +17,14 @@ from apportion.resumable import Resumable
 from apportion.sim.solves.standing import Answer, Solves
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.mechanism.configurations import Asked, GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms.past import Past
     from apportion.policies import Policy
     from apportion.sim.elastic.trainers import Trainers
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["LONG", "PolicyChoice", "StarvationWatch"]
 
 LONG = 120
 """Intervals in a row after which a job that could have had GPUs of another is said to starve."""

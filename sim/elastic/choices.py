@@ -15,20 +15,13 @@ from apportion.sim.elastic.choice import PolicyChoice
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.configurations import Asked, GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms.past import Past
     from apportion.policies import Instance, Policy
     from apportion.sim.elastic.rigid import WithRigid
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["LyraChoice", "RuleChoice", "choice_of"]
+    from apportion.types import Bools, Floats, Ints
 
 
 def choice_of(

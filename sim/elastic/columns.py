@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.engine.true_state import TrueState
 
-__all__ = ["PauseColumns"]
-
 
 class PauseColumns(Columns):
     """Counts restarts, and the seconds of pauses.

@@ -22,8 +22,6 @@ from apportion.sim.elastic_workload import ElasticWorkload
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SYNTHETIC_APPLICATIONS", "generate_elastic_workload", "synthetic_application"]
-
 _STREAMS = ("arrivals", "applications", "gpus")
 
 

@@ -15,15 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.workload import Workload
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["ToldGoodputs", "ToldTrainers"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,9 @@ from apportion.mechanism.repetition import running_sums
 from apportion.sim.engine.true_state import ROUNDING
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.mechanism.scheduler import DutyCycle, GangProgress
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["DutyClock", "one_after_the_other", "repeats"]
 
 # Stretches that nothing distinguishes are booked together, but not more than memory is for.
 _AT_ONCE = 500

@@ -14,15 +14,9 @@ from apportion.sim.engine.true_state import ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.sim.engine.true_state import TrueState
-
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Fluid"]
+    from apportion.types import Bools, Floats, Ints
 
 
 class Fluid(Resumable):

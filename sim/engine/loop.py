@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.record import Record
 
-__all__ = ["Runtime", "run"]
-
 
 class Runtime(Resumable, Protocol):
     """What happens on the devices: lets gangs work, and books it in the truth."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
-__all__ = ["NoStateError", "SnapshotError", "Snapshots", "call_of", "check_resumes"]
-
 logger = logging.getLogger(__name__)
 
 _VERSION = 9

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.engine.true_state import TrueState
+    from apportion.types import Bools, Floats
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-
-__all__ = ["ByPlace", "Speeds", "TableSpeeds"]
 
 V = TypeVar("V")
 

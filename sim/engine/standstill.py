@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from apportion.sim.engine.loop import Runtime
     from apportion.sim.engine.true_state import TrueState
 
-__all__ = ["Standstill"]
-
 _FOR_EVER = 1_000
 """Decisions in a row, all at one instant or all in vain, after which nobody ever gets ahead."""
 

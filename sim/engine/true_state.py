@@ -18,16 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.sim.workload import Workload
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["TrueState"]
 
 # Steps that are left when a job is as good as complete, as a share of its time to run.
 ROUNDING = 1e-9

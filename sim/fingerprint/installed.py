@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
 
-__all__ = ["compiled_digest", "files_digest", "has", "package_of", "program", "record", "versions"]
-
 _PACKAGES = ("numpy", "pandas", "scipy", "cvxpy", "highspy", "clarabel")
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import CodeType
 
-__all__ = ["constants_of", "globals_of"]
-
 _ABSENT = "absent"
 """Stands for a name that nothing has: code that asks for it fails, or does without."""
 

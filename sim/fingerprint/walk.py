@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import CodeType, FunctionType
 
-__all__ = ["Walk"]
-
 _PLAIN = (type(None), bool, int, float, complex, bytes, type(...), type(NotImplemented))
 _BUILT_IN = (
     *(types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType),

@@ -9,14 +9,9 @@ import numpy as np
 from apportion.sim.floors.job_groups import rooms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.sim.floors.job_groups import JobGroups
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["BestPlans", "best_plans"]
 
 _ENOUGH = 1e-9
 """How near to 1 the work of a plan is; any plan makes a valid bound, a near one the best."""

@@ -12,14 +12,10 @@ from apportion.sim.floors.best_plans import best_plans
 from apportion.sim.floors.job_groups import coarse_cuts, halved, rooms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.sim.floors.best_plans import BestPlans
     from apportion.sim.floors.job_groups import JobGroups
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Proof", "best_bound", "cost_if_feasible", "proved"]
 
 LEVELS = (60, 40, 30)
 """Steps of the ascent at each level of intervals, the coarsest first."""

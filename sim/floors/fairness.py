@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.sim.floors.job_groups import JobGroups
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["NOTICED_S", "least_worst_ratio"]
 
 NOTICED_S = 3600.0
 """By when at the latest a completed job no longer counts as one of the n that share a cluster."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
 
-__all__ = ["Floor", "floor"]
-
 
 @dataclass(frozen=True)
 class Floor:

@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.sim.workload import Workload
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["JobGroups", "coarse_cuts", "halved", "rooms"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

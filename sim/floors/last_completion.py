@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.sim.floors.job_groups import JobGroups
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["dearest_prices", "least_makespan_s", "loads"]
 
 _ROUNDING = 64 * np.finfo(float).eps
 

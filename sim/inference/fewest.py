@@ -21,14 +21,10 @@ from apportion.sim.inference.serving import Serving
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.inference import ProtectTimes
     from apportion.sim.inference.serve import ServingRun
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["FewestGpus", "fewest_gpus", "least_gpus"]
 
 _STARTS = 200
 """Most stretches of a length that are looked at; of long ones four to the length."""

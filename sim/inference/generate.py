@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.sim.inference.rates import RequestRate
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["MOST_REQUESTS", "Bursts", "DurationShape", "draw_request_times", "generate_requests"]
 
 MOST_REQUESTS = 10_000_000
 """Most requests that are drawn at once."""

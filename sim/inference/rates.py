@@ -12,11 +12,10 @@ from apportion.checks import number
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
-__all__ = ["DiurnalRate", "MeasuredRate", "RequestRate"]
 
 _DAY_S = 86_400.0
 

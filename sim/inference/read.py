@@ -17,8 +17,6 @@ from apportion.sim.traces.text import read_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["read_azure_llm", "read_request_rate", "read_requests"]
-
 
 def read_azure_llm(
     path: str | Path,

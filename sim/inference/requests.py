@@ -14,8 +14,6 @@ from apportion.table_checks import as_floats, check_unique, table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["REQUEST_COLUMNS", "checked_requests", "offered_load", "peak_gpus"]
-
 REQUEST_COLUMNS = {
     "arrival_s": "when the request comes, seconds from the start of the workload",
     "service": "the service that it asks, a text",

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.inference import ProtectTimes
 
-__all__ = ["ServingRun", "serve", "serve_alone", "with_slo"]
-
 _SECONDS_PER_HOUR = 3600.0
 
 

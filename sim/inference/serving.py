@@ -19,8 +19,6 @@ from apportion.sim.inference.requests import checked_requests
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["POOLED", "Serving"]
-
 POOLED = "pooled"
 """All GPUs serve requests and train."""
 

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.inference import ServedRequest, StateChange
 
-__all__ = [
-    "GPU_STATE_COLUMNS",
-    "SERVED_COLUMNS",
-    "gpu_states_table",
-    "gpu_use",
-    "request_figures",
-    "requests_table",
-    "serving_figures",
-]
-
 SERVED_COLUMNS = {
     "service": "the service that it asked",
     "arrival_s": "when it came, seconds",

@@ -18,17 +18,12 @@ from apportion.sim.record import Columns
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.about import About
     from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.scheduler import Decision, GangProgress
     from apportion.sim.engine.true_state import TrueState
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["IntervalLog", "LeaseColumns", "TimerLog"]
 
 _COUNTS = ("active_jobs", "running_jobs", "preemptions", "resolved")
 

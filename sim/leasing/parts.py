@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from apportion.sim.record import Columns
     from apportion.sim.workload import Workload
 
-__all__ = ["leases", "offered", "racks"]
-
 
 def leases(mechanism: Leases, decider: Any, about: AboutRun) -> Parts:
     """Offer free GPUs to waiting jobs, who hold them for a lease; or ask who decides itself."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.network.interconnect import Interconnect, Span
 
-__all__ = ["AnalyticNetwork", "StaticNetwork"]
-
 
 @dataclass(frozen=True)
 class AnalyticNetwork:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.profile import ModelProfile
     from apportion.sim.network.shapes import Shape
 
-__all__ = ["AlphaBeta", "calibrate", "calibrate_groups", "compute_scale_for"]
-
 _COLUMNS = ("peers", "size_bytes", "seconds")
 
 

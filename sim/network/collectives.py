@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.network.interconnect import Dimension, Span
 
-__all__ = [
-    "ALL_REDUCES",
-    "COLLECTIVES",
-    "Cost",
-    "all_reduce",
-    "all_reduce_cost",
-    "halving_doubling",
-    "hierarchical",
-    "phases",
-    "point_to_point",
-    "ring",
-]
-
 COLLECTIVES: Mapping[str, int] = MappingProxyType(
     {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1, "all_to_all": 1}
 )

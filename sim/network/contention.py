@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.profile import ModelProfile
     from apportion.sim.network.shapes import Shape
 
-__all__ = ["ContentionNetwork"]
-
 
 @dataclass(frozen=True)
 class ContentionNetwork:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["max_min_rates"]
-
 ROUNDING = 1e-12
 """Part of a rate or of a capacity that is taken for nothing."""
 

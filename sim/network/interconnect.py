@@ -17,8 +17,6 @@ from apportion.sim.network.shapes import Shape, gpus_of, machines_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ORDERS", "TOPOLOGIES", "Dimension", "Interconnect", "Span", "is_unbalanced"]
-
 TOPOLOGIES = ("ring", "fully_connected", "switch")
 """How the units of a dimension are wired."""
 

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gates import Flow
 
-__all__ = [
-    *("ETHERNET_10G", "FairSharing", "LinkSharing", "SharedCost"),
-    *("busiest", "checked_law", "checked_rates"),
-]
-
 SLOWEST = 1e-18
 """Least bytes/s of a transfer: with less, its end would be no time to reckon with."""
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.collectives import Cost
     from apportion.sim.network.profile import Exchange
 
-__all__ = ["end_in_orders_s"]
-
 
 class _Dimensions:
     """Dimensions that serve one message at a time, and pass it on to the next one.

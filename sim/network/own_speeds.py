@@ -19,18 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
     from apportion.mechanism.devices import Held
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.network.model import MemoizedNetwork, NetworkModel
-
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-
-__all__ = ["NetworkSpeeds", "OwnSpeeds", "speeds_on"]
+    from apportion.types import Bools, Floats
 
 
 class NetworkSpeeds(Speeds):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.time_shifts import CommunicationProfile
     from apportion.sim.engine.speeds import Speeds
 
-__all__ = ["PhaseNetwork"]
-
 
 @dataclass(frozen=True)
 class PhaseNetwork(CassiniNetwork):

@@ -16,8 +16,6 @@ from apportion.sim.network.message_orders import end_in_orders_s
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Exchange", "Layer", "LayerTimeline", "Message", "ModelProfile", "exposed_s", "timeline"]
-
 
 class Exchange(NamedTuple):
     """A collective operation on so many bytes; no bytes, no exchange."""

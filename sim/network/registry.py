@@ -25,8 +25,6 @@ from apportion.sim.network.table1 import Table1Network
 if TYPE_CHECKING:
     from apportion.sim.network.topology import Topology
 
-__all__ = ["BY_SHAPE", "NETWORKS", "PHYSICAL", "TABLE1_INTERCONNECT", "get_network", "on_topology"]
-
 _GIBIBYTE = 2.0**30  # what ASTRA-sim counts as a gigabyte
 
 TABLE1_INTERCONNECT = Interconnect(

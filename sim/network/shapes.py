@@ -10,8 +10,6 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Shape", "canonical_shape", "gpus_of", "machines_of", "shape_of_placement", "tier_of"]
-
 Shape = tuple[tuple[int, ...], ...]
 """GPUs of a gang in each machine that it uses, by rack, e.g. ``((4, 4), (8,))``."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.network.analytic import AnalyticNetwork
 
-__all__ = ["LATENCY_BOUND", "REFERENCE_SHAPES", "TABLE1_PERCENT", "Table1Network"]
-
 TABLE1_PERCENT: Mapping[str, tuple[float, float, float]] = MappingProxyType(
     {
         "VGG11": (1, 6, 7),

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.shapes import Shape
     from apportion.sim.one_round.state import RoundState
 
-__all__ = ["ToldJobs", "ToldTiers", "check_pinned", "mechanism_of", "shares_of", "workload_of"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ToldJobs(Workload):

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.sim.one_round.tables import Seconds
     from apportion.tensor import ThroughputTensor
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["Available", "check_fits", "check_gang", "check_time", "fitting", "gpus_held"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True)

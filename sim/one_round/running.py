@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
 
-__all__ = ["RunningGang", "read_free", "read_running"]
-
 _VALID = "a mapping from jobs to (accelerator, devices), e.g. {'job': ('v100', [0, 1])}"
 
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     Table = pd.DataFrame | Mapping[Any, Mapping[Any, float]]
 
-__all__ = ["solve_round"]
-
 
 @one_thread
 @checked

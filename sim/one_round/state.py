@@ -31,10 +31,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Held
     from apportion.sim.about import AboutRun
     from apportion.tensor import ThroughputTensor
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["RoundState"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,14 +18,10 @@ from apportion.table_checks import as_floats, check_unique
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.tensor import ThroughputTensor
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Seconds", "clock_of", "read_jobs", "read_seconds", "steps_of"]
 
 _MADE_OF = {
     "network_priority": "total_steps, steps_remaining and received=",

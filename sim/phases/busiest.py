@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
 
-__all__ = ["busiest_links"]
-
 Link = tuple[str, Any]
 Stay = tuple[float, float, Any, int, dict[Link, float]]
 Users = dict[Any, tuple[int, float]]

@@ -17,11 +17,8 @@ from apportion.sim.phases.segments import PhaseJob, segments_of
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from numpy.typing import NDArray
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["PhaseRun", "run_phases"]
 
 ROUNDING = 1e-12
 """Part of an iteration: what ends so little later ends now."""

@@ -10,14 +10,9 @@ import numpy as np
 from apportion.sim.phases.segments import segments_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.sim.shifts.meeting import Meeting
+    from apportion.types import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["drawn_for", "iterations_of", "least_of"]
 
 HEATS = ((1, 20, 100, 60), (4, 50, 250, 8), (4, 50, 500, 10), (12, 100, 1000, 1))
 """Runs of each way, iterations left out and counted, and ways that are left, heat by heat."""

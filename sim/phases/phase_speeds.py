@@ -18,20 +18,15 @@ from apportion.ties import significant
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.places import Placement
     from apportion.mechanism.scheduler import Gangs
     from apportion.mechanism.time_shifts import CommunicationProfile
     from apportion.sim.network.phase_network import PhaseNetwork
+    from apportion.types import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
     Stay = tuple[int, int, str, Placement]
-
-__all__ = ["PhaseSpeeds"]
 
 EQUAL = 1e-9
 """Slowdowns that differ by less are one: sums in another order do."""

@@ -13,8 +13,6 @@ from apportion.ties import significant
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["crux_priorities", "gpu_intensity"]
-
 COMPARED = 60
 """Iterations of each job over which the two orders of a pair are compared."""
 

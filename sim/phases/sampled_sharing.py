@@ -21,8 +21,6 @@ from apportion.sim.phases.pace_and_shift import pace_and_shift
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SharedPair", "pairs_that_share", "table_of_pairs"]
-
 HARDLY = 1.02
 """Iterations over those alone with which jobs may share a link."""
 

@@ -14,8 +14,6 @@ from apportion.mechanism.time_shifts.profile import ROUNDING
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["PhaseJob", "Segment", "segments_of"]
-
 
 @dataclass(frozen=True)
 class PhaseJob:

@@ -17,8 +17,6 @@ from apportion.sim.workload import Workload
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["generate_communicating_workload"]
-
 GPUS = tuple(range(2, 7))
 SECONDS = (600.0, 5400.0)
 

@@ -6,8 +6,6 @@ import math
 
 from apportion.resumable import Resumable
 
-__all__ = ["Epochs"]
-
 ROUNDING = 1e-9
 """Part of an epoch that sums of seconds may be off by."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from apportion.policies import Solution
     from apportion.sim.shifts.placed_search import PlacedSearch
 
-__all__ = ["FoundGangs", "GangPlacement", "gang_placement"]
-
 PROVED = 1e-6
 """Gap below which no choice is better: that of branch and bound."""
 

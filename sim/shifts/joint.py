@@ -17,22 +17,9 @@ from apportion.policies.whole.rotations import rotation_problem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.policies import Solution
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "JointShifts",
-    "PartShifts",
-    "check_links",
-    "demand_on_slots",
-    "joint_shifts",
-    "mean_score",
-    "part_shifts",
-    "whole_slots",
-]
 
 TOLERANCE = 1e-6
 """Part of a slot by which a period may miss a whole number of them."""

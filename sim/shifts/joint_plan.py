@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     Profiles = Mapping[int, CommunicationProfile]
     Links = Mapping[int, Sequence[int]]
 
-__all__ = ["JointPlans", "MeanOfLinks", "Objective", "SumOfSlowdowns"]
-
 SLOTS = 12
 """Into which the shortest period is divided, or the job's own where it is turned by itself."""
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.time_shifts import CommunicationProfile
 
-__all__ = ["Meeting", "connected", "crowded", "meeting_of"]
-
 ROUNDING = 1e-9
 """Part of a capacity by which demands may exceed it."""
 

@@ -11,14 +11,9 @@ from apportion.sim.shifts.joint import demand_on_slots, whole_slots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from apportion.mechanism.time_shifts import CommunicationProfile
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["SlottedJobs", "paced_periods", "slotted_jobs"]
 
 MOST_SPAN = 240
 """Slots over which links are looked at. Jobs whose common circle is longer drift through nearly

@@ -9,13 +9,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.whole.placed_problem import PlacedJobs
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["PlacedSearch", "first_fit"]
 
 EQUAL = 1e-9
 """Sums of slowdowns that differ by less are one: additions in another order do."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     Trained = tuple[str, int]
     Links = Callable[[Placement], Mapping[Any, float]]
 
-__all__ = ["PlacementProgram"]
-
 SLOTS, KICKS = 12, 8
 
 MOST_PROVED = 4

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.topology import Topology
     from apportion.sim.shifts.joint import PartShifts
 
-__all__ = ["LinkShifts", "SharedLinks"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinkShifts(Allocation):

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Trained = tuple[str, int]
 
-__all__ = ["Crowd", "ShiftPlan", "looped_jobs", "planned_shifts"]
-
 DRIFT = 0.05
 """Part of an iteration by which jobs may drift against each other over an epoch of shifts."""
 

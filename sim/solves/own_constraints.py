@@ -17,20 +17,14 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.job_table import JobTable
     from apportion.policies import Instance, Policy
     from apportion.policies.stated_resources import StatedResources
     from apportion.sim.beliefs import Believed
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
     Pose = Callable[[Ints, Mapping[str, Floats]], Instance]
     Columns = Callable[[float], Mapping[str, Floats]]
-
-__all__ = ["Kept", "OwnConstraints"]
 
 Kept = Literal["in each decision", "exactly", "on average"]
 """How a mechanism keeps them: who decides looks at `OwnConstraints.resources`; or jobs have their

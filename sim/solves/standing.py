@@ -20,16 +20,10 @@ from apportion.resumable import Resumable, array_of, plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.job_table import JobTable
     from apportion.policies import Instance, Policy, Solution
     from apportion.sim.resolve import Pose
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Answer", "Solves", "StandingClasses"]
+    from apportion.types import Floats, Ints
 
 
 class Answer(NamedTuple):

@@ -26,12 +26,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.rules import Rule
     from apportion.policies import Instance, Policy
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["RoundPlans"]
 
 _LIMIT_S = 3600.0
 """Seconds that one decision may take: what is not proved by then would hang on the machine."""

@@ -24,8 +24,6 @@ from apportion.ties import OWED_S, first_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.mechanism.about import About
     from apportion.mechanism.devices import Held
@@ -43,12 +41,8 @@ if TYPE_CHECKING:
     from apportion.sim.resolve import Pose
     from apportion.sim.solves.standing import Solves
     from apportion.sim.workload import Workload
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["TierShares", "TieredResolver", "seen_in_rounds"]
 
 _ARRAYS = ("_target", "_run_s", "_owed", "_at_start", "_priority", "_active")
 

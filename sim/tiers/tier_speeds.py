@@ -13,15 +13,10 @@ from apportion.sim.network import get_network
 from apportion.sim.network.pace import placings_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.sim.network import NetworkModel
     from apportion.sim.workload import Workload
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["at_tiers", "seen_slowdowns", "tier_slowdowns", "tier_speeds"]
+    from apportion.types import Floats
 
 
 def tier_speeds(workload: Workload, cluster: Cluster, network: NetworkModel) -> Floats:

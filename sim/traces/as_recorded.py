@@ -16,19 +16,13 @@ from apportion.sim.engine.speeds import Speeds
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Event
     from apportion.sim.about import AboutRun
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
-
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["recorded_parts", "recorded_times"]
+    from apportion.types import Bools, Floats, Ints
 
 
 def recorded_parts(label: str, about: AboutRun) -> Parts:

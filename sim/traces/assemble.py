@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.text import TextFile
 
-__all__ = ["ReadOptions", "from_durations", "from_steps", "reference_speeds", "throughputs_for"]
-
 
 @dataclass(frozen=True)
 class ReadOptions:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.elastic_workload import ElasticWorkload
 
-__all__ = ["is_elastic", "read_elastic_workload"]
-
 
 def is_elastic(path: str | Path) -> bool:
     """Whether a path is a folder of profiles, or a csv with the columns of elastic jobs."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["ACCELERATOR", "COLUMNS", "read_elasticflow"]
-
 COLUMNS = (
     "job_id",
     "submission_time",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["FIELD_COUNTS", "is_gavel", "read_gavel"]
-
 _GAVEL = (
     "job_type command working_directory num_steps_arg needs_data_dir total_steps scale_factor "
     "priority_weight SLO arrival_time"

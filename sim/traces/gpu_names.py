@@ -10,8 +10,6 @@ from apportion.cluster import ACCELERATORS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["accelerator_of", "tres_gpus"]
-
 _GPU = re.compile(r"gres/gpu(?::([^=]+))?=(.*)")
 _SLICE = re.compile(r"(?<![a-z0-9])\d+g\.\d+gb")
 """A part of a GPU, as NVIDIA's MIG calls it: ``1g.5gb``."""

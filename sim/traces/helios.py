@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["COLUMNS", "STATES", "read_helios"]
-
 COLUMNS = ("job_id", "gpu_num", "state", "submit_time", "duration")
 """Columns that the csv must have; ``vc``, the virtual cluster, or ``user`` becomes the entity."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["COLUMNS", "jobs_column", "jobs_of", "read_jobs_csv"]
-
 COLUMNS = ("job_type", "total_steps")
 """Columns that the csv must have."""
 

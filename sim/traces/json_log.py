@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.text import TextFile
 
-__all__ = ["items_of", "objects_of", "read_items"]
-
 
 def items_of(file: TextFile, key: str | None = None) -> list[Any]:
     """Return the list that a file holds, or that stands under a key of the object that it holds.

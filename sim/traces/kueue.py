@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["is_kueue", "read_kueue"]
-
 _GROUP = b'"kueue.x-k8s.io/'
 _TEXTS = ("namespace", "queue", "cluster_queue", "state")
 _COLUMNS = ("job", "created", "admitted", "finished", "gpus", "on", "limit_s", "priority", *_TEXTS)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.text import TextFile
 
-__all__ = ["Log", "read_log"]
-
 _LINES_SHOWN = 10
 """Numbers of lines in a note."""
 _MALFORMED_SHOWN = 20

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["COLUMNS", "read_microsoft_itp"]
-
 COLUMNS = ("job_id", "submission_time", "duration", "num_gpu")
 """Columns that the csv must have; times in seconds."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["meanings", "read_named_columns"]
-
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SEPARATORS = (",", ";", "\t", "|")
 _LENGTHS = ("duration_s", "time_limit_s", "deadline_s")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.text import TextFile
 
-__all__ = ["is_oracle", "read_oracle", "read_pair_oracle", "read_split_oracle", "read_throughputs"]
-
 _SPREAD_OUT = "_unconsolidated"
 _ALONE = "null"
 

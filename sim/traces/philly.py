@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["COLUMNS", "read_philly"]
-
 COLUMNS = ("timestamp", "duration", "num_gpus")
 """Columns that the csv must have; ``cluster``, the virtual cluster, is used if it is there."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["STATES", "is_philly_log", "read_philly_log"]
-
 STATES = ("Pass", "Killed", "Failed")
 """How a job may have ended."""
 

@@ -27,13 +27,6 @@ from apportion.sim.traces.text import read_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "DEEPBOOT_RESTART_S",
-    "POLLUX_LOCAL_BATCHES",
-    "read_pollux_profile",
-    "read_pollux_workload",
-]
-
 _MEASURED_ON = "t4"
 """The type of the published profiles; files in their form name none."""
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["TRACE_FORMATS", "TraceFormat", "read_workload"]
-
 # Share of the columns of a format from which on a file is taken to be meant as one.
 _LIKENESS = 0.5
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["COLUMNS", "NOT_KNOWN", "SEPARATOR", "STATES", "read_sacct", "seconds_of"]
-
 NOT_KNOWN = ("Unknown", "None", "N/A", "INVALID")
 """What stands for a time that has not come."""
 

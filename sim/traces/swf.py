@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-__all__ = ["FIELDS", "is_swf", "read_swf"]
-
 FIELDS = (
     *("job", "submit", "wait", "run_time", "processors", "cpu_time", "memory"),
     *("requested_processors", "requested_time", "requested_memory", "status", "user", "group"),

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.text import TextFile
 
-__all__ = ["TraceTable", "check_head", "head_of", "missing_column", "parse_table"]
-
 _LONGEST_HEAD = 100_000
 """Most characters of a first line: each cell of it becomes a column."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from io import BufferedReader
     from pathlib import Path
 
-__all__ = ["LARGEST_FILE", "MOST_LINES", "TextFile", "read_text"]
-
 LARGEST_FILE = 256 * 2**20
 """Most bytes of text that are read of a file, unpacked."""
 

@@ -18,8 +18,6 @@ from apportion.whole_files import writing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Allocation"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocation:

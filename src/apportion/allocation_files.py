@@ -40,20 +40,6 @@ from apportion.whole_files import writing
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
 
-__all__ = [
-    "FORMAT",
-    "fields_of",
-    "finite",
-    "from_json",
-    "index_of",
-    "infinite",
-    "label_of",
-    "plain_value",
-    "read_object",
-    "to_plain",
-    "write_object",
-]
-
 FORMAT = "apportion.allocation/1"
 _PLAIN = ("policy", "objective", "unit", "gap", "status", "message", "stats")
 _KINDS: dict[str, type | tuple[type, ...]] = {

@@ -20,8 +20,6 @@ from weakref import WeakKeyDictionary
 from apportion.checks import as_float, is_truth, is_whole
 from apportion.errors import ApportionError, InputError, unknown_name, written
 
-__all__ = ["at_the_door", "check_fields", "checked", "explained", "open_doors"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -17,32 +17,6 @@ from typing import Any
 
 from apportion.errors import InputError, unknown_name, written
 
-__all__ = [
-    "LARGEST_COUNT",
-    "LARGEST_NUMBER",
-    "LONGEST_LABEL",
-    "as_float",
-    "as_word",
-    "at_most",
-    "check_memory",
-    "choice",
-    "file_path",
-    "hashable",
-    "is_number",
-    "is_truth",
-    "is_whole",
-    "label",
-    "listed",
-    "mapping",
-    "number",
-    "read_number",
-    "read_whole",
-    "seconds",
-    "seed",
-    "whole",
-    "yes_no",
-]
-
 LARGEST_COUNT = 10**9
 """Most GPUs, jobs or parts of anything: sums and products of counts stay exact in 64 bits."""
 

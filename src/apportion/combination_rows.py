@@ -13,8 +13,6 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["COMBINATION", "check_members", "combination_table", "each_alone", "rows_of_jobs"]
-
 COMBINATION = " + "
 """Between the ids of jobs in the label of their combination."""
 

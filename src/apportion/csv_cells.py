@@ -17,8 +17,6 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["WHOLE", "guarded", "restored", "to_csv"]
-
 WHOLE = r"0|-?[1-9][0-9]{0,17}"
 """How ids are written that are numbers, if all of a table are."""
 

@@ -8,15 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "ApportionError",
-    "InfeasibleError",
-    "InputError",
-    "SolveError",
-    "unknown_name",
-    "written",
-]
-
 # Messages stay readable whatever they are about: an id of a megabyte, one of 100,000 jobs.
 _MOST_BITS, _MOST_LETTERS, _MOST_NAMES, _MOST_COMPARED = 1024, 200, 100, 10_000
 

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["homes_of", "lazily"]
-
 
 def lazily(package: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package, which loads a name on first use.

@@ -20,19 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.intp]
+    from apportion.types import Ints
 
-__all__ = [
-    "JOB_COLUMNS",
-    "RECORDED_TIMES",
-    "JobColumn",
-    "check_jobs",
-    "column_named",
-    "is_recorded",
-    "most_at_once",
-    "order_of_submission",
-    "places_of_texts",
-]
 
 _NUMBER = re.compile(r"0*([1-9][0-9]*|0)")
 

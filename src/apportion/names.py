@@ -18,19 +18,6 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = [
-    "OTHER_POLICY_NAMES",
-    "OTHER_SCHEDULER_NAMES",
-    "POLICY_NAMES",
-    "as_policy",
-    "check_known",
-    "comes_with_schedulers",
-    "is_policy_name",
-    "is_scheduler_name",
-    "model_of",
-    "standard",
-]
-
 POLICY_NAMES = (
     "max_min_fairness",
     "makespan",

@@ -8,8 +8,6 @@ import pandas as pd
 
 from apportion.errors import written
 
-__all__ = ["OPTION_LEVELS", "called", "level_names", "name_in_cluster", "written_option"]
-
 OPTION_LEVELS = ("accelerator", "tier", "gpus")
 """What an option can say, the names of the levels of the columns."""
 

@@ -15,8 +15,6 @@ from sysconfig import get_path
 from traceback import walk_tb
 from typing import Any
 
-__all__ = ["answered_by", "note_place", "place_of", "said_with_place", "written_in"]
-
 _MADE = "<string>"
 """File of the methods that dataclasses make."""
 

@@ -16,12 +16,8 @@ from apportion.table_checks import as_floats, check_unique, float_array, table
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["PairThroughputs"]
 
 _KEY = ["job_type", "scale_factor"]
 _PARTNER = ["partner_type", "partner_scale_factor"]

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     Workers = Cluster | Mapping[Any, int] | str | Sequence[int] | NDArray[np.int64]
     Jobs = pd.DataFrame | Mapping[str, Any]
 
-__all__ = [
-    "Jobs",
-    "Workers",
-    "cluster_of",
-    "jobs_table",
-    "labelled_array",
-    "no_workers",
-]
-
 
 def cluster_of(workers: Workers, options: Sequence[Any] = ()) -> Cluster:
     """Make a cluster of what users write.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from importlib.metadata import EntryPoint
 
-__all__ = ["Registry", "parts_named"]
-
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)

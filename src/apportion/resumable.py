@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Resumable", "array_of", "packed", "plain", "unpacked"]
-
 
 class Resumable(Protocol):
     """Anything of a run that changes as time goes by: it can be written down, and taken up again.

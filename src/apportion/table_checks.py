@@ -15,17 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "array_of",
-    "as_floats",
-    "at_least_0",
-    "check_columns",
-    "check_unique",
-    "float_array",
-    "table",
-]
+    from apportion.types import Floats
 
 
 def table(name: str, value: Any, rows: str = "jobs") -> pd.DataFrame:

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     Throughputs: TypeAlias = "ThroughputTensor | pd.DataFrame | Mapping[Any, Any] | Sequence[Sequence[float]] | NDArray[Any]"  # noqa: E501
 
-__all__ = ["ThroughputTensor"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ThroughputTensor:

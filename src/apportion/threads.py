@@ -9,8 +9,6 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_thread"]
-
 
 class _OneThread(ContextDecorator):
     """Keeps the native thread pools of this process at one thread while anybody is inside.

@@ -11,19 +11,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
+    from apportion.types import Floats, Ints
 
-__all__ = [
-    "EXACT",
-    "OWED_S",
-    "RELATIVE",
-    "SHARE",
-    "first_of",
-    "order_of",
-    "ranks",
-    "significant",
-]
 
 RELATIVE = 1e-7
 """Numbers of a schedule that differ by less, relatively, are equal: far more than the rounding of

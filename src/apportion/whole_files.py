@@ -18,8 +18,6 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["drop_drafts", "is_alive", "replace_file", "this_machine", "writing"]
-
 _PROCESS = re.compile(r"\.(\d{1,9})\.tmp\Z")
 
 

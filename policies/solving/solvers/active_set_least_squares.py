@@ -16,15 +16,9 @@ from apportion.policies.solving.cone import rows_that_are_bounds
 from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import ConeProgram
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["least_squares"]
 
 _ROUNDS = 30
 _ACCEPTED = 1e-10

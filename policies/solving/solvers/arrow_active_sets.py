@@ -26,12 +26,8 @@ from apportion.policies.solving.solvers.arrow_kkt import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
+    from apportion.types import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["exact_arrow"]
 
 _ROUNDS = 60
 _NEVER, _REGULAR = 1e30, 1e-12

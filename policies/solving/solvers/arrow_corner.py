@@ -18,13 +18,9 @@ from scipy.sparse.linalg import splu
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.solvers.arrow_kkt import ArrowPoint, ArrowProgram
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["only_corner"]
 
 _CERTAIN = 1e-9
 """Least dual value of what certainly holds, relative to what it is made of."""

@@ -19,9 +19,8 @@ from apportion.policies.solving.solvers.arrow_kkt import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
 
 __all__ = ["ArrowPoint", "ArrowProgram", "solve_arrow"]
 

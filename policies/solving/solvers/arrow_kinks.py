@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.solving.solvers.arrow_kkt import ArrowPoint, ArrowProgram
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["least_arrow_prices"]
 
 _DEPENDENT = 1e-9
 """Difference of speeds, or singular value of equations, relative to the largest, that is none."""

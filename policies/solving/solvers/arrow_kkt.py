@@ -36,9 +36,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["PAIRS", "ArrowPoint", "ArrowProgram", "Eliminated", "Residuals"]
+    from apportion.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,13 +15,9 @@ from apportion.policies.solving.certificate import matrix_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import Cone, Kind
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Surface", "apex", "block", "ranges", "surface", "triangle"]
 
 _LEAST = 1e-150
 """Sides are at least this: their products and quotients, squared, are still numbers."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from apportion.policies.solving.cone import ConeProgram
 
-__all__ = ["PowerChain", "interior_point"]
-
 
 @dataclass(frozen=True, eq=False)
 class PowerChain:

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.solving.cone import Cone, ConeProgram, Point
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["curved_face"]
 
 _NONE = 1e-9
 """Value, in scaled numbers, that is a solver's zero."""

@@ -19,13 +19,8 @@ from apportion.errors import SolveError
 from apportion.policies.solving.highs import SIMPLEX, linear_program, pass_model, quiet_solver
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["DualFace"]
 
 _PROVES = 1e-8
 """Largest part of its bound that a dual vector may have on constraints that are not quite tight."""

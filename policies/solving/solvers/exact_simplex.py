@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
     from apportion.policies.solving.cone import ConeProgram
     from apportion.policies.solving.solvers.fixed_point import Fixed
+    from apportion.types import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
     Ints = NDArray[np.integer[Any]]
-
-__all__ = ["ExactSimplex"]
 
 _NOTHING = ONE >> 256
 """What is not above this comes of cutting off bits."""

@@ -13,10 +13,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Fixed: TypeAlias = NDArray[np.object_]
+    from apportion.types import Floats
 
-__all__ = ["ONE", "fixed", "floats", "product", "quotient"]
+    Fixed: TypeAlias = NDArray[np.object_]
 
 _BITS = 384
 _MANTISSA = 53

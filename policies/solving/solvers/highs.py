@@ -12,15 +12,9 @@ from scipy.linalg import lapack
 from apportion.policies.solving.highs import LoadedHighs
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import ConeProgram, Point
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["PersistentHighs"]
 
 _HOLDS = 1e-9
 """Least dual value of a row that certainly holds."""

@@ -12,8 +12,6 @@ from cvxpy.constraints import Equality, Inequality
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["whole_vertex"]
-
 
 class Matched(NamedTuple):
     """Rows and columns of the ones of M."""

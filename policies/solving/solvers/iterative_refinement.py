@@ -20,14 +20,9 @@ from apportion.policies.solving.cone import rows_that_are_bounds
 from apportion.policies.solving.highs import linear_program, pass_model, quiet_solver
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import ConeProgram, Point
+    from apportion.types import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["corner", "refine"]
 
 _ENOUGH = 1e-13
 """Error that is a rounding error of sums of some numbers around 1."""

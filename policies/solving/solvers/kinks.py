@@ -24,15 +24,8 @@ from apportion.policies.solving.stages import made_for
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import ConeProgram, Point
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["Priced", "least_duals"]
+    from apportion.types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,9 @@ from apportion.policies.solving.solvers.sums_of_logarithms import SumOfLogarithm
 from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import ConeProgram, Point
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["restore", "sharpen"]
 
 _STEPS = 60
 _ENOUGH = 1e-14

@@ -24,15 +24,10 @@ from apportion.policies.solving.certificate import into_dual_cone, violation
 from apportion.policies.solving.solvers.boundaries import apex, surface
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import ConeProgram, Point
     from apportion.policies.solving.solvers.boundaries import Surface
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["polish"]
 
 _MOST = 1000
 """Columns and equations above which no dense system is solved."""

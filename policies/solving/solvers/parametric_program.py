@@ -18,12 +18,7 @@ from scipy import sparse
 from apportion.policies.solving.cone import ConeProgram, Scales, cone_program
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Moves", "ParametricProgram"]
+    from apportion.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

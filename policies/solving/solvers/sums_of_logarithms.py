@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.solving.cone import ConeProgram
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]
-
-__all__ = ["SumOfLogarithms"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,8 +25,6 @@ from apportion.policies.solving.solvers.iterative_refinement import refine
 if TYPE_CHECKING:
     from apportion.policies.solving.cone import ConeProgram, Point
 
-__all__ = ["WarmProblem", "WarmSolver"]
-
 _LOG = logging.getLogger(__name__)
 _ROUNDING = 1e-13
 """Part of a limit by which rounding errors may miss it."""

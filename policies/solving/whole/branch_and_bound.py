@@ -18,14 +18,9 @@ from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.solving.highs import linear_program, pass_model, quiet_solver
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.whole.program import WholeProgram
+    from apportion.types import Bools, Floats
 
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
-
-__all__ = ["STAYING", "Found", "branch_and_bound"]
 
 STAYING = 1e-10
 """What it is worth to keep an option, in parts of the largest cost of a unit."""

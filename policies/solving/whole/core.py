@@ -20,14 +20,10 @@ from apportion.policies.solving.whole.branch_and_bound import Found, branch_and_
 from apportion.policies.solving.whole.rounding import likely, rounded_down
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.whole.program import WholeProgram
     from apportion.policies.solving.whole.relaxation import Relaxed
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["search"]
 
 _CORE = 120
 """Cells of the core beside one for each row."""

@@ -22,18 +22,13 @@ from apportion.policies.solving.whole.statement import state
 from apportion.policies.solving.whole.valid import check_decision, check_pins
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.rows import Reduction
     from apportion.policies.solving.whole.dynamic_programme import Chain
     from apportion.policies.solving.whole.program import WholeProgram
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["decide", "of_jobs", "price_of"]
 
 _MOST_STEPS = 100
 

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.solving.whole.program import WholeProgram
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-__all__ = ["Chain", "chain_of"]
 
 _MOST_WORK, _MOST_ROOM = 10**8, 3 * 10**7
 """Sums and stored choices up to which it is quicker than branch and bound."""

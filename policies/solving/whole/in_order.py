@@ -33,12 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
     Decide = Callable[..., Solution]
-
-__all__ = ["decide_in_order"]
 
 _ROUNDING = 1e-9
 """Part of a capacity that sums of amounts may miss it by."""

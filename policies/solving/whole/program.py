@@ -18,17 +18,10 @@ from apportion.ties import ranks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
     from apportion.policies.solving.cone import ConeProgram
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["WholeProgram", "without_noise"]
+    from apportion.types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,14 +17,10 @@ from apportion.policies.solving.whole.branch_and_bound import STAYING
 from apportion.policies.solving.whole.program import without_noise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.cone import Point
     from apportion.policies.solving.whole.program import WholeProgram
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["DWARFED", "Relaxed", "relax"]
 
 _ROUNDING = 1e-10
 """Part of a bound that rounding may amount to."""

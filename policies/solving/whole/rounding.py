@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.whole.program import WholeProgram
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["likely", "rounded_down"]
+    from apportion.types import Floats
 
 
 def likely(whole: WholeProgram, x: Floats) -> Floats:

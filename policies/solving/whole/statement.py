@@ -23,15 +23,9 @@ from apportion.policies.solving.whole.program import WholeProgram, without_noise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["state"]
+    from apportion.types import Floats, Ints
 
 
 def state(policy: Policy, instance: Instance) -> WholeProgram:

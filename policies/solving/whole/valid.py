@@ -11,14 +11,10 @@ from apportion.errors import InputError, SolveError, written
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
     from apportion.policies.solving.whole.program import WholeProgram
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["check_decision", "check_pins"]
 
 _ROUNDING = 1e-9
 """Part of a capacity that sums of amounts may miss it by; whole amounts miss it by nothing."""

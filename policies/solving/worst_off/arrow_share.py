@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 
     from apportion.policies.instance import Instance
     from apportion.policies.solving.solvers.arrow_kkt import ArrowPoint
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["ArrowShare"]
 
 _EVEN = 1e-6
 """Weight of evenness against throughput, both relative, where one program sees to both."""

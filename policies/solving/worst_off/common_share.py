@@ -31,15 +31,11 @@ from apportion.policies.solving.solvers.highs import PersistentHighs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
     from apportion.policies.solving.cone import Point
     from apportion.policies.solving.highs import SolverName
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["HAIR", "NO_LIMIT", "CommonShare", "DeclaredShare", "SharePoint", "meeting", "reached"]
 
 HAIR = 1e-9
 """How far, relatively, the share may give way when what is left is spent."""

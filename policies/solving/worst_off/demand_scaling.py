@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.solving.cone import ConeProgram
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]
-
-__all__ = ["demand_scales", "power_of_two"]
 
 _LEAST = 1e-8
 """Smallest unit of a share of time; HiGHS drops entries below 1e-9."""

@@ -15,12 +15,9 @@ if TYPE_CHECKING:
 
     from apportion.policies.solving.compiled import Compiled
     from apportion.policies.solving.solvers.fixed_point import Fixed
+    from apportion.types import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
     Ints = NDArray[np.integer[Any]]
-
-__all__ = ["ExactFill"]
 
 
 class ExactFill:

@@ -31,12 +31,9 @@ if TYPE_CHECKING:
     from apportion.policies.problem import Problem
     from apportion.policies.solving.cone import ConeProgram, Point
     from apportion.policies.solving.solvers.fixed_point import Fixed
+    from apportion.types import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
     Ints = NDArray[np.integer[Any]]
-
-__all__ = ["FloatFill", "backward_error", "even_share"]
 
 
 def backward_error(program: ConeProgram, point: Point) -> float:

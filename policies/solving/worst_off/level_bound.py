@@ -8,14 +8,10 @@ import numpy as np
 from scipy import sparse
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.problem import Problem
     from apportion.policies.solving.demands import Levels
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["as_derivatives", "least_cost", "least_cost_slopes", "level_bound"]
 
 _BETWEEN = 1e-13
 """Relative distance of a level that can be paid for from one that cannot, at the end."""

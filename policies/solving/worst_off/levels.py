@@ -31,15 +31,11 @@ from apportion.policies.solving.worst_off.common_share import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.highs import SolverName
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["ROWS_FOR_ARROW", "by_levels"]
 
 ROWS_FOR_ARROW, _MERGED_ROWS_FOR_ARROW = 400, 64
 """Above so many rows, or merged ones, the interior point of arrow form is ahead (measured).

@@ -18,17 +18,11 @@ from apportion.policies.solving.worst_off.water_filling import Steady, water_fil
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
     from apportion.policies.solving.demands import Levels
     from apportion.policies.solving.worst_off.water_filling import Rising
-
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["Further", "further_levels"]
+    from apportion.types import Bools, Floats
 
 
 class Further(NamedTuple):

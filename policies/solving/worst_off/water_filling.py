@@ -32,16 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import cvxpy as cp
-    from numpy.typing import NDArray
 
     from apportion.policies.extensions import Rates
     from apportion.policies.problem import Problem
     from apportion.policies.solving.solvers.fixed_point import Fixed
+    from apportion.types import Bools, Floats
 
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["Filled", "FillingSteps", "Rising", "Steady", "water_fill"]
 
 _LOG = logging.getLogger(__name__)
 

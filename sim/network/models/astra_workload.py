@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["read_astra_workload"]
-
 _COLLECTIVES: Mapping[str, str] = MappingProxyType(
     {
         "NONE": "all_reduce",

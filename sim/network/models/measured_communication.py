@@ -13,15 +13,13 @@ from apportion.sim.network.collectives import COLLECTIVES, hierarchical, phases
 from apportion.sim.network.profile import timeline
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from apportion.sim.network.interconnect import Interconnect
     from apportion.sim.network.profile import ModelProfile
     from apportion.sim.network.shapes import Shape
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["merged", "profile_of_layers", "profile_of_samples"]
 
 _BITS = 8e-9  # gigabits of a byte
 _ROUNDING = 1e-12

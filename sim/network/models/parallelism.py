@@ -11,8 +11,6 @@ from apportion.mechanism.time_shifts import CommunicationProfile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["data_parallel", "hybrid_parallel", "pipeline_parallel", "tensor_parallel"]
-
 _HYBRID_PHASES = 6
 _SILENT = (0, 2)
 

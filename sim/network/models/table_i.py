@@ -17,15 +17,6 @@ from apportion.sim.network.profile import Exchange, Layer, ModelProfile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "ARCHITECTURES",
-    "COMPUTE_S",
-    "TABLE1_COMPUTE_SCALE",
-    "WeightedLayer",
-    "model_profiles",
-    "scaled_profiles",
-]
-
 _CLASSES = 1000
 
 

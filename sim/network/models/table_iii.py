@@ -12,8 +12,6 @@ from apportion.sim.network.profile import Exchange, Layer, ModelProfile
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["TABLE_III", "V100_FLOPS", "TableIII", "table_iii_profiles"]
-
 V100_FLOPS = 14e12
 """Peak single-precision FLOP/s of the GPUs on which Table III was measured."""
 

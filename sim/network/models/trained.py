@@ -12,8 +12,6 @@ from apportion.sim.network.models.table_i import model_profiles
 from apportion.sim.network.models.table_iii import TABLE_III, table_iii_profiles
 from apportion.sim.network.profile import ModelProfile
 
-__all__ = ["TRAINED", "TrainedModel", "trained"]
-
 
 @dataclass(frozen=True)
 class TrainedModel:

@@ -12,9 +12,8 @@ from scipy.optimize import least_squares
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
-__all__ = ["BoxFit", "Boxes", "Readings", "fit_boxes"]
 
 MOST_BOXES = 6
 """Boxes of an iteration that are looked for; the six phases of hybrid parallelism are most."""

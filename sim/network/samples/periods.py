@@ -10,13 +10,9 @@ import numpy as np
 from apportion.sim.network.samples.boxes import Readings, fit_boxes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.sim.network.samples.boxes import Boxes, BoxFit
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["LEAST_COUNTS", "SPECTRUM", "Explained", "Wander", "explained", "wander"]
 
 LEAST_COUNTS = 3
 """Readings of a period, at least: with fewer another period looks the same."""

@@ -15,11 +15,8 @@ from apportion.sim.network.samples.boxes import Readings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["counts_of"]
 
 GAP = 1.5
 """Times the usual distance between two samples, above which samples between them are missing."""

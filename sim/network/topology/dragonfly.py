@@ -14,8 +14,6 @@ from apportion.sim.network.topology import MOST_LINKS, members_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["DragonflyTopology"]
-
 
 @dataclass(frozen=True)
 class DragonflyTopology:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["TOPOLOGY_PRESETS", "fat_tree", "get_topology", "leaf_spine", "rails", "read_topology"]
-
 
 def leaf_spine(
     name: str,

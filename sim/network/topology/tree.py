@@ -15,8 +15,6 @@ from apportion.sim.network.topology import MOST_LINKS, members_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["SwitchLevel", "TreeTopology"]
-
 
 @dataclass(frozen=True)
 class SwitchLevel:

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from apportion.report.html import page_of
 
-__all__ = ["Advice", "AdvicePart"]
-
 
 class AdvicePart(NamedTuple):
     """A part of the page: a question, its answer in sentences, and the command that prints it."""

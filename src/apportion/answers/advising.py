@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanisms.setting_names import ComparisonSettings
 
-__all__ = ["advise"]
-
 POLICIES = ("shortest_job_first", "max_min_fairness", "fcfs", "easy", "minimum_completion_time")
 """Who is asked where nobody says."""
 

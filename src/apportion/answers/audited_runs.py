@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.sim.workload import Workload
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["audit_run"]
 
 _OVER = 1e-6
 """More than this above the GPUs that there are is no rounding of times: jobs share them."""

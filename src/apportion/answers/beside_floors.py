@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.sim.floors import Floor
 
-__all__ = ["floors_in_words"]
-
 
 def floors_in_words(
     floors: Mapping[str, Floor],

@@ -12,8 +12,6 @@ from apportion.errors import InputError, unknown_name, written
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
 
-__all__ = ["Changes", "changed_clusters", "read_changes"]
-
 Changes = Mapping[str, int | Sequence[int]] | str
 """GPUs by type, one number or several to be tried apart: ``{"a100": [8, 16]}``, "a100=8,16"."""
 

@@ -11,12 +11,8 @@ import numpy as np
 from scipy.stats import norm, rankdata
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["Durations"]
 
 TAIL = 0.05
 """Part of the jobs that is to be below, and above, what is foretold."""

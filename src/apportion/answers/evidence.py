@@ -15,13 +15,10 @@ from apportion.statistics import paired
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.experiments.sources import Source
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["MATTERS", "Difference", "between", "blocks_of", "one_source", "spread_of"]
 
 MATTERS = 0.01
 """A smaller relative difference is none to speak of, however sure it is."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from apportion.mechanisms.setting_names import SimulationSettings
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["Forecast", "forecast"]
-
 QUANTILES = (0.05, 0.5, 0.9, 0.95)
 """By when so much of the futures has come to pass."""
 

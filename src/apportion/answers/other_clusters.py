@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from apportion.mechanisms.setting_names import SweepSettings
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["OtherClusters", "what_if"]
-
 MOST_JOBS = 1000
 """Jobs of which a floor is worked out unasked, as it takes seconds."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from apportion.answers.race import Recommendation
     from apportion.experiments import Comparison
 
-__all__ = ["RECORDED", "Page"]
-
 RECORDED = "as_recorded"
 LEVEL = 0.95
 """Of the intervals of all policies together, where one of them is chosen."""

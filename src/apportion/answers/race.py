@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.mechanisms.setting_names import SweepSettings
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["FIGURES", "Recommendation", "recommend"]
-
 FIGURES: Mapping[str, str] = {
     "mean_jct_s": "mean JCT",
     "median_jct_s": "median JCT",

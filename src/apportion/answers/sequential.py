@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["LOOKS", "MOST_LOOKS", "SequentialTest", "read_looks", "usual_looks"]
-
 LOOKS = (4, 8, 16, 32)
 """Draws after which losers are dropped."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from apportion.sim import Run
 
-__all__ = ["costs_in_words"]
-
 
 def costs_in_words(at: Mapping[float, Mapping[str, Run]], level: float) -> tuple[str, ...]:
     """Say who is in front where a start costs some times as much, and whether that changes.

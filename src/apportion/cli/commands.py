@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["add_command", "add_group", "add_verbose", "finish", "group_of"]
-
 
 def add_group(commands: Any, name: str, text: str, members: Sequence[Callable[[Any], None]]) -> Any:
     """Add a command that has commands of its own."""

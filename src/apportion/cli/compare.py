@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from apportion.experiments import Comparison
 
-__all__ = ["run"]
-
 AGAINST = "against.csv"
 """File in which jobs stand beside those of another policy."""
 

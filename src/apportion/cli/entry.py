@@ -20,8 +20,6 @@ from apportion.own_code import place_of, said_with_place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["from_shell", "main"]
-
 logger = logging.getLogger(__name__)
 
 _FAILED, _MISUSED = 1, 2

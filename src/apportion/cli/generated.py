@@ -18,15 +18,6 @@ from apportion.sim.drawn.rack_workloads import RACK_DEMANDS, WEEK_S
 if TYPE_CHECKING:
     import argparse
 
-__all__ = [
-    "drawn",
-    "drawn_communicating",
-    "drawn_contended",
-    "drawn_elastic",
-    "generator_options",
-    "generator_source",
-]
-
 _SECONDS_PER_HOUR = 3600.0
 
 

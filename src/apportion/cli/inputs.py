@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-__all__ = [
-    "read_any",
-    "simulation_settings",
-    "workload_and_origin",
-]
-
-
 def read_any(path: str, seed: int, options: Mapping[str, Any]) -> Workload | ElasticWorkload:
     """Read a trace, or elastic jobs.
 

@@ -13,9 +13,6 @@ from apportion.statistics.typeset import HumanTable, aligned_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-__all__ = ["print_summary", "print_table", "width"]
-
-
 _WIDTH_OF_PIPES = 100
 _STYLES = {"*": "bold green", "~": "green", "": ""}
 

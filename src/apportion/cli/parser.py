@@ -34,15 +34,6 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "DEFAULTS",
-    "DEFAULT_ELASTIC",
-    "DEFAULT_ON_LOGS",
-    "DEFAULT_ON_RACKS",
-    "DEFAULT_POLICIES",
-    "parse",
-]
-
 DEFAULT_POLICIES = (
     *("max_min_fairness", "max_min_fairness_agnostic", "finish_time_fairness", "makespan"),
     *("shortest_job_first", "fifo", "fcfs", "easy", "minimum_completion_time"),

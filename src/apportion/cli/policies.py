@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> None:
     """List what the command is called."""

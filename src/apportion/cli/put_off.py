@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["put_off", "uncollected"]
-
 
 class _PutOff(ModuleType):
     """A module that is imported when one of its functions is called, or anything else is asked."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from apportion.sim import ElasticWorkload, Workload
 
-__all__ = ["cluster_of", "meant_by_racks", "policies_of"]
-
 _MACHINES_PER_RACK = 8
 _GPUS_PER_MACHINE = 8
 _ONLY_RACKS = ("machines_per_rack", "accelerator")

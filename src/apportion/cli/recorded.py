@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.experiments.recorded import Recorded
 
-__all__ = ["fill_in", "recorded_of", "settings_of", "workload_is_changed"]
-
 _WORKLOAD = ("workload", *READING_OPTIONS, *FITTING_OPTIONS, *GENERATED)
 # What an option of a generated workload stands in place of, beside itself.
 _REPLACED = {

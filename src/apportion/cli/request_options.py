@@ -11,8 +11,6 @@ from apportion.cli.values import one_of, real, whole
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_generate_requests", "add_serve"]
-
 
 def add_generate_requests(commands: Any) -> None:
     """Add ``apportion requests generate``."""

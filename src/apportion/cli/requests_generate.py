@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.inference import RequestRate
 
-__all__ = ["run"]
-
 _REQUESTS_PER_S = 0.37
 _SECONDS_PER_HOUR = 3600.0
 

@@ -27,8 +27,6 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Settable", "add_setting", "as_given", "as_toml", "expanded"]
-
 _INSTEAD = {
     "workload": ("generate",),
     "generate": ("workload",),

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload
     from apportion.sim.inference import ServingRun
 
-__all__ = ["check_training", "lending", "run"]
-
 _HEADER = (
     *("from (h)", "Erlangs", "idle GPUs", "jobs", "price", "lent", "gain", "last price"),
     "job-hours",

@@ -12,8 +12,6 @@ from apportion.errors import unknown_name
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> None:
     """List the settings of every option that has some, with what they are.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from apportion.estimators import EstimatedThroughputs
     from apportion.policies import Condition
 
-__all__ = ["jobs_table", "run", "throughputs_of"]
-
 _MOST_ROWS = 40
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from apportion.experiments import Plan, Sweep
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> None:
     """Sweep, print the summary, and say where the files are; or list what would run.

@@ -12,15 +12,6 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     import argparse
 
-__all__ = [
-    "FITTING_OPTIONS",
-    "READING_OPTIONS",
-    "add_trace",
-    "fitting_options",
-    "reading_options",
-    "refuse_reading_options",
-]
-
 _READING: dict[str, dict[str, Any]] = {
     "throughputs": {"metavar": "FILE", "help": "steps/s of the job types, csv or json"},
     "profiles": {"metavar": "DIR", "help": "elastic jobs: a folder for each application"},

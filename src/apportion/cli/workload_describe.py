@@ -15,8 +15,6 @@ from apportion.report.tables import human_measures
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> None:
     """Read a trace and print what it holds."""

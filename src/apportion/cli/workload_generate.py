@@ -12,8 +12,6 @@ from apportion.report.files import check_folder
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> None:
     """Draw a workload and write its jobs and throughputs."""

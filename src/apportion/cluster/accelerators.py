@@ -18,8 +18,6 @@ from apportion.checks import choice
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ACCELERATORS", "Accelerator", "accelerators", "is_slice", "speed_ratios"]
-
 _NAN = math.nan
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.experiments.sources import Source
 
-__all__ = ["FITTING", "fitted", "made_for", "two_ends"]
-
 FITTING = ("too_large", "speed", "measure", "types")
 """How jobs are made to fit an experiment, drawn jobs as well: arguments of `fitted`."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.own import Decides
     from apportion.sim import ElasticWorkload, Workload
 
-__all__ = ["STATES", "Plan", "check_by", "check_jobs_on", "deciders_of", "simulations_of"]
-
 STATES = "states"
 """Folder of the states of simulations that are under way, inside an output folder."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Recorded", "read_recorded"]
-
 _KEYS: Mapping[str, type | tuple[type, ...]] = {
     "policies": list,
     "own": list,

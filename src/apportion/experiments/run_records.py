@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
 
-__all__ = ["packed", "record_of", "run_of", "unpacked"]
-
 # Types of columns that come back from a list of plain values as they were.
 _DTYPES = re.compile(r"float64|u?int(8|16|32|64)|bool|object|str")
 # Stands for an object that the caller has given, such as a network, and will give again.

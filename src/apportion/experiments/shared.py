@@ -33,17 +33,6 @@ if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload, Workload
     from apportion.sim.deciders import AnyDecider
 
-__all__ = [
-    "FEW",
-    "STARTS",
-    "USUAL",
-    "ByPolicy",
-    "costs_of_starts",
-    "notes_on_mechanisms",
-    "settings_of",
-    "without",
-]
-
 STARTS = "preemption_overhead_seconds"
 """The setting that says what a start costs."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from apportion.experiments.sources import Source
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["Setup", "Simulation", "figures_of", "runs_of"]
-
 logger = logging.getLogger(__name__)
 
 _NO_FIGURES = ("fingerprint", "error")

@@ -30,8 +30,6 @@ from apportion.sim.fingerprint import content
 from apportion.sim.traces.elastic import is_elastic
 from apportion.sim.traces.read import TRACE_FORMATS
 
-__all__ = ["Source", "sources_of"]
-
 _OWN_KEYS = ("name", *FITTING)
 _TYPES = ("any", "recorded")
 _NO_FITTING = {"too_large": None}

@@ -11,8 +11,6 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.table_checks import table
 
-__all__ = ["gpus_by", "whole_gpus"]
-
 
 def gpus_by(shares: pd.DataFrame, jobs: pd.DataFrame, by: str = "entity") -> pd.DataFrame:
     r"""Return the GPUs that each group of jobs has on average.

@@ -17,8 +17,6 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["kai_queues", "kueue_objects", "kueue_quotas", "kueue_weights", "volcano_queues"]
-
 _GPU = "nvidia.com/gpu"
 _CALLED = "apportion/name"
 """Annotation of objects: how a group is called where names of Kubernetes cannot be."""

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from apportion.sim.one_round.decision import RoundDecision
 
-__all__ = ["placement_groups"]
-
 
 def placement_groups(
     decided: RoundDecision, gpus_per_machine: int, *, label: str = "ray.io/accelerator-type"

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["slurm_commands", "slurm_reservations"]
-
 _FAIRSHARES = 1000
 """Shares of all accounts together, so that a thousandth counts."""
 _FIRST = 1_000_000

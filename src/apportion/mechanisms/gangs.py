@@ -14,8 +14,6 @@ from apportion.mechanisms.start_costs import stages_by_type
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Configurations", "Iterations"]
-
 _ALL_REDUCES = ("ring", "halving_doubling", "recursive_doubling", "binary_tree")
 
 

@@ -10,16 +10,9 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from apportion.types import Bools, Floats, Ints
 
     Held = tuple[int, list[int]]
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
-
-__all__ = ["Past", "TakesOver", "told_otherwise"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 if TYPE_CHECKING:
     from apportion.mechanisms import Mechanism
 
-__all__ = ["ComparisonSettings", "SimulationSettings", "SweepSettings"]
-
 StartCosts = float | str | Mapping[str, float]
 """Seconds of every job, by job type, or ``"measured"``."""
 

@@ -20,21 +20,6 @@ from apportion.names import check_known
 if TYPE_CHECKING:
     from dataclasses import Field
 
-__all__ = [
-    "LOST",
-    "OTHERS",
-    "SHORTEST_S",
-    "TICK_S",
-    "MechanismSettings",
-    "SecondsByType",
-    "Setting",
-    "about",
-    "check_by_type",
-    "check_types_named",
-    "seconds_by_type",
-    "settings_of",
-]
-
 logger = logging.getLogger(__name__)
 
 _ALIKE = 0.75

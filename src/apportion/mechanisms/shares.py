@@ -20,9 +20,6 @@ from apportion.mechanisms.timers import check_timers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Exact", "Leases", "Queue", "Rounds"]
-
-
 _EVERY = "most time between two solves (default: an hour where the policy depends on time)"
 
 

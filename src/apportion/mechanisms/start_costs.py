@@ -12,15 +12,6 @@ from typing import Any
 from apportion.checks import label, read_number, seconds
 from apportion.errors import InputError, written
 
-__all__ = [
-    "MEASURED",
-    "RESTART_S",
-    "UNMEASURED_S",
-    "measured_start_s",
-    "multiplied",
-    "stages_by_type",
-]
-
 _EVERY = "others"
 
 

@@ -8,8 +8,6 @@ from apportion.checks import choice, read_number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError, written
 
-__all__ = ["TIMERS", "check_timers", "timer_seconds"]
-
 TIMERS = ("none", "manual", "tuned")
 """Delay timers that have a name."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
 
-__all__ = ["RECORDED", "differences_table", "notes_on_recorded"]
-
 RECORDED = "as_recorded"
 """The row of a log's own schedule."""
 

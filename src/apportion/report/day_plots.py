@@ -13,13 +13,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from apportion.sim import Run
-
-    Floats = NDArray[np.float64]
-
-__all__ = ["DAY_PLOT_KINDS", "STATE_COLOURS", "day_figure", "day_kinds_of", "loans_begun", "spent"]
+    from apportion.types import Floats
 
 
 def spent(states: pd.DataFrame, names: Sequence[str], gpus: int, edges_s: Floats) -> Floats:

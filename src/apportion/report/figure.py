@@ -17,8 +17,6 @@ try:
 except ImportError as error:
     raise no_matplotlib(error) from error
 
-__all__ = ["ShownFigure"]
-
 _DOTS_PER_INCH = 120
 
 

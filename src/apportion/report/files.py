@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = [
-    "TABLE_FORMATS",
-    "check_folder",
-    "check_format",
-    "write_bytes",
-    "write_png",
-    "write_table",
-    "write_text",
-]
-
 _DOTS_PER_INCH = 110
 
 TABLE_FORMATS = ("csv", "parquet")

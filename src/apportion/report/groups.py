@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from apportion.experiments import Comparison
     from apportion.statistics.typeset import HumanTable
 
-__all__ = ["columns_of_groups", "group_table"]
-
 _MEASURES = (
     Measure("jobs", "jobs", "", 1.0, "", 0),
     Measure("gpu_seconds", "GPU time", "GPU h", 3600.0, "", 1),

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.time_shifts import AffinityGraph, Compatibility
 
-__all__ = ["affinity_figure", "compatibility_figure", "draw_affinity", "draw_compatibility"]
-
 _TOO_MUCH = "#B22222"
 _RING, _INNER = 0.8, 1.2
 _STATES = ((False, "as they start"), (True, "shifted"))

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from apportion.sim import Run
 
-__all__ = ["PLOT_KINDS", "kinds_of", "plot", "received_time"]
-
 _PANELS_PER_ROW = 6
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from apportion.sim import Run
 
-__all__ = ["PRICE_PLOT_KINDS", "price_kinds_of"]
-
 _PANELS_PER_ROW = 3
 
 

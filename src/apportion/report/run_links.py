@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from apportion.sim import Run
 
-__all__ = ["LINK_PLOT_KINDS", "link_kinds_of"]
-
 _MOST_RUNS = 3
 _MOST_LINKS = 12
 """Of more links only those of which most is wanted are drawn, as far as they can be read."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.sim import Run
     from apportion.statistics.typeset import HumanTable
 
-__all__ = ["REPORT_SECTIONS", "Section", "sections_of", "summary_html"]
-
 logger = logging.getLogger(__name__)
 
 _GROUPS = 20

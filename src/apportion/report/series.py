@@ -10,21 +10,9 @@ import pandas as pd
 from apportion.cluster import TIERS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.sim import Run
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-
-__all__ = [
-    "distribution",
-    "options_of",
-    "received_share",
-    "running_and_waiting",
-    "tier_occupancy",
-    "time_bins",
-    "utilization",
-]
 
 POINTS = 300
 """Points of a line at most: more cannot be told apart and make the report heavy."""

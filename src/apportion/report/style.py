@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-__all__ = [
-    "HEAT_MAP",
-    "inline_svg",
-    "line_styles",
-    "new_figure",
-    "no_matplotlib",
-    "plotting_style",
-    "with_legend",
-]
-
 # Okabe and Ito's palette, told apart with every common kind of colour blindness; its yellow
 # is left out because it vanishes on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

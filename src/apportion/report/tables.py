@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = [
-    "MEASURES",
-    "Measure",
-    "human_measures",
-    "human_table",
-    "longest_time_s",
-    "notes_on",
-    "time_unit",
-]
-
-
 _SHORT_S = 3600.0
 """Times of which none is longer are shown in seconds."""
 

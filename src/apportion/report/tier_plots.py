@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from apportion.sim import Run
 
-__all__ = ["TIER_PLOT_KINDS", "tier_kinds_of"]
-
 _TIER_COLOURS = {"machine": "#009E73", "rack": "#E69F00", "network": "#D55E00"}
 _PANELS_PER_ROW = 3
 _MOST_DEMANDS = 7

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from apportion.sim import Run
 
-__all__ = ["TIMELINE_PLOT_KINDS", "timeline_kinds_of"]
-
 Span = tuple[float, float]
 """When something begins and ends, seconds."""
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from apportion.service.certified import CertifiedDevices, CertifiedShares
     from apportion.service.known import Known
 
-__all__ = ["explain_devices", "explain_nothing", "explain_shares"]
-
 _NONE = 1e-6
 """Shares of time, and GPUs, that count as none."""
 _SHOWN = 5

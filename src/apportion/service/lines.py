@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from apportion.service.service import DecisionService
 
-__all__ = ["LONGEST_LINE", "answer_lines", "answers_to", "parsed"]
-
 LONGEST_LINE = 8 * 2**20
 """Bytes of a message at most."""
 _MOST_AT_ONCE = 256

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["BATCHES", "batch_figures", "growing"]
-
 BATCHES = 10
 """Batches that the jobs of a workload are parted into, in their order of arrival."""
 

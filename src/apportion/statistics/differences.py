@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Paired", "differences_of", "paired", "wins"]
+    from apportion.types import Floats
 
 
 class Paired(NamedTuple):

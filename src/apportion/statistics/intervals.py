@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
-
-__all__ = ["Interval", "bootstrap", "check_level", "half_width", "mean_interval"]
+    from apportion.types import Floats
 
 
 _AT_ONCE = 1_000_000

@@ -16,8 +16,6 @@ from apportion.statistics.typeset import HumanTable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["marks_of", "to_latex", "to_markdown"]
-
 
 @checked
 def to_latex(table: pd.DataFrame, digits: int = 3) -> str:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-__all__ = ["LEGEND", "MARKS", "HumanTable", "aligned_text"]
-
 MARKS: Mapping[str, str] = MappingProxyType(
     {
         "*": "* best, by more than noise.",

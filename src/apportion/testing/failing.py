@@ -6,8 +6,6 @@ from typing import Any, NoReturn
 
 from apportion.own_code import place_of, written_in
 
-__all__ = ["called", "fail"]
-
 
 def called(part: Any) -> str:
     """Return what messages call a part: its class, and what it is made of where that is told."""

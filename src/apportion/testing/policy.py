@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from apportion.policies import Policy
     from apportion.testing.drawn import On
 
-__all__ = ["check_policy"]
-
 
 def check_policy(policy: Policy | str, *, seed: int = 0, on: On | None = None) -> None:
     """Check on small random problems that a policy keeps what `solve` promises.

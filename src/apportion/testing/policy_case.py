@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from apportion.policies import Policy
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-__all__ = ["SHARE_TOLERANCE", "PolicyCase"]
 
 SHARE_TOLERANCE = 1e-5
 """Shares of time that differ by less are the same, but for rounding."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from apportion.policies import Policy
     from apportion.testing.policy_case import PolicyCase
 
-__all__ = ["traits_are_true"]
-
 
 def traits_are_true(policy: Policy, cases: list[PolicyCase], rng: np.random.Generator) -> None:
     """Check what is declared: in every case where it is said of all problems, in one of some."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
 
-__all__ = ["RunCase", "part_of"]
-
 _REGISTRIES = {
     "mechanism": "apportion.mechanisms:MECHANISMS",
     "network": "apportion.sim.network.registry:NETWORKS",

@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
     from apportion.testing.run_case import RunCase
 
-__all__ = [
-    "same_from_snapshots",
-    "same_in_two_workers",
-    "same_twice",
-    "same_under_other_names",
-    "same_when_pickled",
-    "same_with_equal_jobs_swapped",
-    "same_with_types_in_another_order",
-    "same_without_gpus_of_a_type",
-]
-
 _STOPS, _FOR_GOOD = 4, 10**9
 """So often a run is stopped; more steps than it has."""
 

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
     from apportion.sim import ElasticWorkload, Run, Workload
     from apportion.sim.network import MemoizedNetwork, NetworkModel
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-
-__all__ = ["check_conservation", "check_held", "check_schedule"]
+    from apportion.types import Floats, Ints
 
 
 def check_conservation(stays: Stays, run: Run, workload: Workload) -> None:

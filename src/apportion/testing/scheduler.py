@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
     from apportion.testing.drawn import On
 
-__all__ = ["check_mechanism", "check_scheduler", "kind_for"]
-
 _KINDS = {"leases": "racks", "iterations": "sending", "configurations": "elastic"}
 """What is drawn, by mechanism; jobs on several types for all others."""
 

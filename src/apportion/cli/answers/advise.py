@@ -14,8 +14,6 @@ from apportion.experiments.sources import sources_of
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> None:
     """Write the page, and print it."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from apportion.policies.auditing import Audit
 
-__all__ = ["run"]
-
 _MOST_ROWS = 10
 _OF_RUNS = ("workload", "generate_jobs", "racks")
 _OF_FILES = ("jobs_table", "lies")

@@ -17,8 +17,6 @@ from apportion.report.files import write_table
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> None:
     """Foretell, and say by when each job starts and ends."""

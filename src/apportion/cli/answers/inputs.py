@@ -15,8 +15,6 @@ from apportion.experiments.sources import sources_of
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["asked_about", "settings_given", "workloads_of"]
-
 
 def workloads_of(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the arguments of `read_workload` for each trace, or those of a generator.

@@ -12,8 +12,6 @@ from apportion.cli.values import comma_separated, real, whole
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_advise", "add_audit", "add_forecast", "add_recommend", "add_what_if"]
-
 
 def add_what_if(commands: Any) -> None:
     """Add ``apportion whatif``."""

@@ -16,8 +16,6 @@ from apportion.report.files import write_table
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> None:
     """Race policies, or look for the fewest GPUs, and say what was found."""

@@ -14,8 +14,6 @@ from apportion.report.files import write_table
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["run", "say"]
-
 
 def run(args: argparse.Namespace) -> None:
     """Simulate the changes, and say what each does."""

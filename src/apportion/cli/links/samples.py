@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.samples import SampledTraffic
     from apportion.sim.phases.sampled_sharing import SharedPair
 
-__all__ = ["show_pairs", "show_traffic"]
-
 _MOST_PAIRS = 12
 """Jobs whose pairs are all looked at; more would take minutes."""
 

@@ -27,8 +27,6 @@ from apportion.report.files import check_folder, write_text
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["run"]
-
 _KUBERNETES: dict[str, Any] = {"kueue": kueue_objects, "kai": kai_queues, "volcano": volcano_queues}
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from apportion.sim import Run
     from apportion.statistics.typeset import HumanTable
 
-__all__ = ["at_costs"]
-
 
 def at_costs(runs_at: Mapping[float, Mapping[str, Run]]) -> HumanTable:
     """Return mean completion times, a column for each multiple of what a start costs, with marks.

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload, Run, Workload
     from apportion.statistics.typeset import HumanTable
 
-__all__ = ["Comparison"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload, Run, Workload
     from apportion.sim.floors import Floor
 
-__all__ = ["MOST_JOBS", "above_floor", "best_in_words", "bounded"]
-
 MOST_JOBS = 1000
 """Jobs for which tables are set against a floor unasked: it takes seconds."""
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload, Run, Workload
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["FOLDER", "compare"]
-
 FOLDER = ".partial"
 """Folder of the finished runs of an unfinished comparison, inside its output folder."""
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from contextlib import AbstractContextManager
 
-__all__ = ["BACKENDS", "Where", "active_backend"]
-
-
 _ENGINES = {"ray": "ray", "dask": "distributed"}
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from apportion.experiments.machine.progress import Report
 
-__all__ = ["Cell", "Failure", "NotPlainError", "Work"]
-
 _KINDS = {kind.__name__: kind for kind in (InputError, SolveError, InfeasibleError)}
 
 

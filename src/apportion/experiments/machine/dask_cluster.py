@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-__all__ = ["dask_workers"]
-
 _SECONDS_TO_CONNECT = 45.0
 _SECONDS_BETWEEN_LOOKS = 1.0
 

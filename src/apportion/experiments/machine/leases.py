@@ -27,8 +27,6 @@ from apportion.whole_files import is_alive, this_machine
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-__all__ = ["SECONDS_TO_EXPIRE", "FileLeases"]
-
 logger = logging.getLogger(__name__)
 
 SECONDS_TO_EXPIRE = 60.0

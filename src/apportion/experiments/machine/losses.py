@@ -14,8 +14,6 @@ from apportion.experiments.machine.workers import lost, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Workers", "try_in_a_process"]
-
 
 @dataclass(frozen=True)
 class Workers:

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Display", "Report", "progress_display", "wants_display"]
-
 _SECONDS_BETWEEN_LOOKS = 0.2
 # Runs differ in length: their speed is that of the last ten minutes.
 _SECONDS_OF_SPEED = 600.0

@@ -20,8 +20,6 @@ from apportion.experiments.machine.workers import one_line
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["ray_workers"]
-
 _SECONDS_TO_REACH_A_PORT = 5.0
 _SECONDS_TO_CONNECT = 60.0
 _MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.progress import Display, Report
     from apportion.experiments.machine.store import Store
 
-__all__ = ["Outcome", "carry_out"]
-
 logger = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LOOKS = 0.3

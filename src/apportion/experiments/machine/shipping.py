@@ -21,8 +21,6 @@ from joblib.parallel import get_active_backend
 
 from apportion.registry import Registry
 
-__all__ = ["OwnParts", "Shipped", "active_backend_name", "shipped"]
-
 _HERE = uuid4().hex
 """Tells this process from others, on this machine and elsewhere."""
 

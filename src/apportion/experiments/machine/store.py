@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-__all__ = ["FILE", "Store"]
-
 logger = logging.getLogger(__name__)
 
 FILE = "runs.jsonl"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.progress import Report
     from apportion.experiments.machine.shipping import Shipped
 
-__all__ = ["as_they_finish", "lost", "one_line"]
-
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from apportion.sim import Workload
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["AskedSweep", "Clusters", "plan_sweep", "planned"]
-
 Clusters: TypeAlias = (
     "Cluster | Mapping[str, int] | str | Sequence[Cluster | Mapping[str, int] | str]"
 )

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["by_seed", "readable_tables"]
-
 _SHOWN = ("mean_jct_s", "p95_jct_s", "makespan_s", "utilization", "deadlines_met", "ftf_max")
 _RANGE = ("lowest", "highest")
 

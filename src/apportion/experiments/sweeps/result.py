@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from apportion.experiments.plan import Plan
     from apportion.statistics.typeset import HumanTable
 
-__all__ = ["Sweep"]
-
 _GROUPS = "groups"
 _CLOCKS = ("policy_seconds", "wall_seconds")
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from apportion.mechanisms.setting_names import SweepSettings
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["carried_out", "sweep"]
-
 
 @checked
 def sweep(
