@@ -256,7 +256,7 @@ class ElasticWorkload:
         where = Cluster.of(cluster)
         most = int(where.counts.max())
         jobs = self.jobs.assign(gpus=np.minimum(self.jobs["gpus"], most))
-        rigid = replace(self, jobs=jobs).rigid(where.accelerators, where.gpus_per_machine)
+        rigid = replace(self, jobs=jobs).rigid(where.accelerators, where.largest_machine)
         return rigid.describe(where)
 
     def save(self, path: str | Path) -> tuple[Path, Path]:

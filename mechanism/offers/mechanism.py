@@ -88,7 +88,7 @@ class LeaseMechanism:
         placer: Placer | None = None,
     ) -> None:
         gpus = machines_of(cluster)
-        self.size = ClusterSize.of(gpus, cluster.gpus_per_machine, cluster.gpus_per_rack)
+        self.size = ClusterSize.of(gpus, cluster.largest_machine, cluster.gpus_per_rack)
         on_cluster = getattr(scheduler.timers, "on_cluster", None)
         if on_cluster is not None:  # timers that hang on how many GPUs there are
             scheduler = replace(scheduler, timers=on_cluster(self.size.gpus))
@@ -98,7 +98,7 @@ class LeaseMechanism:
         self.jobs = LeasedJobs(told, len(gpus))
         self.timers = TimerBook(
             *(scheduler.timers, scheduler.lease_s),
-            gpus_per_machine=cluster.gpus_per_machine,
+            gpus_per_machine=cluster.largest_machine,
             gpus_per_rack=self.size.gpus_per_rack,
             gpus=self.size.gpus,
         )

@@ -102,17 +102,19 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     tier = tiers_of_options(tensor)
     if tier is None:
         return GangPacking.none(tensor)
-    of_tier = np.array([cluster.gpus_per_machine, cluster.gpus_per_rack or np.inf, np.inf])
-    largest = of_tier[tier]
+    kinds = tensor.accelerator_of_option
+    sizes = {kind: (cluster.machine_size(kind), cluster.rack_size(kind)) for kind in kinds.unique()}
+    most = [(*sizes[kind], None)[inside] for kind, inside in zip(kinds, tier, strict=True)]
+    largest = np.array([np.inf if gpus is None else gpus for gpus in most], dtype=float)
     gang = _gangs(tensor, jobs)
     runs = (tensor.values > 0).groupby(level=0, sort=False).all().loc[tensor.rows].to_numpy()
     each = gang[:, None] if tensor.gpus_of_option is None else tensor.gpus_of_option.astype(int)
     gangs = np.where(runs & (each <= largest), each, 0)
     resources, notes = [], []
-    for accelerator in tensor.accelerator_of_option.unique():
-        for inside, gpus in enumerate((cluster.gpus_per_machine, cluster.gpus_per_rack)):
-            here = (tensor.accelerator_of_option == accelerator) & (tier <= inside)
-            if gpus is None or not here.any() or not cluster.gpus.get(accelerator):
+    for accelerator in filter(cluster.gpus.get, kinds.unique()):
+        for inside, gpus in enumerate(sizes[accelerator]):
+            here = (kinds == accelerator) & (tier <= inside)
+            if gpus is None or not here.any():
                 continue
             cluster.racks(accelerator)
             name = f"{accelerator} {TIERS[inside]} packing"
@@ -146,7 +148,7 @@ def tier_eligibility(
 ) -> NDArray[np.bool_]:
     """Tell which tiers jobs may use after waiting: delay scheduling by tier.
 
-    A gang that fits a machine may have one at once; the rack is open to it after the machine timer,
+    A gang that fits a machine, of the type that has the largest, may have one at once; the rack is open to it after the machine timer,
     the network after the rack timer, both counted from the same start. A gang larger than a machine
     may have a rack at once, one larger than a rack the network (Dally, arXiv 2401.16492).
 
@@ -163,7 +165,7 @@ def tier_eligibility(
         Whether each job may use each of `TIERS`, shape (jobs, 3).
     """
     gpus_per_rack = cluster.gpus_per_rack or np.inf
-    oversize = scale_factor > cluster.gpus_per_machine
+    oversize = scale_factor > cluster.largest_machine
     return np.column_stack(
         [
             ~oversize,

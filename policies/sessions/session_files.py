@@ -78,7 +78,7 @@ def plain_cluster(cluster: Cluster) -> dict[str, Any]:
     """Return a cluster as lists, texts and numbers; `cluster_of` is the way back."""
     return {
         "gpus": [list(each) for each in cluster.gpus.items()],
-        "gpus_per_machine": cluster.gpus_per_machine,
+        "gpus_per_machine": plain_value(cluster.gpus_per_machine),
         "machines_per_rack": cluster.machines_per_rack,
         "prices_per_gpu_hour": dict(cluster.prices_per_gpu_hour),
     }

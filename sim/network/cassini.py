@@ -208,7 +208,7 @@ class GangLinks:
         self.scores = LinkScores(network.profile, joint, network.pace)
         self.program = PlacementProgram(network.profile, self.scores, network.pace)
         self.candidates = network.candidates
-        self._machines, self._gpus = cluster.machines_per_rack or 1, cluster.gpus_per_machine
+        self._machines, self._gpus = cluster.machines_per_rack or 1, cluster.largest_machine
         self._rack_gbps = self._machines * network.machine_gbps / network.oversubscription
         self._known: dict[Placement, dict[Any, float]] = {}
         self._check(cluster)

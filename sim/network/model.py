@@ -128,7 +128,7 @@ class MemoizedNetwork:
 
     def _check(self, shape: Shape) -> None:
         """Refuse a shape with more GPUs in a machine, or machines or racks, than there are."""
-        gpus, machines = self.cluster.gpus_per_machine, self.cluster.machines_per_rack
+        gpus, machines = self.cluster.largest_machine, self.cluster.machines_per_rack
         if machines is None and len(shape) > 1:
             raise InputError(f"The shape {shape} does not fit a single rack (machines_per_rack).")
         if max(map(max, shape)) > gpus:

@@ -119,6 +119,6 @@ def check_models(network: NetworkModel, workload: Workload, cluster: Cluster) ->
 
 def _pair(cluster: Cluster) -> Shape:
     """Return the tightest shape of two GPUs that a cluster holds."""
-    if cluster.gpus_per_machine > 1:
+    if cluster.largest_machine > 1:
         return ((2,),)
     return ((1,), (1,)) if cluster.machines_per_rack == 1 else ((1, 1),)

@@ -184,7 +184,8 @@ def _assignments(gangs: Gangs, state: RoundState, about: AboutRun) -> list[Assig
 def _assignment(
     jobs: tuple[Hashable, ...], accelerator: str, devices: Sequence[int], cluster: Cluster
 ) -> Assignment:
-    machines = sorted({device // cluster.gpus_per_machine for device in devices})
+    size = cluster.machine_size(accelerator)
+    machines = sorted({device // size for device in devices})
     return Assignment(jobs, accelerator, tuple(machines), tuple(sorted(devices)))
 
 

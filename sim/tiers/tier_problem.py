@@ -122,7 +122,8 @@ def tier_problem(
     capacity = [float(count) for count in cluster.counts]
     lies = np.where(speed > 0, scale[:, None], 0)
     for own, inside in np.ndindex(types, 2):
-        of_place = (cluster.gpus_per_machine, cluster.gpus_per_rack)[inside]
+        accelerator = cluster.accelerators[own]
+        of_place = (cluster.machine_size(accelerator), cluster.rack_size(accelerator))[inside]
         if of_place is not None:
             here = (kind == own) & (tier <= inside)
             limits, _ = gang_limits(np.where(here, lies, 0), of_place)

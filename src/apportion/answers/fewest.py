@@ -106,6 +106,7 @@ def fewest_for_wait(
     if accelerator is None and len(cluster.gpus) > 1:
         raise InputError(f"Say of which type: accelerator={kind!r}, for example.")
     choice("accelerator", kind, [*cluster.gpus])
+    size = cluster.machine_size(kind)
     whole("draws", draws, 2)
     number("level", level, strict=True, most=1 - 1e-9)
     _, resampled = one_source(workload)
@@ -117,7 +118,7 @@ def fewest_for_wait(
     )
 
     def wait_s(machines: int) -> tuple[float, float, float]:
-        gpus = {**cluster.gpus, kind: machines * cluster.gpus_per_machine}
+        gpus = {**cluster.gpus, kind: machines * size}
         plan = planned([policy], [workload], replace(cluster, gpus=gpus), what, settings)
         swept = carried_out(
             *(plan, Where(None, None, n_jobs)),
@@ -132,7 +133,6 @@ def fewest_for_wait(
     search = _Bisection(wait_s, asked.limit_s)
     least = _least_machines(workload, cluster, kind)
     sizes = search.sizes(least)
-    size = cluster.gpus_per_machine
     table = pd.DataFrame(
         [(kind, n * size, *values) for n, values in sorted(search.known.items())],
         columns=["accelerator", "gpus", "wait_s", "low", "high"],
@@ -149,7 +149,7 @@ def _least_machines(workload: Any, cluster: Cluster, kind: str) -> int:
     others = max((n for name, n in cluster.gpus.items() if name != kind), default=0)
     if others >= largest or source.fitting.get("too_large") == "drop":
         return 1
-    return -(-largest // cluster.gpus_per_machine)
+    return -(-largest // cluster.machine_size(kind))
 
 
 @dataclass

@@ -184,7 +184,7 @@ def placed(state: ClusterState, cluster: Cluster) -> dict[str, tuple[str, list[i
         kind: [
             list(range(first, first + int(size)))
             for first, size in zip(
-                range(0, cluster.gpus[kind], cluster.gpus_per_machine),
+                range(0, cluster.gpus[kind], cluster.machine_size(kind)),
                 cluster.machines(kind),
                 strict=True,
             )

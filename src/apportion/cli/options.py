@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import group_of
 from apportion.cli.sections import add_setting
-from apportion.cli.values import by_job_type, one_of, racks, read_by, real, whole
+from apportion.cli.values import by_job_type, number_or_by_type, one_of, read_by, real, whole
 from apportion.mechanisms import MECHANISMS, mechanism_name
 from apportion.mechanisms.settings import settings_of
 
@@ -155,16 +155,16 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         "cluster",
         "--gpus-per-machine",
         hidden=False,
-        type=whole(1),
+        type=number_or_by_type,
         metavar="N",
-        help=f"(default: {DEFAULT_GPUS_PER_MACHINE}; 8 in racks)",
+        help=f"or TYPE=N,... (default: {DEFAULT_GPUS_PER_MACHINE}; 8 in racks)",
     )
     add_setting(
         group,
         "cluster",
         "--racks",
         hidden=False,
-        type=racks,
+        type=number_or_by_type,
         metavar="N | TYPE=N,...",
         help="racks of one type or several, for leases",
     )

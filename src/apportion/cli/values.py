@@ -19,8 +19,8 @@ __all__ = [
     "by_job_type",
     "comma_separated",
     "ending",
+    "number_or_by_type",
     "one_of",
-    "racks",
     "read_by",
     "real",
     "refuse_blank",
@@ -68,8 +68,8 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
     return check
 
 
-def racks(word: str) -> int | str:
-    """Return a number of racks, or ``TYPE=N,...`` as it stands."""
+def number_or_by_type(word: str) -> int | str:
+    """Return a whole number, or ``TYPE=N,...`` as it stands."""
     return word if "=" in word else whole(1)(word)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ TIERS = ("machine", "rack", "network")
 """Network tiers a gang can lie in, tightest first: one machine, one rack, several racks."""
 
 _MOST_MACHINES = 1_000_000
+_GPUS_PER_MACHINE = 4
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,9 @@ class Cluster:
         Number of GPUs of each accelerator type, e.g. ``{"v100": 8, "k80": 16}``. The order is
         kept: it is the order of the columns of every matrix.
     gpus_per_machine
-        GPUs in one machine. The last machine of a type holds the remainder.
+        GPUs in one machine, of every type or by type: ``{"t4": 4, "a100": 8}`` or
+        ``"t4=4,a100=8"``; types that are left out have 4. The last machine of a type holds the
+        remainder. Kept as a number where types do not differ; `machine_size` has that of a type.
     machines_per_rack
         Machines in one rack; ``None`` for a single rack.
     prices_per_gpu_hour
@@ -49,7 +52,7 @@ class Cluster:
     """
 
     gpus: Mapping[str, int]
-    gpus_per_machine: int = 4
+    gpus_per_machine: int | Mapping[str, int] | str = _GPUS_PER_MACHINE
     machines_per_rack: int | None = None
     prices_per_gpu_hour: Mapping[str, float] = field(default_factory=dict)
 
@@ -65,10 +68,10 @@ class Cluster:
         if sum(gpus.values()) == 0:
             raise InputError(f"The cluster has no GPUs: every count of {gpus} is zero.")
         object.__setattr__(self, "gpus", gpus)
-        for name in ("gpus_per_machine", "machines_per_rack"):
-            value = getattr(self, name)
-            if value is not None or name == "gpus_per_machine":
-                object.__setattr__(self, name, whole(name, value, 1, integral=True))
+        object.__setattr__(self, "gpus_per_machine", self._sizes(self.gpus_per_machine))
+        if self.machines_per_rack is not None:
+            racks = whole("machines_per_rack", self.machines_per_rack, 1, integral=True)
+            object.__setattr__(self, "machines_per_rack", racks)
         prices = mapping("prices_per_gpu_hour", self.prices_per_gpu_hour)
         for name, price in prices.items():
             if name not in gpus:
@@ -77,6 +80,23 @@ class Cluster:
         known = {name: ACCELERATORS[name].usd_per_hour for name in gpus if name in ACCELERATORS}
         listed = {name: price for name, price in known.items() if not math.isnan(price)}
         object.__setattr__(self, "prices_per_gpu_hour", listed | prices)
+
+    def _sizes(self, told: int | Mapping[str, int] | str) -> int | Mapping[str, int]:
+        """Return the GPUs of a machine: one number, or by type where types differ."""
+        if isinstance(told, str):
+            told = _counts("gpus_per_machine", "GPUs", told)
+        if not isinstance(told, Mapping):
+            return whole("gpus_per_machine", told, 1, integral=True)
+        for name in told:
+            if name not in self.gpus:
+                raise unknown_name("accelerator in gpus_per_machine", name, self.gpus)
+        given = {name: told.get(name, _GPUS_PER_MACHINE) for name in self.gpus}
+        sizes = {
+            name: whole(f"gpus_per_machine of {written(name)}", size, 1, integral=True)
+            for name, size in given.items()
+        }
+        first, *others = {*sizes.values()}
+        return sizes if others else first
 
     @classmethod
     def of(cls, value: Cluster | Mapping[str, int] | str) -> Cluster:
@@ -103,7 +123,7 @@ class Cluster:
         racks: int | Mapping[str, int] | str,
         *,
         machines_per_rack: int = 8,
-        gpus_per_machine: int = 8,
+        gpus_per_machine: int | Mapping[str, int] | str = 8,
         accelerator: str | None = None,
     ) -> Cluster:
         """Make a cluster of whole racks, each of one accelerator type.
@@ -124,8 +144,6 @@ class Cluster:
         InputError
             If a number is not whole and above 0, or types are named in both ways.
         """
-        size = whole("machines_per_rack", machines_per_rack, 1, integral=True)
-        size *= whole("gpus_per_machine", gpus_per_machine, 1, integral=True)
         if isinstance(racks, str):
             racks = _counts("racks", "racks", racks)
         if not isinstance(racks, Mapping):
@@ -136,21 +154,37 @@ class Cluster:
                 f"racks={dict(racks)} names the accelerator types; leave out "
                 f"accelerator={accelerator!r}."
             )
-        return cls(
-            {
-                name: size * whole(f"racks of {written(name)}", n, 1, integral=True)
-                for name, n in racks.items()
-            },
-            gpus_per_machine=gpus_per_machine,
-            machines_per_rack=machines_per_rack,
-        )
+        machines = whole("machines_per_rack", machines_per_rack, 1, integral=True)
+        counts = {
+            name: machines * whole(f"racks of {written(name)}", n, 1, integral=True)
+            for name, n in racks.items()
+        }
+        shape = cls(counts, gpus_per_machine, machines)
+        gpus = {name: shape.machine_size(name) * n for name, n in shape.gpus.items()}
+        return replace(shape, gpus=gpus)
+
+    def machine_size(self, accelerator: str) -> int:
+        """GPUs in one machine of a type."""
+        if isinstance(self.gpus_per_machine, Mapping):
+            return self.gpus_per_machine.get(accelerator, _GPUS_PER_MACHINE)
+        return int(self.gpus_per_machine)
+
+    @property
+    def largest_machine(self) -> int:
+        """GPUs in a machine of the type that has the largest ones."""
+        return max(map(self.machine_size, self.gpus))
+
+    def rack_size(self, accelerator: str) -> int | None:
+        """GPUs in one rack of a type; ``None`` where there is but one."""
+        if self.machines_per_rack is None:
+            return None
+        return self.machine_size(accelerator) * self.machines_per_rack
 
     @property
     def gpus_per_rack(self) -> int | None:
-        """GPUs in one rack; ``None`` where there is but one."""
-        if self.machines_per_rack is None:
-            return None
-        return self.gpus_per_machine * self.machines_per_rack
+        """GPUs in a rack of the largest machines; ``None`` where there is but one."""
+        racks = self.machines_per_rack
+        return None if racks is None else racks * self.largest_machine
 
     def racks(self, accelerator: str) -> list[NDArray[np.int64]]:
         """GPUs in each machine of one type, by rack.
@@ -161,16 +195,16 @@ class Cluster:
             If the machines do not fill whole racks, or the GPUs whole machines; it says with how
             many GPUs they would.
         """
-        machines = self.machines(accelerator)
-        size = self.gpus_per_rack or max(self.gpus[accelerator], self.gpus_per_machine)
-        if self.gpus[accelerator] % size or self.gpus[accelerator] % self.gpus_per_machine:
+        machines, each = self.machines(accelerator), self.machine_size(accelerator)
+        size = self.rack_size(accelerator) or max(self.gpus[accelerator], each)
+        if self.gpus[accelerator] % size or self.gpus[accelerator] % each:
             raise InputError(
                 f"The {self.gpus[accelerator]} GPUs of type {accelerator!r} do not fill whole "
                 f"racks of whole machines ({self.machines_per_rack or 'any number of'} machines of "
-                f"{self.gpus_per_machine} GPUs); their number must be a multiple of "
-                f"{size if self.machines_per_rack else self.gpus_per_machine}."
+                f"{each} GPUs); their number must be a multiple of "
+                f"{size if self.machines_per_rack else each}."
             )
-        return list(machines.reshape(-1, size // self.gpus_per_machine))
+        return list(machines.reshape(-1, size // each))
 
     @property
     def accelerators(self) -> tuple[str, ...]:
@@ -196,13 +230,14 @@ class Cluster:
         """GPUs in each machine of one type, shape (machines,)."""
         if accelerator not in self.gpus:
             raise unknown_name("accelerator", accelerator, self.gpus)
-        full, rest = divmod(self.gpus[accelerator], self.gpus_per_machine)
+        each = self.machine_size(accelerator)
+        full, rest = divmod(self.gpus[accelerator], each)
         if full > _MOST_MACHINES:
             raise InputError(
                 f"The cluster {self} has {full:,} machines with {accelerator!r}; they can be told "
                 f"apart up to {_MOST_MACHINES:,}."
             )
-        return np.array([self.gpus_per_machine] * full + [rest] * (rest > 0), dtype=np.int64)
+        return np.array([each] * full + [rest] * (rest > 0), dtype=np.int64)
 
     def __str__(self) -> str:
         return ",".join(f"{name}={count}" for name, count in self.gpus.items())

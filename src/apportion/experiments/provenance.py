@@ -117,7 +117,7 @@ def _quoted(word: str) -> str:
 def cluster_options(cluster: Cluster) -> dict[str, object] | None:
     """Return the options that make a cluster, or None if there are none."""
     if cluster == Cluster(dict(cluster.gpus), cluster.gpus_per_machine):
-        return {"cluster": str(cluster), "gpus_per_machine": cluster.gpus_per_machine}
+        return {"cluster": str(cluster), "gpus_per_machine": _by_type(cluster.gpus_per_machine)}
     machines = cluster.machines_per_rack
     if machines is None:
         return None
@@ -125,14 +125,23 @@ def cluster_options(cluster: Cluster) -> dict[str, object] | None:
         "machines_per_rack": machines,
         "gpus_per_machine": cluster.gpus_per_machine,
     }
-    size = machines * cluster.gpus_per_machine
-    racks = {name: gpus // size for name, gpus in cluster.gpus.items()}
+    racks = {
+        name: gpus // (machines * cluster.machine_size(name)) for name, gpus in cluster.gpus.items()
+    }
     if not all(racks.values()) or cluster != Cluster.of_racks(racks, **shape):
         return None
+    shape["gpus_per_machine"] = _by_type(cluster.gpus_per_machine)
     if len(racks) > 1:
-        return {"racks": ",".join(f"{name}={count}" for name, count in racks.items()), **shape}
+        return {"racks": _by_type(racks), **shape}
     ((accelerator, count),) = racks.items()
     return {"racks": count, **shape, "accelerator": accelerator}
+
+
+def _by_type(value: Any) -> Any:
+    """Write what is told by type as options have it."""
+    if not isinstance(value, Mapping):
+        return value
+    return ",".join(f"{name}={each}" for name, each in value.items())
 
 
 def _settings(settings: Mapping[str, object]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def whole_racks(decider: Any, cluster: Cluster) -> int:
     """Return of what number of GPUs multiples are used: those of a whole rack, under leases."""
     if manner_of(decider).works_by[:1] != ("leases",):
         return 1
-    return cluster.gpus_per_rack or cluster.gpus_per_machine
+    return cluster.gpus_per_rack or cluster.largest_machine
 
 
 class Deciding:

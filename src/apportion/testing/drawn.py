@@ -96,7 +96,7 @@ def drawn(
     if jobs == "one":
         table = table.iloc[:1]
     elif jobs == "few":
-        per_machine, kind = cluster.gpus_per_machine, cluster.accelerators[0]
+        per_machine, kind = cluster.largest_machine, cluster.accelerators[0]
         table = table[table["gpus" if workload.elastic else "scale_factor"] <= per_machine].iloc[:4]
         racks = None if cluster.machines_per_rack is None else 1
         gpus = {name: per_machine * (name == kind) for name in cluster.gpus}

@@ -79,7 +79,7 @@ def check_lone_gangs(decider: AnyDecider) -> None:
     """
     name, terms = "table1", _terms(decider)
     for cluster, model, gpus in product(_RACKS, _MODELS, (3, 6, 8)):
-        network, per_machine = get_network(name, cluster=cluster), cluster.gpus_per_machine
+        network, per_machine = get_network(name, cluster=cluster), cluster.largest_machine
         lease_s = terms.lease_s
         machines = cluster.total_gpus // per_machine
         others = [("VGG11", per_machine // 2 + 1, 0.0, lease_s * 0.7)] * machines

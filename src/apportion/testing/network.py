@@ -114,7 +114,7 @@ def _check_overheads(asked_of: _Heard) -> None:
     asked = [
         (job_type, shape)
         for job_type in sorted(set(workload.jobs["job_type"]))
-        for shape in _shapes(cluster.gpus_per_machine, cluster.machines_per_rack)
+        for shape in _shapes(cluster.largest_machine, cluster.machines_per_rack)
     ]
     first, again = (
         {key: _overhead(asked_of, network, *key) for key in keys}

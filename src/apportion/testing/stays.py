@@ -117,7 +117,7 @@ class Stays:
         """Which stays follow at once on one on other devices of the same machines."""
         found = ~self.first
         found[1:] &= (self.start_s[1:] == self.end_s[:-1]) & (self.kind[1:] == self.kind[:-1])
-        per_machine = self.cluster.gpus_per_machine
+        per_machine = self.cluster.largest_machine
         for stay in np.flatnonzero(found).tolist():
             before, now = (
                 sorted(device // per_machine for device in self.devices[each])

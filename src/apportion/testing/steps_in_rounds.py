@@ -63,7 +63,7 @@ def shape_of_stay(stays: Stays, stay: int) -> Shape:
     kind = cluster.accelerators[stays.kind[stay]]
     machines = cluster.machines_per_rack or len(cluster.machines(kind))
     return shape_of_placement(
-        (*divmod(device // cluster.gpus_per_machine, machines), 1) for device in stays.devices[stay]
+        (*divmod(device // cluster.largest_machine, machines), 1) for device in stays.devices[stay]
     )
 
 

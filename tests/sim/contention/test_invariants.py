@@ -97,7 +97,7 @@ def test_bytes_sent_and_seconds_computed_are_those_of_all_iterations(
 ) -> None:
     case = drawn(seed)
     run = case.run(engine="plain", overlap=overlap)
-    split = machines_of(run, int(case.cluster.gpus_per_machine)) > 1
+    split = machines_of(run, int(case.cluster.largest_machine)) > 1
     for job in run.jobs.reset_index().to_dict("records"):
         name = job["job"]
         row, steps = TABLE_III[job["job_type"]], case.workload.jobs.loc[name, "total_steps"]
@@ -164,7 +164,7 @@ def test_one_job_alone_takes_what_its_formula_says(seed: int) -> None:
     run = case.run()
     job, row = run.jobs.iloc[0], TABLE_III[run.jobs["job_type"].iloc[0]]
     each_s = sum(row.passes_s())
-    if machines_of(run, int(case.cluster.gpus_per_machine)).item() > 1:
+    if machines_of(run, int(case.cluster.largest_machine)).item() > 1:
         sent_s = ETHERNET_10G.s_per_byte * row.megabytes * 1e6
         each_s += case.settings["startup_s"] + sent_s
     steps = case.workload.jobs["total_steps"].item()

@@ -67,7 +67,7 @@ def test_a_gang_left_alone_is_on_its_best_placement_within_a_lease(seed: int, ke
     scheduler = get_scheduler(SCHEDULERS[seed % len(SCHEDULERS)])
     assert scheduler.comes_together
     crowd = [
-        (0.0, str(rng.choice(MODELS)), int(rng.integers(1, cluster.gpus_per_machine + 1)), 1800.0)
+        (0.0, str(rng.choice(MODELS)), int(rng.integers(1, cluster.largest_machine + 1)), 1800.0)
         for _ in range(cluster.total_gpus // 3)
     ]
     load = workload_of([*crowd, (1.0, model, gpus, 9 * HOUR_S)])

@@ -50,7 +50,7 @@ def racks_of(rng: np.random.Generator) -> ap.Cluster:
 
 def average_of_packings(rng: np.random.Generator, cluster: ap.Cluster) -> tuple[Ints, Floats]:
     """Draw gangs, and shares of tiers that so many packings in turn give them exactly."""
-    jobs, gpus = int(rng.integers(2, 12)), cluster.gpus_per_machine
+    jobs, gpus = int(rng.integers(2, 12)), cluster.largest_machine
     scale = np.minimum(
         rng.integers(1, int(rng.choice([1, 2])) * gpus + 1, jobs), cluster.total_gpus
     )
