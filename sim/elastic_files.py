@@ -17,6 +17,7 @@ from apportion.estimators.goodput import (
     MeasuredSteps,
     MeasuredTraining,
     ModelledSteps,
+    SpeedTable,
     StepTimes,
 )
 from apportion.jobs import check_jobs
@@ -111,10 +112,13 @@ def _plain(application: MeasuredApplication) -> dict[str, Any]:
         "epochs": training.epochs,
         "training": {str(batch): _columns(training.table(batch)) for batch in batches},
         "steps": _plain_steps(steps),
+        "on_types": {name: _plain(each) for name, each in application.on_types.items()},
     }
 
 
-def _plain_steps(steps: MeasuredSteps | ModelledSteps) -> dict[str, Any]:
+def _plain_steps(steps: MeasuredSteps | ModelledSteps | SpeedTable) -> dict[str, Any]:
+    if isinstance(steps, SpeedTable):
+        return {"speeds": {str(gpus): speed for gpus, speed in steps.told.items()}}
     if isinstance(steps, ModelledSteps):
         times = {name: float(value) for name, value in asdict(steps.times).items()}
         return {"model": times, "local_most": steps.local_most}
@@ -135,12 +139,15 @@ def application_of(name: str, plain: Mapping[str, Any]) -> MeasuredApplication:
         If it is none.
     """
     steps = plain["steps"]
-    read: MeasuredSteps | ModelledSteps
-    if "model" in steps:
+    read: MeasuredSteps | ModelledSteps | SpeedTable
+    if "speeds" in steps:
+        read = SpeedTable(name, {int(gpus): speed for gpus, speed in steps["speeds"].items()})
+    elif "model" in steps:
         read = ModelledSteps(name, StepTimes(**steps["model"]), int(steps["local_most"]))
     else:
         tables = (pd.DataFrame(steps[each]) for each in ("placements", "larger"))
         read = MeasuredSteps(name, *tables)
     epochs_of = {int(batch): pd.DataFrame(table) for batch, table in plain["training"].items()}
     training = MeasuredTraining(name, epochs_of, int(plain["epochs"]))
-    return MeasuredApplication(name, read, training, BatchLimits(**plain["limits"]))
+    on_types = {kind: application_of(name, each) for kind, each in plain.get("on_types", {}).items()}
+    return MeasuredApplication(name, read, training, BatchLimits(**plain["limits"]), on_types)

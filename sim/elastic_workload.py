@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.estimators.goodput.application import MeasuredApplication
-    from apportion.sim.elastic.true_progress import TrueProgress
+    from apportion.sim.elastic_tables import SpeedsByGpus
 
-__all__ = ["ELASTIC_COLUMNS", "ElasticWorkload", "packed"]
+__all__ = ["ELASTIC_COLUMNS", "ElasticWorkload"]
 
 ELASTIC_COLUMNS = {
     "arrival_s": "when the job arrives, seconds from the start of the workload",
@@ -33,8 +33,9 @@ ELASTIC_COLUMNS = {
 }
 """Columns of the jobs of an `ElasticWorkload`.
 
-Beside them may stand ``weight``, a number > 0, and ``rigid``, whether a job has those GPUs and that
-batch at any time that it runs; further columns of `apportion.JOB_COLUMNS`, and of one's own.
+Beside them may stand ``total_steps``, steps of the initial batch until the job is done (by default
+all of its application), ``weight``, a number > 0, and ``rigid``, whether a job has those GPUs and
+that batch at any time that it runs; further columns of `apportion.JOB_COLUMNS`, and of one's own.
 """
 
 
@@ -97,6 +98,9 @@ class ElasticWorkload:
                     f"{column} of job {written(job)} is {written(jobs[column][wrong].iloc[0])}; it "
                     f"must be a {'' if column == 'arrival_s' else 'whole '}number >= {least}."
                 )
+        if "total_steps" in jobs.columns:
+            for job, steps in jobs["total_steps"].items():
+                number(f"total_steps of job {written(job)}", steps, strict=True)
         if "rigid" in jobs.columns and not all(is_truth(each) for each in jobs["rigid"]):
             raise InputError("The column 'rigid' of the elastic jobs must be True or False.")
         for job, application in jobs["application"].items():
@@ -175,16 +179,18 @@ class ElasticWorkload:
         ]
         return replace(self, relative_speed={**told, **new}, notes=(*self.notes, *notes))
 
-    def rigid(self, accelerators: str | Iterable[str], gpus_per_node: int = 4) -> Workload:
+    def rigid(
+        self, accelerators: str | Iterable[str], gpus_per_node: int | Mapping[str, int] = 4
+    ) -> Workload:
         """Return the same jobs with the GPUs and batches that their users set.
 
         Parameters
         ----------
         accelerators
             Name of the type on which the applications were measured; or several, each as fast as
-            `relative_speed` says.
+            its profiles, or `relative_speed`, say.
         gpus_per_node
-            GPUs of a node: a gang has as many whole nodes as it fills, and the rest on one more.
+            GPUs of a node, by type where they differ: a gang has as many whole nodes as it fills, and the rest on one more.
 
         Returns
         -------
@@ -193,35 +199,13 @@ class ElasticWorkload:
             placements that a profile does not reach they are those of a model fitted to it, as in
             a simulation, and a warning is logged.
         """
-        from apportion.sim.elastic.true_progress import TrueProgress  # a package of who uses this
+        from apportion.sim.elastic.as_rigid import as_rigid  # a package of who uses this
 
-        whole("gpus_per_node", gpus_per_node, 1)
-        steps, job_types, speeds, truth = [], [], {}, TrueProgress()
-        for job, row in self.jobs.iterrows():
-            application = self.applications[row["application"]]
-            try:
-                count, speed = self._of_job(application, row, gpus_per_node, truth)
-            except InputError as error:
-                raise InputError(f"Job {written(job)}: {error}") from error
-            steps.append(count)
-            job_types.append(f"{row['application']} (batch size {row['batch']})")
-            speeds[job_types[-1], int(row["gpus"])] = speed
-        columns = {
-            "arrival_s": self.jobs["arrival_s"],
-            "job_type": job_types,
-            "scale_factor": self.jobs["gpus"].astype(np.int64),
-            "total_steps": steps,
-        }
-        of_elastic = {*ELASTIC_COLUMNS, "rigid"}
-        columns |= {str(name): self.jobs[name] for name in self.jobs if name not in of_elastic}
-        index = pd.MultiIndex.from_tuples(list(speeds), names=["job_type", "scale_factor"])
-        measured = np.array(list(speeds.values()))
         names = [accelerators] if isinstance(accelerators, str) else list(accelerators)
-        by_type = {name: measured * self.speed_on(name) for name in names}
-        note = "jobs are rigid: GPUs and batches are those that their users set"
-        jobs = pd.DataFrame(columns, index=self.jobs.index)
-        throughputs = pd.DataFrame(by_type, index=index)
-        return Workload(self.name, jobs, throughputs, notes=(*self.notes, note))
+        if isinstance(gpus_per_node, int):
+            whole("gpus_per_node", gpus_per_node, 1)
+            gpus_per_node = dict.fromkeys(names, gpus_per_node)
+        return as_rigid(self, {name: gpus_per_node[name] for name in names})
 
     def in_steps(self, cluster: Cluster) -> Workload:
         """Return jobs whose steps are progress, in steps of their initial batch, as a run counts.
@@ -230,13 +214,12 @@ class ElasticWorkload:
         cluster goes: what finish-time fairness compares with is the rigid job in an isolated 1/n
         share.
         """
+        from apportion.sim.elastic.as_rigid import progress_of
+
         most = max(cluster.gpus.values())
-        machine = max(int(cluster.machines(name).max(initial=1)) for name in cluster.accelerators)
         jobs = self.jobs.assign(gpus=np.minimum(self.jobs["gpus"], most))
-        rigid = replace(self, jobs=jobs).rigid(cluster.accelerators, machine)
-        progress = np.array(
-            [float(self.applications[name].training.progress[-1]) for name in jobs["application"]]
-        )
+        rigid = replace(self, jobs=jobs).rigid(cluster.accelerators, cluster.machine_sizes)
+        progress = progress_of(self)
         keys = list(zip(rigid.jobs["job_type"], rigid.jobs["scale_factor"], strict=True))
         gain = dict(zip(keys, progress / rigid.jobs["total_steps"].to_numpy(), strict=True))
         own = rigid.throughputs
@@ -256,8 +239,46 @@ class ElasticWorkload:
         where = Cluster.of(cluster)
         most = int(where.counts.max())
         jobs = self.jobs.assign(gpus=np.minimum(self.jobs["gpus"], most))
-        rigid = replace(self, jobs=jobs).rigid(where.accelerators, where.largest_machine)
+        rigid = replace(self, jobs=jobs).rigid(where.accelerators, where.machine_sizes)
         return rigid.describe(where)
+
+    @classmethod
+    def from_table(
+        cls,
+        jobs: pd.DataFrame | str | Path,
+        speeds: SpeedsByGpus,
+        *,
+        name: str | None = None,
+        gpus: Mapping[str, int] | None = None,
+    ) -> ElasticWorkload:
+        """Make elastic jobs of speeds that users have, without batches and gradients.
+
+        Parameters
+        ----------
+        jobs
+            A table or csv, a row per job: arrival_s, application, total_steps; where they are
+            told, ``gpus``, those that it has where it is rigid (by default the fewest with which
+            it runs), ``rigid``, ``weight`` and the other columns of jobs. The index, or a column
+            job, has the ids.
+        speeds
+            Steps/s by application, number of GPUs and accelerator type: a table or csv with columns
+            application and gpus, and one for each type; empty or 0 where it cannot run. Whoever
+            has samples/s counts samples as steps. Or a callable ``(application, accelerator, gpus)
+            -> steps/s``.
+        name
+            Of the workload; that of the file by default, else ``"own"``.
+        gpus
+            The most GPUs of a type that a callable is asked about, by type.
+
+        Raises
+        ------
+        InputError
+            For columns that are missing, speeds that are none, an application without any, and a
+            callable without `gpus`.
+        """
+        from apportion.sim.elastic_tables import elastic_from_table
+
+        return elastic_from_table(jobs, speeds, name, gpus)
 
     def save(self, path: str | Path) -> tuple[Path, Path]:
         """Write the jobs to ``<name>.csv`` and the applications next to it.
@@ -280,20 +301,3 @@ class ElasticWorkload:
             If the file ends otherwise, or cannot be written.
         """
         return save_elastic(file_path("The file", path), self)
-
-    @staticmethod
-    def _of_job(
-        application: MeasuredApplication, row: pd.Series, gpus_per_node: int, truth: TrueProgress
-    ) -> tuple[float, float]:
-        """Return steps from start to end, and steps per second."""
-        gpus = int(row["gpus"])
-        local, accumulation = application.split(int(row["batch"]), gpus)
-        count = application.training.steps(gpus * local * (accumulation + 1))
-        step = truth.step(application, packed(gpus, gpus_per_node), local)
-        return count, 1.0 / (step.step_s + accumulation * step.gradient_s)
-
-
-def packed(gpus: int, gpus_per_node: int) -> tuple[int, ...]:
-    """Return the GPUs on each node of a gang on as few nodes as possible."""
-    full, rest = divmod(gpus, gpus_per_node)
-    return (gpus_per_node,) * full + ((rest,) if rest else ())

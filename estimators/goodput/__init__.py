@@ -17,6 +17,7 @@ from apportion.estimators.goodput.noise import (
     noise_scale,
 )
 from apportion.estimators.goodput.observations import StepObservations
+from apportion.estimators.goodput.speed_table import SpeedTable
 from apportion.estimators.goodput.step_times import StepTimes
 from apportion.estimators.goodput.table import GangConfiguration, GoodputTable, goodput_table
 
@@ -31,6 +32,7 @@ __all__ = [
     "MeasuredSteps",
     "MeasuredTraining",
     "ModelledSteps",
+    "SpeedTable",
     "StepObservations",
     "StepSeconds",
     "StepTimeFit",

@@ -5,7 +5,7 @@ Progress, metric and gradient noise by epoch, for several batches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +13,11 @@ import pandas as pd
 
 from apportion.annotations import explained
 from apportion.checks import whole
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.estimators.goodput.fit import fit_step_times
 from apportion.estimators.goodput.goodput import Goodput
 from apportion.estimators.goodput.noise import gain, noise_scale
+from apportion.estimators.goodput.speed_table import SpeedTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from apportion.estimators.goodput.best_batch import BatchLimits
     from apportion.estimators.goodput.measured_steps import MeasuredSteps, ModelledSteps
+    from apportion.estimators.goodput.observations import StepObservations
 
     Floats = NDArray[np.float64]
 
@@ -135,24 +137,49 @@ class MeasuredTraining:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredApplication:
-    """Measured steps and training of one application on one accelerator type.
+    """Measured steps and training of one application on one accelerator type, or on several.
 
     Parameters
     ----------
     name
         Of the application.
     steps
-        Seconds of a step by placement and batch, measured or by a model.
+        Seconds of a step by placement and batch, measured or by a model; or speeds as told.
     training
         Progress and gradient noise by batch and epoch.
     limits
         Batches that it may train with.
+    on_types
+        The same application as it was measured on further accelerator types, by type: of these
+        count steps and limits, which differ where memory does.
+
+    Raises
+    ------
+    InputError
+        If what was measured on a type is told for further types itself, or trains otherwise: with
+        another initial or largest batch.
     """
 
     name: str
-    steps: MeasuredSteps | ModelledSteps
+    steps: MeasuredSteps | ModelledSteps | SpeedTable
     training: MeasuredTraining
     limits: BatchLimits
+    on_types: Mapping[str, MeasuredApplication] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for accelerator, each in self.on_types.items():
+            if each.on_types:
+                raise InputError(
+                    f"The profile of {self.name!r} on {written(accelerator)} tells of other types "
+                    f"itself: {', '.join(map(written, each.on_types))}. Name them side by side."
+                )
+            same = (self.limits.initial, self.limits.largest)
+            if (each.limits.initial, each.limits.largest) != same:
+                raise InputError(
+                    f"{self.name!r} trains with {each.limits.initial} to {each.limits.largest} "
+                    f"samples on {written(accelerator)}, and with {same[0]} to {same[1]} "
+                    f"elsewhere; both must be the same, since progress counts in initial batches."
+                )
 
     def split(self, batch: int, gpus: int) -> tuple[int, int]:
         """Return batch per GPU and accumulation steps with which a batch is trained on GPUs.
@@ -201,7 +228,19 @@ class MeasuredApplication:
         worth = float(gain(batch, self.training.initial_batch, noise))
         return worth * self.steps_per_s(placement, local_batch, accumulation)
 
+    def observations(self) -> StepObservations:
+        """Return all measured steps, to fit a model to.
+
+        Raises
+        ------
+        InputError
+            For an application of which speeds are told, without batches.
+        """
+        if isinstance(self.steps, SpeedTable):
+            raise InputError(f"Of {self.name!r} speeds are told, and no steps to fit a model to.")
+        return self.steps.observations()
+
     def fitted(self, epoch: int = 0) -> Goodput:
         """Goodput by a model fitted to all measured steps, with the noise of an epoch."""
-        times = fit_step_times(self.steps.observations()).times
+        times = fit_step_times(self.observations()).times
         return Goodput(times, self.training.noise(self.limits.initial, epoch), self.limits)

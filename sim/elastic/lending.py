@@ -13,6 +13,7 @@ from apportion.mechanism.devices import Devices
 from apportion.policies import Instance, get_policy, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput
+from apportion.sim.elastic.profiles import Profiles
 from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.engine import TrueState
@@ -140,9 +141,9 @@ class _Asked:
         self._options, shared = options_for(pools, "every", rigid)
         names = workload.jobs["application"].loc[ordered.jobs.index]
         applications = [workload.applications[name] for name in names]
+        profiles = Profiles(applications, cluster.accelerators, lambda _: 1.0)
         self._trainers = WithRigid(
-            *(self._truth.told, applications, TrueProgress(), self._options),
-            np.ones(self._options.gpus.size),
+            *(self._truth.told, profiles, TrueProgress(), self._options),
             rigid=rigid,
             shared=shared,
         )

@@ -35,7 +35,7 @@ class ElasticTypes(Sequence[str]):
 
     Parameters
     ----------
-    trainers, truth, relative
+    trainers, truth
         As of `apportion.sim.elastic.speeds.ElasticSpeeds`.
     network
         Knows Gb/s, and is told the profiles.
@@ -45,10 +45,9 @@ class ElasticTypes(Sequence[str]):
         self,
         trainers: Trainers,
         truth: TrueProgress,
-        relative: Floats,
         network: CassiniNetwork,
     ) -> None:
-        self._trainers, self._truth, self._relative = trainers, truth, relative
+        self._trainers, self._truth = trainers, truth
         self._known = network.profiles
         self._gbps = network.gbps
         self.profiles: dict[str, CommunicationProfile] = dict(network.profiles)
@@ -72,8 +71,8 @@ class ElasticTypes(Sequence[str]):
     def foreseen(self, job: int, kind: int, placement: Placement) -> str:
         """Return what a job will train where it is to be."""
         counts = tuple(gpus for _, _, gpus in placement)
-        local, accumulation = self._trainers.batches(job, counts)
-        step = self._truth.step(self._trainers.applications[job], counts, local)
+        local, accumulation = self._trainers.batches(job, kind, counts)
+        step = self._truth.step(self._trainers.profiles.on(job, kind), counts, local)
         return self._named(job, kind, accumulation, step)
 
     def _named(self, job: int, kind: int, accumulation: int, step: Step) -> str:
@@ -81,7 +80,7 @@ class ElasticTypes(Sequence[str]):
         application = self._trainers.applications[job].name
         if application in self._known:
             return application
-        relative = float(self._relative[kind])
+        relative = float(self._trainers.profiles.relative[job, kind])
         each_s = (step.step_s + accumulation * step.gradient_s) / relative
         apart_s = max(step.step_s - step.gradient_s, 0.0) / relative
         name = f"{application}, {each_s:.12g} s, synchronised in {apart_s:.12g} s"
@@ -96,7 +95,6 @@ def types_on_links(
     placement: str,
     trainers: Trainers,
     truth: TrueProgress,
-    relative: Floats,
     *,
     beside_requests: bool = False,
 ) -> tuple[MemoizedNetwork | None, ElasticTypes | None]:
@@ -108,7 +106,7 @@ def types_on_links(
         As it was given; others than those of links stay as they are.
     placement
         How gangs are placed.
-    trainers, truth, relative
+    trainers, truth
         As of `ElasticTypes`.
     beside_requests
         Whether requests call GPUs back between two decisions. Speeds must not change by themselves
@@ -122,6 +120,6 @@ def types_on_links(
     network = network_beside(placement, network)
     if network is None or not hasattr(network.model, "for_elastic"):
         return network, None
-    types = ElasticTypes(trainers, truth, relative, network.model)  # type: ignore[arg-type]
+    types = ElasticTypes(trainers, truth, network.model)  # type: ignore[arg-type]
     model = network.model.for_elastic(types.profiles, beside_requests=beside_requests)
     return replace(network, model=model), types

@@ -23,6 +23,7 @@ from apportion.sim.about import Parts
 from apportion.sim.elastic.choices import choice_of
 from apportion.sim.elastic.columns import PauseColumns
 from apportion.sim.elastic.on_links import types_on_links
+from apportion.sim.elastic.profiles import Profiles
 from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
 from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, elastic_speeds
 from apportion.sim.elastic.told_goodputs import ToldGoodputs
@@ -90,7 +91,7 @@ def configurations(mechanism: Configurations, decider: Policy | Decider, about: 
         "by_links": by_links,
     }
     alone = ElasticSpeeds(
-        *(truth.told, devices.layout, jobs.trainers, jobs.profiles, jobs.relative),
+        *(truth.told, devices.layout, jobs.trainers, jobs.truth),
         decisions=lambda: scheduler.intervals,
     )
     pauses = PauseColumns(truth, lambda: scheduler.restarts, _stages(mechanism, about))
@@ -112,7 +113,7 @@ def _decided(decider: Any, about: AboutRun, told: About, jobs: ElasticParts) -> 
     Whoever starts anywhere pauses for a restart.
     """
     truth = about.truth
-    alone = ElasticSpeeds(truth.told, told.layout, jobs.trainers, jobs.profiles, jobs.relative)
+    alone = ElasticSpeeds(truth.told, told.layout, jobs.trainers, jobs.truth)
     runtime = Fluid(truth, elastic_speeds(alone, about.network, told))
     pauses = PauseColumns(truth, lambda: truth.preemptions)
     return Parts(decider.make(told), runtime, columns=[pauses])
@@ -129,7 +130,7 @@ def _side(
     """Return what serves requests beside the jobs."""
     every_s = mechanism.checkpoint_interval_s
     saves = None if every_s is None else Checkpoints(about.truth.jobs, every_s)
-    worth = Speedups(jobs.trainers, choice, jobs.relative)
+    worth = Speedups(jobs.trainers, choice)
     side = serving_side(serving, devices, worth, about.seed, saves)
     check_some_train(side, devices, jobs, about.truth.ids)
     return side
@@ -141,8 +142,7 @@ class ElasticParts(NamedTuple):
     trainers: WithRigid
     options: GangOptions
     restarts: JobRestarts
-    profiles: TrueProgress
-    relative: NDArray[np.float64]
+    truth: TrueProgress
 
 
 def elastic_parts(
@@ -176,11 +176,11 @@ def elastic_parts(
     ordered = about.workload
     rigid = rigid_jobs(decider, workload, ordered.jobs.index)
     options, shared = options_for(devices.pools, sizes, rigid)
-    relative = np.array([workload.speed_on(name) for name in devices.accelerators])
     names = workload.jobs["application"].loc[ordered.jobs.index].tolist()
-    applications, profiles = [workload.applications[name] for name in names], TrueProgress()
+    applications, progress = [workload.applications[name] for name in names], TrueProgress()
+    profiles = Profiles(applications, devices.accelerators, workload.speed_on)
     trainers = WithRigid(
-        *(about.jobs, applications, profiles, options, relative[options.kind]),
+        *(about.jobs, profiles, progress, options),
         fitted=mechanism.goodputs == "fitted",
         rigid=rigid,
         shared=shared,
@@ -193,7 +193,7 @@ def elastic_parts(
             return mechanism.join_mini_batches * trainers.mini_batch_s(job)
 
         restarts = restarts._replace(until_join_s=until_join_s)
-    return ElasticParts(trainers, options, restarts, profiles, relative)
+    return ElasticParts(trainers, options, restarts, progress)
 
 
 def _told_parts(
@@ -206,7 +206,7 @@ def _told_parts(
     trainers: Any = told.trainers(order, options, names)
     _check_options(about.workload, trainers)
     restarts = _restarts(mechanism, told, about.workload.jobs["job_type"].tolist())
-    return ElasticParts(trainers, options, restarts, TrueProgress(), np.ones(len(names)))
+    return ElasticParts(trainers, options, restarts, TrueProgress())
 
 
 def _check_options(workload: Workload, trainers: WithRigid) -> None:
@@ -272,7 +272,7 @@ def _placed(
 ) -> tuple[About, ByLinks | None]:
     """Return where gangs lie, on which network, and who compares links; write down its name."""
     network, types = types_on_links(
-        *(about.network, mechanism.placement, jobs.trainers, jobs.profiles, jobs.relative),
+        *(about.network, mechanism.placement, jobs.trainers, jobs.truth),
         beside_requests=mechanism.serving is not None,
     )
     about.network = network

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.estimators.goodput import gain
+from apportion.estimators.goodput import SpeedTable, gain
 from apportion.mechanism.configurations import GangOptions
 from apportion.sim.elastic.trainers import Trainers
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from apportion.estimators.goodput import MeasuredApplication
     from apportion.mechanism.machines import MachinePool
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
@@ -29,11 +30,17 @@ __all__ = ["Rigid", "WithRigid", "options_for", "rigid_jobs"]
 
 
 class Rigid(NamedTuple):
-    """What a user has set: GPUs, batch per GPU, and accumulation steps."""
+    """What a user has set: GPUs and batch."""
 
     gpus: int
-    local: int
-    accumulation: int
+    batch: int
+
+    def on(self, profile: MeasuredApplication) -> tuple[int, int] | None:
+        """Return batch per GPU and accumulation steps by a profile; None if it cannot be."""
+        try:
+            return profile.split(self.batch, self.gpus)
+        except InputError:
+            return None
 
 
 def rigid_jobs(decider: AnyDecider, workload: ElasticWorkload, order: pd.Index) -> dict[int, Rigid]:
@@ -50,11 +57,13 @@ def rigid_jobs(decider: AnyDecider, workload: ElasticWorkload, order: pd.Index) 
     every = getattr(decider, "all_rigid", False)
     for place, (job, row) in enumerate(jobs.iterrows()):
         if every or bool(row.get("rigid", False)):
-            gpus, application = int(row["gpus"]), workload.applications[row["application"]]
-            try:
-                found[place] = Rigid(gpus, *application.split(int(row["batch"]), gpus))
-            except InputError as error:
-                raise InputError(f"Job {written(job)}: {error}") from error
+            found[place] = own = Rigid(int(row["gpus"]), int(row["batch"]))
+            application = workload.applications[row["application"]]
+            if not any(map(own.on, application.on_types.values())):
+                try:
+                    application.split(own.batch, own.gpus)
+                except InputError as error:
+                    raise InputError(f"Job {written(job)}: {error}") from error
     return found
 
 
@@ -118,31 +127,47 @@ class WithRigid(Trainers):
         table = super().goodputs(jobs) * self._shared
         for row, job in enumerate(jobs):
             if job in self._rigid:
-                own = self._of_rigid(job, self._options.gpus, self._options.nodes)
-                table[row] = own * self._relative
+                table[row] = self._row_of_rigid(job)
         return table
 
-    def batches(self, job: int, placement: Sequence[int]) -> tuple[int, int]:
+    def batches(self, job: int, kind: int, placement: Sequence[int]) -> tuple[int, int]:
         """Return batch per GPU and accumulation steps with which a job trains on machines."""
         if job in self._rigid:
-            return self._rigid[job].local, self._rigid[job].accumulation
-        return super().batches(job, placement)
+            on = self.profiles.on(job, kind)
+            return on.split(self._rigid[job].batch, self._rigid[job].gpus)
+        return super().batches(job, kind, placement)
 
-    def goodput(self, job: int, gpus: int, nodes: int) -> float:
-        """Return the believed progress per second on so many GPUs of the type measured."""
+    def goodput(self, job: int, kind: int, gpus: int, nodes: int) -> float:
+        """Return the believed progress per second on so many GPUs of a type."""
         if job in self._rigid:
-            return float(self._of_rigid(job, np.array(gpus), np.array(nodes)))
-        return super().goodput(job, gpus, nodes)
+            on = self.profiles.on(job, kind)
+            speed = float(self._of_rigid(job, on, np.array(gpus), np.array(nodes)))
+            return speed * float(self.profiles.relative[job, kind])
+        return super().goodput(job, kind, gpus, nodes)
 
-    def _of_rigid(self, job: int, gpus: Ints, nodes: Ints) -> Floats:
+    def _row_of_rigid(self, job: int) -> Floats:
+        """Return the progress per second of a rigid job at each option."""
+        options, row = self._options, np.zeros(self._options.count)
+        for on, types in self.profiles.groups(job):
+            here = types[options.kind]
+            row[here] = self._of_rigid(job, on, options.gpus[here], options.nodes[here])
+        return row * self.profiles.relative[job, options.kind]
+
+    def _of_rigid(self, job: int, on: MeasuredApplication, gpus: Ints, nodes: Ints) -> Floats:
         """Return the progress per second of a rigid job on gangs; 0 on all but its own."""
         own = self._rigid[job]
-        mine = gpus == own.gpus
+        mine, split = gpus == own.gpus, own.on(on)
+        if split is None:
+            return np.zeros(np.shape(gpus))
+        if isinstance(on.steps, SpeedTable):
+            told: Floats = np.where(mine, on.steps.speeds(gpus), 0.0)
+            return told
         if self._blind(job):
             return np.where(mine, float(own.gpus), 0.0)
-        first = self.applications[job].limits.initial
-        batch = own.gpus * own.local * (own.accumulation + 1)
-        times = self._times(job)
-        step_s = times.step_s(own.gpus, nodes, own.local)
-        each_s = step_s + own.accumulation * times.gradient_s(own.local)
-        return np.where(mine, gain(batch, first, self._noise(job)) / each_s, 0.0)
+        local, accumulation = split
+        batch = own.gpus * local * (accumulation + 1)
+        times = self._times(job, on)
+        step_s = times.step_s(own.gpus, nodes, local)
+        each_s = step_s + accumulation * times.gradient_s(local)
+        worth = gain(batch, on.limits.initial, self._noise(job))
+        return np.asarray(np.where(mine, worth / each_s, 0.0))

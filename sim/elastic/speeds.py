@@ -48,8 +48,6 @@ class ElasticSpeeds(Speeds):
         Choose the batches.
     truth
         How fast steps are, and what they are worth.
-    relative
-        How fast each type is, relative to the one measured, shape (types,).
     decisions
         Counts those of the policy; None if everyone asks at decisions only.
     """
@@ -62,11 +60,10 @@ class ElasticSpeeds(Speeds):
         layout: Layout,
         trainers: Trainers,
         truth: TrueProgress,
-        relative: Floats,
         decisions: Callable[[], int] | None = None,
     ) -> None:
         self._jobs, self._layout, self._trainers = jobs, layout, trainers
-        self._truth, self._relative, self._decisions = truth, relative, decisions
+        self._truth, self._decisions = truth, decisions
 
     def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
         """Return the progress per second of every line in steps of the initial batch.
@@ -78,7 +75,11 @@ class ElasticSpeeds(Speeds):
             if self._decisions is None or self._is_stale(job, held, self._decisions()):
                 self._choose(job, held)
         found = [self._rate(job, held) for job, held in lines]
-        return np.array(found, dtype=float) * self._relative[gangs.option]
+        return np.array(found, dtype=float) * self._relative(gangs)
+
+    def _relative(self, gangs: Gangs) -> Floats:
+        """Return how many times as fast as their profiles gangs are on their types."""
+        return np.asarray(self._trainers.profiles.relative[gangs.job, gangs.option])
 
     def seconds(self, gangs: Gangs) -> tuple[Floats, Floats]:
         """Return the seconds of a step with the batches chosen last, and of its synchronisation.
@@ -91,7 +92,7 @@ class ElasticSpeeds(Speeds):
             ran = self._trainers.running(job)
             each_s[line] = ran.step.step_s + ran.accumulation * ran.step.gradient_s
             apart_s[line] = max(ran.step.step_s - ran.step.gradient_s, 0.0)
-        relative = self._relative[gangs.option]
+        relative = self._relative(gangs)
         return each_s / relative, apart_s / relative
 
     def _is_stale(self, job: int, held: Held, decisions: int) -> bool:
@@ -101,8 +102,8 @@ class ElasticSpeeds(Speeds):
         return known != last
 
     def _choose(self, job: int, held: Held) -> None:
-        application, placement = self._trainers.applications[job], self._placement(held)
-        local, accumulation = self._trainers.batches(job, placement)
+        application, placement = self._trainers.profiles.on(job, held[0]), self._placement(held)
+        local, accumulation = self._trainers.batches(job, held[0], placement)
         step = self._truth.step(application, placement, local)
         self._trainers.runs_with(job, placement, local, accumulation, step)
         self._trainers.rates.pop(job, None)
@@ -110,7 +111,7 @@ class ElasticSpeeds(Speeds):
     def _rate(self, job: int, held: Held) -> float:
         """Return the progress per second, at the epoch in which the batch was chosen."""
         if job not in self._trainers.rates:
-            application, ran = self._trainers.applications[job], self._trainers.running(job)
+            application, ran = self._trainers.profiles.on(job, held[0]), self._trainers.running(job)
             epoch, placement = epoch_of(self._jobs, job, application), self._placement(held)
             self._trainers.rates[job] = self._truth.per_s(
                 application, placement, ran.local, ran.accumulation, epoch

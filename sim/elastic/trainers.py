@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from apportion.estimators.goodput import (
+    SpeedTable,
     StepObservations,
     StepTimes,
     best_batches,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations import GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
+    from apportion.sim.elastic.profiles import Profiles
     from apportion.sim.elastic.true_progress import TrueProgress
 
     Floats = NDArray[np.float64]
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Batches", "Running", "Trainers"]
 
 _Seen = tuple[tuple[float, ...], ...]
-_Key = tuple[str, _Seen, int, float]
+_Key = tuple[Any, _Seen, int, float]
 
 
 class Batches(NamedTuple):
@@ -62,12 +64,12 @@ class Trainers(Resumable):
     ----------
     jobs
         Progress, as steps done.
-    applications
-        Of each job.
+    profiles
+        What was measured of the application of each job on each type.
     truth
         What is measured when a job runs.
-    options, relative
-        Options of the decision, and how fast the type of each is, relative to the one measured.
+    options
+        Options of the decision.
     fitted
         Whether a job knows only what it has run.
 
@@ -83,21 +85,21 @@ class Trainers(Resumable):
     def __init__(
         self,
         jobs: JobTable,
-        applications: Sequence[MeasuredApplication],
+        profiles: Profiles,
         truth: TrueProgress,
         options: GangOptions,
-        relative: Floats,
         *,
         fitted: bool = False,
     ) -> None:
-        self._jobs, self.applications, self._truth = jobs, applications, truth
-        self._options, self._relative, self._fitted = options, relative, fitted
+        self._jobs, self.profiles, self._truth = jobs, profiles, truth
+        self.applications = applications = profiles.applications
+        self._options, self._fitted = options, fitted
         self._batch: Floats = np.array([float(each.limits.initial) for each in applications])
         self._seen: list[dict[tuple[float, ...], tuple[float, ...]]] = [{} for _ in applications]
         self._running: dict[int, tuple[float, ...]] = {}
         self.since: dict[int, tuple[int, int, list[int]]] = {}
         self.rates: dict[int, float] = {}
-        self._models: dict[tuple[str, _Seen], StepTimes] = {}
+        self._models: dict[tuple[Any, _Seen], StepTimes] = {}
         self._rows: dict[_Key, Batches] = {}
         self._others: dict[tuple[_Key, int, int], tuple[float, int, int]] = {}
         shapes = zip(options.gpus.tolist(), options.nodes.tolist(), strict=True)
@@ -105,29 +107,40 @@ class Trainers(Resumable):
 
     def goodputs(self, jobs: Sequence[int]) -> Floats:
         """Return the believed progress per second, shape (jobs, options); 0 = cannot run."""
-        self._work_out(jobs)
-        rows = [self._rows[self._key(job)].goodput for job in jobs]
-        return np.array(rows).reshape(len(jobs), -1) * self._relative
+        self._work_out([(job, on) for job in jobs for on, _ in self.profiles.groups(job)])
+        rows = np.array([self._row(job) for job in jobs]).reshape(len(jobs), -1)
+        return rows * self.profiles.relative[list(jobs)][:, self._options.kind]
 
-    def batches(self, job: int, placement: Sequence[int]) -> tuple[int, int]:
+    def _row(self, job: int) -> Floats:
+        """Return the progress per second of a job at each option, by the profile of its type."""
+        (first, _), *others = self.profiles.groups(job)
+        row = self._rows[self._key(job, first)].goodput
+        for on, types in others:
+            row = np.where(
+                types[self._options.kind], self._rows[self._key(job, on)].goodput, row
+            )
+        return row
+
+    def batches(self, job: int, kind: int, placement: Sequence[int]) -> tuple[int, int]:
         """Return batch per GPU and accumulation steps with which a job trains on machines."""
-        _, local, accumulation = self._on(job, sum(placement), len(placement))
+        _, local, accumulation = self._on(job, kind, sum(placement), len(placement))
         return local, accumulation
 
-    def goodput(self, job: int, gpus: int, nodes: int) -> float:
-        """Return the believed progress per second on so many GPUs of the type measured."""
-        return self._on(job, gpus, nodes)[0]
+    def goodput(self, job: int, kind: int, gpus: int, nodes: int) -> float:
+        """Return the believed progress per second on so many GPUs of a type."""
+        return self._on(job, kind, gpus, nodes)[0] * float(self.profiles.relative[job, kind])
 
-    def _on(self, job: int, gpus: int, nodes: int) -> tuple[float, int, int]:
+    def _on(self, job: int, kind: int, gpus: int, nodes: int) -> tuple[float, int, int]:
         """Return goodput, batch per GPU and accumulation steps on so many GPUs and nodes."""
-        key, place = self._key(job), self._place.get((gpus, nodes))
+        on = self.profiles.on(job, kind)
+        key, place = self._key(job, on), self._place.get((gpus, nodes))
         if place is not None:
-            self._work_out([job])
+            self._work_out([(job, on)])
             row = self._rows[key]
             goodput, local = float(row.goodput[place]), int(row.local_batch[place])
             return goodput, local, int(row.accumulation[place])
         if (key, gpus, nodes) not in self._others:
-            found = self._best([job], np.array([gpus]), np.array([nodes]))
+            found = self._best([(job, on)], np.array([gpus]), np.array([nodes]))
             values = float(found[0][0, 0]), int(found[1][0, 0]), int(found[2][0, 0])
             self._others[key, gpus, nodes] = values
         return self._others[key, gpus, nodes]
@@ -151,45 +164,81 @@ class Trainers(Resumable):
         if job not in self._running:
             return 0.0
         _, accumulation, step = self.running(job)
-        return (step.step_s + accumulation * step.gradient_s) / self._relative_of(job)
-
-    def _relative_of(self, job: int) -> float:
-        """Return how fast the type is on which a job last chose its batch."""
-        kind = self.since[job][1]
-        return float(self._relative[self._options.kind == kind][0])
+        relative = float(self.profiles.relative[job, self.since[job][1]])
+        return (step.step_s + accumulation * step.gradient_s) / relative
 
     def observe(self, ran: GangProgress) -> None:
         """Learn from what ran."""
         if not self._fitted:
             return
         for job in ran.gangs.job[ran.worked_s > 0].tolist():
-            measured = self._running[job]
-            self._seen[job].setdefault(measured[:3], measured)
+            measured, kind = self._running[job], self.since[job][1]
+            place = [bool(types[kind]) for _, types in self.profiles.groups(job)].index(True)
+            self._seen[job].setdefault((place, *measured[:3]), measured)
 
-    def _key(self, job: int) -> _Key:
-        """Return all that the beliefs of a job hang on."""
-        application = self.applications[job]
-        seen = tuple(self._seen[job].values())
-        epoch = epoch_of(self._jobs, job, application)
-        return application.name, seen, epoch, float(self._batch[job])
+    def _key(self, job: int, on: MeasuredApplication) -> _Key:
+        """Return all that the beliefs of a job on a type hang on."""
+        epoch = epoch_of(self._jobs, job, self.applications[job])
+        return on, self._observed(job, on), epoch, float(self._batch[job])
 
-    def _work_out(self, jobs: Sequence[int]) -> None:
-        missing = {key: job for job in jobs if (key := self._key(job)) not in self._rows}
+    def _observed(self, job: int, on: MeasuredApplication) -> _Seen:
+        """Return what a job has run on the types of a profile.
+
+        Where it has not, what it has run on others, with times as far apart as a single GPU of
+        both takes for the batch: that is what Sia measures of each type before a job begins.
+        """
+        seen, groups = self._seen[job], self.profiles.groups(job)
+        if not seen or len(groups) == 1:
+            return tuple(seen.values())
+        place = [each is on for each, _ in groups].index(True)
+        own = [values for (where, *_), values in seen.items() if where == place]
+        if own:
+            return tuple(own)
+        found = []
+        for (where, *_), (gpus, nodes, local, gradient_s, step_s) in seen.items():
+            ratio = _alone_s(on, local) / _alone_s(groups[int(where)][0], local)
+            found.append((gpus, nodes, local, gradient_s * ratio, step_s * ratio))
+        return tuple(found)
+
+    def _work_out(self, asked: Sequence[tuple[int, MeasuredApplication]]) -> None:
+        missing = {
+            key: (job, on) for job, on in asked if (key := self._key(job, on)) not in self._rows
+        }
         if not missing:
             return
         found = self._best(list(missing.values()), self._options.gpus, self._options.nodes)
         for place, key in enumerate(missing):
             self._rows[key] = Batches(*(values[place] for values in found))
 
-    def _best(self, jobs: Sequence[int], gpus: Ints, nodes: Ints) -> Batches:
-        """Return the best batches of jobs on gangs, shape (jobs, gangs)."""
-        noise = [[self._noise(job)] for job in jobs]
-        limits = [self.applications[job].limits for job in jobs]
-        times = StepTimes.stacked([self._times(job) for job in jobs])
+    def _best(
+        self, asked: Sequence[tuple[int, MeasuredApplication]], gpus: Ints, nodes: Ints
+    ) -> Batches:
+        """Return the best batches of jobs by profiles on gangs, shape (asked, gangs)."""
+        tables = [on.steps if isinstance(on.steps, SpeedTable) else None for _, on in asked]
+        if not any(tables):
+            return self._best_modelled(asked, gpus, nodes)
+        goodput = np.zeros((len(asked), gpus.size))
+        local, accumulation = np.zeros((2, *goodput.shape), dtype=np.int64)
+        modelled = [place for place, each in enumerate(tables) if each is None]
+        if modelled:
+            found = self._best_modelled([asked[place] for place in modelled], gpus, nodes)
+            goodput[modelled], local[modelled], accumulation[modelled] = found
+        for place, speeds in enumerate(tables):
+            if speeds is not None:
+                goodput[place] = speeds.speeds(gpus)
+                local[place] = goodput[place] > 0
+        return Batches(goodput, local, accumulation)
+
+    def _best_modelled(
+        self, asked: Sequence[tuple[int, MeasuredApplication]], gpus: Ints, nodes: Ints
+    ) -> Batches:
+        noise = [[self._noise(job)] for job, _ in asked]
+        limits = [on.limits for _, on in asked]
+        times = StepTimes.stacked([self._times(job, on) for job, on in asked])
         found = best_batches(times, np.array(noise), limits, gpus, nodes, "sampled")
         first = np.array([[each.initial] for each in limits], dtype=float)
         goodput = found.goodput / first
-        blind = np.array([self._blind(job) for job in jobs])
+        blind = np.array([self._blind(job) for job, _ in asked])
         goodput[blind] = np.where(goodput[blind] > 0, gpus, 0.0)
         return Batches(goodput, found.local_batch, found.accumulation)
 
@@ -201,16 +250,20 @@ class Trainers(Resumable):
         epoch = epoch_of(self._jobs, job, application)
         return self._truth.noise(application, float(self._batch[job]), epoch)
 
-    def _times(self, job: int) -> StepTimes:
-        """Return the model of a job; jobs that have seen the same share it."""
-        application = self.applications[job]
-        seen = tuple(self._seen[job].values())
-        key = (application.name, seen)
+    def _times(self, job: int, on: MeasuredApplication) -> StepTimes:
+        """Return the model of a job by a profile; jobs that have seen the same share it."""
+        seen = self._observed(job, on)
+        key = (on, seen)
         if key not in self._models:
-            observed = application.steps.observations()
-            if seen:
-                gpus, nodes, local, gradient_s, step_s = np.array(seen).T
-                observed = StepObservations(gpus, nodes, local, gradient_s, step_s)
-            blind = self._blind(job)
-            self._models[key] = StepTimes(1.0, 0.0) if blind else fit_step_times(observed).times
+            if self._blind(job):
+                self._models[key] = StepTimes(1.0, 0.0)
+            else:
+                observed = StepObservations(*np.array(seen).T) if seen else on.observations()
+                self._models[key] = fit_step_times(observed).times
         return self._models[key]
+
+
+def _alone_s(on: MeasuredApplication, local_batch: float) -> float:
+    """Return the seconds of a step on one GPU, with the nearest batch that its memory holds."""
+    least, most = on.limits.local_least, int(on.limits.local_most or on.limits.largest)
+    return on.steps.at((1,), float(min(max(local_batch, least), most))).step_s

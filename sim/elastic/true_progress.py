@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.estimators.goodput import fit_step_times, gain
+from apportion.estimators.goodput import SpeedTable, fit_step_times, gain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,15 +39,15 @@ class TrueProgress:
     """Measured profiles, and, for placements that they do not reach, a model fitted to them."""
 
     def __init__(self) -> None:
-        self._steps: dict[tuple[str, tuple[int, ...], int], Step] = {}
-        self._noises: dict[tuple[str, float], Floats] = {}
-        self._fitted: dict[str, StepTimes] = {}
+        self._steps: dict[tuple[MeasuredApplication, tuple[int, ...], int], Step] = {}
+        self._noises: dict[tuple[MeasuredApplication, float], Floats] = {}
+        self._fitted: dict[MeasuredApplication, StepTimes] = {}
 
     def step(
         self, application: MeasuredApplication, placement: Sequence[int], local_batch: int
     ) -> Step:
         """Return the seconds of a step on so many GPUs on each machine."""
-        key = (application.name, tuple(placement), local_batch)
+        key = (application, tuple(placement), local_batch)
         if key not in self._steps:
             self._steps[key] = self._looked_up(application, key[1], local_batch)
         return self._steps[key]
@@ -73,7 +73,7 @@ class TrueProgress:
         What fills the last GPU may make a batch a little larger than any that was trained with.
         """
         batches = application.training.batches
-        key = (application.name, float(min(max(batch, batches[0]), batches[-1])))
+        key = (application, float(min(max(batch, batches[0]), batches[-1])))
         if key not in self._noises:
             self._noises[key] = application.training.noises(key[1])
         return float(self._noises[key][epoch])
@@ -84,11 +84,13 @@ class TrueProgress:
         try:
             found = application.steps.at(placement, local_batch)
         except InputError as error:
-            if application.name not in self._fitted:
+            if isinstance(application.steps, SpeedTable):
+                raise
+            if application not in self._fitted:
                 logger.warning("%s A model fitted to the profile is used there.", error)
-                fit = fit_step_times(application.steps.observations())
-                self._fitted[application.name] = fit.times
-            times = self._fitted[application.name]
+                fit = fit_step_times(application.observations())
+                self._fitted[application] = fit.times
+            times = self._fitted[application]
             step_s = float(times.step_s(sum(placement), len(placement), local_batch))
             return Step(float(times.gradient_s(local_batch)), step_s)
         return Step(found.step_s - found.synchronisation_s, found.step_s)

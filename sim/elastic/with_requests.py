@@ -91,21 +91,17 @@ class Speedups:
         Know the speeds.
     choice
         Knows those of fair shares.
-    relative
-        How fast each type is, shape (types,).
     """
 
-    def __init__(
-        self, trainers: Trainers, choice: PolicyChoice, relative: NDArray[np.float64]
-    ) -> None:
-        self._trainers, self._choice, self._relative = trainers, choice, relative
+    def __init__(self, trainers: Trainers, choice: PolicyChoice) -> None:
+        self._trainers, self._choice = trainers, choice
 
     def speedup(self, job: int, kind: int, gpus: int, nodes: int) -> float:
         """Return the speed of a job on a type over that with a fair share of the GPUs."""
         fair = float(self._choice.fair[job])
         if not fair > 0:
             return 0.0
-        return self._trainers.goodput(job, gpus, nodes) * float(self._relative[kind]) / fair
+        return self._trainers.goodput(job, kind, gpus, nodes) / fair
 
 
 _Row = tuple[int, str, object, float, float]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.errors import written
+from apportion.estimators.goodput import SpeedTable
 from apportion.sim.fingerprint.installed import program, versions
 from apportion.sim.fingerprint.walk import Walk
 
@@ -68,13 +69,18 @@ def _of_elastic(workload: ElasticWorkload) -> str:
     digest = hashlib.sha256(repr(own).encode())
     digest.update(pd.util.hash_pandas_object(workload.jobs, index=True).to_numpy().tobytes())
     for name in sorted(set(workload.jobs["application"])):
-        application = workload.applications[name]
-        digest.update(repr((name, application.limits)).encode())
-        training, steps = application.training, application.steps.observations()
-        for batch in training.batches.tolist():
-            digest.update(training.noises(batch).tobytes())
-        for values in (training.progress, steps.gpus, steps.local_batch, steps.step_s):
-            digest.update(np.asarray(values, dtype=float).tobytes())
+        first = workload.applications[name]
+        for kind, application in (("", first), *sorted(first.on_types.items())):
+            digest.update(repr((name, kind, application.limits)).encode())
+            training, steps = application.training, application.steps
+            if isinstance(steps, SpeedTable):
+                digest.update(repr(steps.told).encode())
+                continue
+            for batch in training.batches.tolist():
+                digest.update(training.noises(batch).tobytes())
+            seen = steps.observations()
+            for values in (training.progress, seen.gpus, seen.local_batch, seen.step_s):
+                digest.update(np.asarray(values, dtype=float).tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -170,9 +170,14 @@ class Cluster:
         return int(self.gpus_per_machine)
 
     @property
+    def machine_sizes(self) -> dict[str, int]:
+        """GPUs in one machine, by type."""
+        return {name: self.machine_size(name) for name in self.gpus}
+
+    @property
     def largest_machine(self) -> int:
         """GPUs in a machine of the type that has the largest ones."""
-        return max(map(self.machine_size, self.gpus))
+        return max(self.machine_sizes.values())
 
     def rack_size(self, accelerator: str) -> int | None:
         """GPUs in one rack of a type; ``None`` where there is but one."""

@@ -19,7 +19,7 @@ from apportion.estimators.goodput import (
     StepTimes,
 )
 from apportion.mechanism.configurations import RESTARTS
-from apportion.sim.elastic_workload import packed
+from apportion.sim.elastic.as_rigid import packed
 from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.record import Record
 

@@ -10,7 +10,7 @@ import pytest
 import apportion
 from apportion import InputError
 from apportion.estimators.goodput import StepTimes, gain, noise_scale
-from apportion.sim.elastic_workload import packed
+from apportion.sim.elastic.as_rigid import packed
 from apportion.sim.traces.pollux import read_pollux_profile, read_pollux_workload
 
 if TYPE_CHECKING:

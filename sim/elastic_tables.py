@@ -1,0 +1,202 @@
+"""Elastic jobs of what users have: a table of speeds by number of GPUs and type, and of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import mapping, number, whole
+from apportion.errors import InputError, unknown_name, written
+from apportion.estimators.goodput import (
+    BatchLimits,
+    MeasuredApplication,
+    MeasuredTraining,
+    SpeedTable,
+)
+from apportion.own_code import answered_by
+from apportion.sim.elastic_workload import ElasticWorkload
+from apportion.sim.traces.jobs_csv import jobs_column
+from apportion.sim.traces.table import TraceTable, missing_column, parse_table
+from apportion.sim.traces.text import read_text
+from apportion.table_checks import as_floats, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["SpeedsByGpus", "elastic_from_table", "told_application"]
+
+SpeedsByGpus = pd.DataFrame | str | Path | Callable[[str, str, int], float]
+"""A table or csv with columns application, gpus and one for each accelerator type; or a callable
+(application, accelerator, gpus) -> steps/s."""
+
+_HEADER = "application,gpus,a100,t4"
+_JOBS = ("arrival_s", "application", "total_steps")
+_MOST_SAMPLES = 1_000_000_000
+
+
+def elastic_from_table(
+    jobs: pd.DataFrame | str | Path,
+    speeds: SpeedsByGpus,
+    name: str | None = None,
+    gpus: Mapping[str, int] | None = None,
+) -> ElasticWorkload:
+    """Make elastic jobs of tables; see `ElasticWorkload.from_table`."""
+    rows = _jobs(jobs)
+    wanted = rows["application"].drop_duplicates().tolist()
+    if callable(speeds):
+        known = _asked(speeds, wanted, gpus)
+    elif gpus is not None:
+        raise InputError("gpus is for a callable; a table has the numbers of GPUs itself.")
+    else:
+        known = _told(speeds)
+    for job, application in rows["application"].items():
+        if application not in known:
+            raise unknown_name(f"application of job {written(job)}", application, known)
+    applications = {each: told_application(each, known[each]) for each in wanted}
+    if "gpus" not in rows:
+        fewest = {each: _fewest(applications[each]) for each in wanted}
+        rows["gpus"] = rows["application"].map(fewest)
+    given = Path(jobs).stem if isinstance(jobs, (str, Path)) else "own"
+    note = "speeds are as told by number of GPUs; batches and machines do not count"
+    made = rows.assign(batch=1)
+    return ElasticWorkload(name or given, made, applications, notes=(note,))
+
+
+def told_application(name: str, by_type: Mapping[str, Mapping[int, float]]) -> MeasuredApplication:
+    """Return an application of which speeds are told by accelerator type and number of GPUs.
+
+    It is trained with one batch, so that a step is worth the same with any number of GPUs. On
+    types that are not told it cannot be asked for: its own profile is that of the first one.
+    """
+    epoch = pd.DataFrame({"progress": [1.0], "grad_sqr": [1.0], "grad_var": [0.0]})
+    training = MeasuredTraining(name, {1: epoch, _MOST_SAMPLES: epoch})
+    limits = BatchLimits(1, _MOST_SAMPLES)
+    on_types = {
+        kind: MeasuredApplication(name, SpeedTable(name, told), training, limits)
+        for kind, told in by_type.items()
+        if any(told.values())
+    }
+    if not on_types:
+        raise InputError(f"The application {name!r} has no speed above 0 on any accelerator type.")
+    nowhere = SpeedTable(name, {_MOST_SAMPLES: 1.0})
+    return MeasuredApplication(name, nowhere, training, limits, on_types)
+
+
+def _fewest(application: MeasuredApplication) -> int:
+    """Return the fewest GPUs with which an application runs on any type."""
+    told = [each.steps.told for each in application.on_types.values()]  # type: ignore[union-attr]
+    return min(count for speeds in told for count, speed in speeds.items() if speed)
+
+
+def _jobs(jobs: pd.DataFrame | str | Path) -> pd.DataFrame:
+    """Return the jobs of a table or file."""
+    if isinstance(jobs, (str, Path)):
+        lines = parse_table(read_text(jobs))
+        for name in _JOBS:
+            if name not in lines.rows:
+                raise missing_column(lines.file, name, lines.rows.columns)
+        columns = {name: _cells(lines, name) for name in lines.rows.columns if name != "job"}
+        ids = lines.ids("job") if "job" in lines.rows else pd.RangeIndex(len(lines.rows))
+        return pd.DataFrame(columns).set_axis(ids, axis=0)
+    rows = table("The jobs", jobs)
+    for name in _JOBS:
+        if name not in rows:
+            has = ", ".join(map(str, rows.columns))
+            raise InputError(f"The elastic jobs have no column {name!r}. They have: {has}.")
+    return rows.set_index("job") if "job" in rows else rows.copy()
+
+
+def _cells(lines: TraceTable, name: str) -> pd.Series:
+    if name == "application":
+        return lines.texts(name)
+    if name == "gpus":
+        return lines.numbers(name, "a whole number >= 1", least=1, whole=True)
+    if name == "rigid":
+        words = lines.texts(name).str.lower()
+        lines.refuse(words, ~words.isin(["true", "false", "yes", "no"]), "True or False")
+        return words.isin(["true", "yes"])
+    return jobs_column(lines, name)
+
+
+def _told(speeds: Any) -> dict[str, dict[str, dict[int, float]]]:
+    """Return steps/s by application, accelerator type and number of GPUs, of a table or file."""
+    where = f"the header is {_HEADER}, with a column of steps/s for each accelerator type"
+    if isinstance(speeds, (str, Path)):
+        lines = parse_table(read_text(speeds))
+        for name in ("application", "gpus"):
+            if name not in lines.rows:
+                raise InputError(f"{missing_column(lines.file, name, lines.rows.columns)} ({where}).")
+        kinds = [name for name in lines.rows.columns if name not in ("application", "gpus")]
+        applications = lines.texts("application").tolist()
+        counts = lines.numbers("gpus", "a whole number >= 1", least=1, whole=True).tolist()
+        values = {
+            name: lines.numbers(name, "steps/s, a number >= 0", optional=True).tolist()
+            for name in kinds
+        }
+        rows = [f"{lines.file.path}, line {line}" for line in lines.rows.index]
+    else:
+        given = table("The speeds", speeds, "numbers of GPUs of each application")
+        given = given if "application" in given else given.reset_index()
+        for name in ("application", "gpus"):
+            if name not in given:
+                raise InputError(f"The speeds have no column {name!r}; {where}.")
+        kinds = [str(name) for name in given.columns if name not in ("application", "gpus", "index")]
+        applications = given["application"].map(str).tolist()
+        counts = given["gpus"].tolist()
+        values = {name: as_floats(given[name]).tolist() for name in kinds}
+        rows = [f"row {place} of the speeds" for place in range(len(given))]
+    if not kinds:
+        raise InputError(f"The speeds have no column of an accelerator type; {where}.")
+    return _nested(applications, counts, values, rows)
+
+
+def _nested(
+    applications: list[str], counts: list[Any], values: dict[str, list[float]], rows: list[str]
+) -> dict[str, dict[str, dict[int, float]]]:
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for place, (application, gpus, row) in enumerate(zip(applications, counts, rows, strict=True)):
+        count = whole(f"gpus in {row}", gpus, 1, integral=True)
+        for kind, column in values.items():
+            told = found.setdefault(application, {}).setdefault(kind, {})
+            if count in told:
+                raise InputError(f"{row}: {application!r} with {count} GPUs stands there twice.")
+            speed = 0.0 if np.isnan(column[place]) else column[place]
+            told[count] = number(f"The steps/s on {kind!r} in {row}", speed)
+    return found
+
+
+def _asked(
+    speeds: Callable[[str, str, int], float],
+    applications: list[str],
+    gpus: Mapping[str, int] | None,
+) -> dict[str, dict[str, dict[int, float]]]:
+    """Return what a callable says of all numbers of GPUs."""
+    if gpus is None:
+        raise InputError(
+            "Say for which types and how many GPUs the callable is asked: gpus={'a100': 16}."
+        )
+    most = {
+        kind: whole(f"gpus of {written(kind)}", count, 1)
+        for kind, count in mapping("gpus", gpus, "such as {'a100': 16}").items()
+    }
+
+    def counts() -> Iterator[tuple[str, str, int]]:
+        for application in applications:
+            for kind, count in most.items():
+                for each in range(1, count + 1):
+                    yield application, kind, each
+
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for application, kind, count in counts():
+        said = speeds(application, kind, count)
+        what = f"The steps/s of {application!r} with {count} GPUs on {kind!r}"
+        try:
+            speed = number(what, said)
+        except InputError as error:
+            raise InputError(f"{error}{answered_by(speeds)}") from error
+        found.setdefault(application, {}).setdefault(kind, {})[count] = speed
+    return found
