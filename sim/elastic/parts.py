@@ -182,6 +182,7 @@ def elastic_parts(
     trainers = WithRigid(
         *(about.jobs, profiles, progress, options),
         fitted=mechanism.goodputs == "fitted",
+        one_type=mechanism.goodputs == "one_type",
         rigid=rigid,
         shared=shared,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +60,12 @@ class Profiles:
         rows = [by_application[each] for each in self.applications]
         self.relative: Floats = np.array(rows, dtype=float).reshape(-1, types)
         self._groups = {each: _grouped(ons) for each, ons in self._on.items()}
+
+    def alike(self) -> Profiles:
+        """Return the same as if all types were the one that applications were measured on."""
+        plain = {each: replace(each, on_types={}) for each in dict.fromkeys(self.applications)}
+        names = [""] * self.relative.shape[1]
+        return Profiles([plain[each] for each in self.applications], names, lambda _: 1.0)
 
     def on(self, job: int, kind: int) -> MeasuredApplication:
         """Return the profile of a job on a type."""

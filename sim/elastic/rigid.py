@@ -148,10 +148,10 @@ class WithRigid(Trainers):
     def _row_of_rigid(self, job: int) -> Floats:
         """Return the progress per second of a rigid job at each option."""
         options, row = self._options, np.zeros(self._options.count)
-        for on, types in self.profiles.groups(job):
+        for on, types in self._believed.groups(job):
             here = types[options.kind]
             row[here] = self._of_rigid(job, on, options.gpus[here], options.nodes[here])
-        return row * self.profiles.relative[job, options.kind]
+        return np.asarray(row * self._believed.relative[job, options.kind])
 
     def _of_rigid(self, job: int, on: MeasuredApplication, gpus: Ints, nodes: Ints) -> Floats:
         """Return the progress per second of a rigid job on gangs; 0 on all but its own."""
@@ -160,7 +160,7 @@ class WithRigid(Trainers):
         if split is None:
             return np.zeros(np.shape(gpus))
         if isinstance(on.steps, SpeedTable):
-            told: Floats = np.where(mine, on.steps.speeds(gpus), 0.0)
+            told: Floats = on.steps.speeds(gpus) * mine
             return told
         if self._blind(job):
             return np.where(mine, float(own.gpus), 0.0)

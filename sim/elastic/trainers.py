@@ -72,6 +72,9 @@ class Trainers(Resumable):
         Options of the decision.
     fitted
         Whether a job knows only what it has run.
+    one_type
+        Whether the policy is told of all types what is true of the one measured; a job that runs
+        chooses its batch for the type that it has.
 
     Attributes
     ----------
@@ -90,8 +93,10 @@ class Trainers(Resumable):
         options: GangOptions,
         *,
         fitted: bool = False,
+        one_type: bool = False,
     ) -> None:
         self._jobs, self.profiles, self._truth = jobs, profiles, truth
+        self._believed = profiles.alike() if one_type else profiles
         self.applications = applications = profiles.applications
         self._options, self._fitted = options, fitted
         self._batch: Floats = np.array([float(each.limits.initial) for each in applications])
@@ -107,13 +112,13 @@ class Trainers(Resumable):
 
     def goodputs(self, jobs: Sequence[int]) -> Floats:
         """Return the believed progress per second, shape (jobs, options); 0 = cannot run."""
-        self._work_out([(job, on) for job in jobs for on, _ in self.profiles.groups(job)])
+        self._work_out([(job, on) for job in jobs for on, _ in self._believed.groups(job)])
         rows = np.array([self._row(job) for job in jobs]).reshape(len(jobs), -1)
-        return rows * self.profiles.relative[list(jobs)][:, self._options.kind]
+        return rows * self._believed.relative[list(jobs)][:, self._options.kind]
 
     def _row(self, job: int) -> Floats:
         """Return the progress per second of a job at each option, by the profile of its type."""
-        (first, _), *others = self.profiles.groups(job)
+        (first, _), *others = self._believed.groups(job)
         row = self._rows[self._key(job, first)].goodput
         for on, types in others:
             row = np.where(

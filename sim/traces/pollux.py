@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -52,7 +53,11 @@ _ANSWERS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "
 _VALIDATION = re.compile(r"validation-(\d+)\.csv(\.gz)?")
 
 
-def read_pollux_profile(folder: str | Path, local_most: int | None = None) -> MeasuredApplication:
+def read_pollux_profile(
+    folder: str | Path,
+    local_most: int | None = None,
+    types: Mapping[str, str] | None = None,
+) -> MeasuredApplication:
     """Read the profile of one application: a folder named like it.
 
     Parameters
@@ -64,6 +69,10 @@ def read_pollux_profile(folder: str | Path, local_most: int | None = None) -> Me
         per epoch).
     local_most
         Largest batch per GPU; that of `POLLUX_LOCAL_BATCHES`, else the largest measured.
+    types
+        Accelerator types on which it was measured too, as Sia's profiles have them: what stands in
+        the names of their files by type, e.g. ``{"a100": "dgx-ext"}`` for
+        ``placements-dgx-ext.csv`` and ``scalability-dgx-ext.csv``.
 
     Raises
     ------
@@ -76,19 +85,32 @@ def read_pollux_profile(folder: str | Path, local_most: int | None = None) -> Me
         for file in sorted(path.glob("validation-*"))
         if (match := _VALIDATION.fullmatch(file.name))
     }
-    lines = parse_table(read_text(path / "placements.csv"))
-    placements = _steps(path / "placements.csv").assign(placement=lines.texts("placement"))
-    larger = _steps(path / "scalability.csv", nodes="num_nodes", gpus="num_replicas")
-    steps = MeasuredSteps(path.name, placements, larger)
     measured = MeasuredTraining(path.name, training)
+    on_types = {
+        kind: _measured(path, f"-{variant}", measured, None)
+        for kind, variant in (types or {}).items()
+    }
+    most = local_most or POLLUX_LOCAL_BATCHES.get(path.name)
+    return replace(_measured(path, "", measured, most), on_types=on_types)
+
+
+def _measured(
+    path: Path, variant: str, training: MeasuredTraining, local_most: int | None
+) -> MeasuredApplication:
+    """Read the steps of an application, from files whose names end so."""
+    file = path / f"placements{variant}.csv"
+    lines = parse_table(read_text(file))
+    placements = _steps(file).assign(placement=lines.texts("placement"))
+    larger = _steps(path / f"scalability{variant}.csv", nodes="num_nodes", gpus="num_replicas")
+    steps = MeasuredSteps(path.name, placements, larger)
     least, most = steps.local_range
     limits = BatchLimits(
-        initial=measured.initial_batch,
-        largest=int(measured.batches[-1]),
+        initial=training.initial_batch,
+        largest=int(training.batches[-1]),
         local_least=least,
-        local_most=local_most or POLLUX_LOCAL_BATCHES.get(path.name, most),
+        local_most=local_most or most,
     )
-    return MeasuredApplication(path.name, steps, measured, limits)
+    return MeasuredApplication(path.name, steps, training, limits)
 
 
 def read_pollux_workload(
@@ -96,6 +118,7 @@ def read_pollux_workload(
     profiles: str | Path | Mapping[str, MeasuredApplication],
     *,
     kinds: Mapping[str, str] | None = None,
+    types: Mapping[str, str] | None = None,
 ) -> ElasticWorkload:
     """Read a workload of elastic jobs.
 
@@ -109,6 +132,8 @@ def read_pollux_workload(
         The applications, or the folder that has a folder for each.
     kinds
         What columns of one's own hold, where that is known: ``"number"``, ``"truth"``, ``"text"``.
+    types
+        Further accelerator types that profiles are read of, see `read_pollux_profile`.
 
     Raises
     ------
@@ -138,7 +163,7 @@ def read_pollux_workload(
             if name not in there:
                 raise unknown_name("application among the profiles", name, there)
         known: Mapping[str, MeasuredApplication] = {
-            name: read_pollux_profile(folder / name) for name in names
+            name: read_pollux_profile(folder / name, types=types) for name in names
         }
     else:
         known = profiles

@@ -171,7 +171,8 @@ class Configurations(MechanismSettings):
         machines, so that no machine has two distributed jobs. By default those for Sia, else every.
     goodputs
         What the policy is told: ``"told"``, by a model fitted to the whole profile of the
-        application; ``"fitted"``, to what the job has run so far.
+        application; ``"fitted"``, to what the job has run so far; ``"one_type"``,
+        to the profile of the application itself, as if all types were alike: so Pollux has it.
     keep_paused
         Whether jobs keep what they have while they pause, as under Sia.
     reallocation_seconds
@@ -318,4 +319,4 @@ class Configurations(MechanismSettings):
                 )
         if self.gang_sizes is not None:
             choice("gang_sizes", self.gang_sizes, ("every", "whole_nodes"))
-        choice("goodputs", self.goodputs, ("told", "fitted"))
+        choice("goodputs", self.goodputs, ("told", "fitted", "one_type"))
