@@ -149,5 +149,7 @@ def application_of(name: str, plain: Mapping[str, Any]) -> MeasuredApplication:
         read = MeasuredSteps(name, *tables)
     epochs_of = {int(batch): pd.DataFrame(table) for batch, table in plain["training"].items()}
     training = MeasuredTraining(name, epochs_of, int(plain["epochs"]))
-    on_types = {kind: application_of(name, each) for kind, each in plain.get("on_types", {}).items()}
+    on_types = {
+        kind: application_of(name, each) for kind, each in plain.get("on_types", {}).items()
+    }
     return MeasuredApplication(name, read, training, BatchLimits(**plain["limits"]), on_types)

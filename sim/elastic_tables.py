@@ -129,7 +129,9 @@ def _told(speeds: Any) -> dict[str, dict[str, dict[int, float]]]:
         lines = parse_table(read_text(speeds))
         for name in ("application", "gpus"):
             if name not in lines.rows:
-                raise InputError(f"{missing_column(lines.file, name, lines.rows.columns)} ({where}).")
+                raise InputError(
+                    f"{missing_column(lines.file, name, lines.rows.columns)} ({where})."
+                )
         kinds = [name for name in lines.rows.columns if name not in ("application", "gpus")]
         applications = lines.texts("application").tolist()
         counts = lines.numbers("gpus", "a whole number >= 1", least=1, whole=True).tolist()
@@ -144,7 +146,9 @@ def _told(speeds: Any) -> dict[str, dict[str, dict[int, float]]]:
         for name in ("application", "gpus"):
             if name not in given:
                 raise InputError(f"The speeds have no column {name!r}; {where}.")
-        kinds = [str(name) for name in given.columns if name not in ("application", "gpus", "index")]
+        kinds = [
+            str(name) for name in given.columns if name not in ("application", "gpus", "index")
+        ]
         applications = given["application"].map(str).tolist()
         counts = given["gpus"].tolist()
         values = {name: as_floats(given[name]).tolist() for name in kinds}

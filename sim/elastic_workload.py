@@ -6,22 +6,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 
 from apportion.annotations import explained
 from apportion.checks import file_path, is_truth, label, mapping, number, seconds, whole
 from apportion.cluster import ACCELERATORS, Cluster, speed_ratios
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim.elastic_files import save_elastic
-from apportion.sim.workload import Workload
 from apportion.table_checks import as_floats, check_unique, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    import pandas as pd
+
     from apportion.estimators.goodput.application import MeasuredApplication
     from apportion.sim.elastic_tables import SpeedsByGpus
+    from apportion.sim.workload import Workload
 
 __all__ = ["ELASTIC_COLUMNS", "ElasticWorkload"]
 
@@ -190,7 +191,8 @@ class ElasticWorkload:
             Name of the type on which the applications were measured; or several, each as fast as
             its profiles, or `relative_speed`, say.
         gpus_per_node
-            GPUs of a node, by type where they differ: a gang has as many whole nodes as it fills, and the rest on one more.
+            GPUs of a node, by type where they differ: a gang has as many whole nodes as it fills,
+            and the rest on one more.
 
         Returns
         -------
@@ -256,15 +258,13 @@ class ElasticWorkload:
         Parameters
         ----------
         jobs
-            A table or csv, a row per job: arrival_s, application, total_steps; where they are
-            told, ``gpus``, those that it has where it is rigid (by default the fewest with which
-            it runs), ``rigid``, ``weight`` and the other columns of jobs. The index, or a column
-            job, has the ids.
+            A table or csv, a row per job: arrival_s, application, total_steps; perhaps ``gpus``,
+            those of a rigid job (by default the fewest with which it runs), and other columns of
+            jobs. The index, or a column job, has the ids.
         speeds
-            Steps/s by application, number of GPUs and accelerator type: a table or csv with columns
-            application and gpus, and one for each type; empty or 0 where it cannot run. Whoever
-            has samples/s counts samples as steps. Or a callable ``(application, accelerator, gpus)
-            -> steps/s``.
+            Steps/s (or samples/s, if steps are samples): a table or csv with columns application
+            and gpus, and one for each type, empty or 0 where it cannot run; or a callable
+            ``(application, accelerator, gpus) -> steps/s``.
         name
             Of the workload; that of the file by default, else ``"own"``.
         gpus
@@ -273,8 +273,7 @@ class ElasticWorkload:
         Raises
         ------
         InputError
-            For columns that are missing, speeds that are none, an application without any, and a
-            callable without `gpus`.
+            For missing columns, speeds that are none, and a callable without `gpus`.
         """
         from apportion.sim.elastic_tables import elastic_from_table
 

@@ -148,9 +148,10 @@ def tier_eligibility(
 ) -> NDArray[np.bool_]:
     """Tell which tiers jobs may use after waiting: delay scheduling by tier.
 
-    A gang that fits a machine, of the type that has the largest, may have one at once; the rack is open to it after the machine timer,
-    the network after the rack timer, both counted from the same start. A gang larger than a machine
-    may have a rack at once, one larger than a rack the network (Dally, arXiv 2401.16492).
+    A gang that fits a machine, of the type that has the largest, may have one at once; the rack is
+    open to it after the machine timer, the network after the rack timer, both counted from the same
+    start. A gang larger than a machine may have a rack at once, one larger than a rack the network
+    (Dally, arXiv 2401.16492).
 
     Parameters
     ----------

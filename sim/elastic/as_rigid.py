@@ -71,7 +71,9 @@ def progress_of(workload: ElasticWorkload) -> np.ndarray:
 
 
 def _of_applications(workload: ElasticWorkload) -> np.ndarray:
-    known = {name: float(each.training.progress[-1]) for name, each in workload.applications.items()}
+    known = {
+        name: float(each.training.progress[-1]) for name, each in workload.applications.items()
+    }
     return workload.jobs["application"].map(known).to_numpy(dtype=float)
 
 
@@ -116,7 +118,9 @@ def _of_job(
         relative = workload.speed_on(name) if on is application else 1.0
         speeds.append(speed * (first / counts[on]) * relative)
     if not any(speeds):
-        raise InputError(f"{application.name!r} runs with {gpus} GPUs on none of {', '.join(sizes)}.")
+        raise InputError(
+            f"{application.name!r} runs with {gpus} GPUs on none of {', '.join(sizes)}."
+        )
     return first, speeds
 
 

@@ -121,9 +121,7 @@ class Trainers(Resumable):
         (first, _), *others = self._believed.groups(job)
         row = self._rows[self._key(job, first)].goodput
         for on, types in others:
-            row = np.where(
-                types[self._options.kind], self._rows[self._key(job, on)].goodput, row
-            )
+            row = np.where(types[self._options.kind], self._rows[self._key(job, on)].goodput, row)
         return row
 
     def batches(self, job: int, kind: int, placement: Sequence[int]) -> tuple[int, int]:

@@ -85,32 +85,28 @@ def read_pollux_profile(
         for file in sorted(path.glob("validation-*"))
         if (match := _VALIDATION.fullmatch(file.name))
     }
+    steps = _measured(path, "")
+    further = {kind: _measured(path, f"-{name}") for kind, name in (types or {}).items()}
     measured = MeasuredTraining(path.name, training)
-    on_types = {
-        kind: _measured(path, f"-{variant}", measured, None)
-        for kind, variant in (types or {}).items()
-    }
-    most = local_most or POLLUX_LOCAL_BATCHES.get(path.name)
-    return replace(_measured(path, "", measured, most), on_types=on_types)
+
+    def on(steps: MeasuredSteps, local_most: int | None) -> MeasuredApplication:
+        least, most = steps.local_range
+        batches = measured.initial_batch, int(measured.batches[-1])
+        limits = BatchLimits(*batches, local_least=least, local_most=local_most or most)
+        return MeasuredApplication(path.name, steps, measured, limits)
+
+    on_types = {kind: on(each, None) for kind, each in further.items()}
+    first = on(steps, local_most or POLLUX_LOCAL_BATCHES.get(path.name))
+    return replace(first, on_types=on_types)
 
 
-def _measured(
-    path: Path, variant: str, training: MeasuredTraining, local_most: int | None
-) -> MeasuredApplication:
+def _measured(path: Path, variant: str) -> MeasuredSteps:
     """Read the steps of an application, from files whose names end so."""
     file = path / f"placements{variant}.csv"
     lines = parse_table(read_text(file))
     placements = _steps(file).assign(placement=lines.texts("placement"))
     larger = _steps(path / f"scalability{variant}.csv", nodes="num_nodes", gpus="num_replicas")
-    steps = MeasuredSteps(path.name, placements, larger)
-    least, most = steps.local_range
-    limits = BatchLimits(
-        initial=training.initial_batch,
-        largest=int(training.batches[-1]),
-        local_least=least,
-        local_most=local_most or most,
-    )
-    return MeasuredApplication(path.name, steps, training, limits)
+    return MeasuredSteps(path.name, placements, larger)
 
 
 def read_pollux_workload(
