@@ -98,6 +98,8 @@ def seen_slowdowns(
     ndarray or None
         Shape (jobs, options), as `tier_slowdowns`; infinite where a gang cannot lie.
     """
+    if network is None and (split_ratio is None or workload.unconsolidated is None):
+        return None
     free = tier_slowdowns(workload, cluster, get_network("none", cluster=cluster))
     slowdown = free.copy() if network is None else tier_slowdowns(workload, cluster, network)
     if split_ratio is not None and workload.unconsolidated is not None:
