@@ -20,7 +20,7 @@ from benchmarks.experiment import parser
 from benchmarks.reporting import machine, show, write_csv
 from benchmarks.service.load import TYPES, drawn
 
-SIZES, DEVICES_UP_TO, TIMES = (100, 1_000, 10_000), 1_000, 9
+SIZES, TIMES = (100, 1_000, 10_000), 9
 
 
 def main() -> None:
@@ -49,9 +49,8 @@ def row_of(policy: str, jobs: int) -> dict[str, Any]:
                 "decide about one": {"op": "decide", "jobs": ["j0"]},
                 "decide about all": {"op": "decide"},
                 "explain": {"op": "explain", "job": "j0"},
+                "devices": {"op": "decide", "devices": True},
             }
-            if jobs <= DEVICES_UP_TO:
-                asks["devices"] = {"op": "decide", "devices": True}
             took: dict[str, list[float]] = {"add one": [], **{name: [] for name in asks}}
             for name, message in asks.items():
                 for turn in range(TIMES):

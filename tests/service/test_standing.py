@@ -68,6 +68,33 @@ def test_who_cannot_run_waits_and_a_decision_about_nobody_is_whole() -> None:
             assert {"gap", "status"} & none.keys() == more
 
 
+@pytest.mark.parametrize("policy", ["max_min_fairness", "easy"])
+def test_a_job_that_runs_and_needs_other_gpus_loses_its_own(policy: str) -> None:
+    """It must not keep all others from a decision."""
+    with DecisionService(policy, "v100=2,k80=1") as service:
+        asked(service, 0, "add", jobs={"a": JOB})
+        assert asked(service, 1, devices=True)["started"] == ["a"]
+        asked(service, 2, "update", jobs={"a": {"scale_factor": 2}})
+        grown = asked(service, 3, devices=True)
+        assert grown["moved"] == ["a"]
+        assert len(grown["devices"]["a"]["devices"]) == 2
+        asked(service, 4, "update", jobs={"a": {"scale_factor": 1, "throughputs": {"v100": 0}}})
+        moved = asked(service, 5, devices=True)
+        assert (moved["moved"], moved["devices"]["a"]["accelerator"]) == (["a"], "k80")
+        asked(service, 6, "update", jobs={"a": {"scale_factor": 2, "throughputs": {"v100": 1}}})
+        asked(service, 7, "cluster", gpus={"v100": 1})
+        gone = asked(service, 8, devices=True)
+        assert (gone["preempted"], gone["cannot_run"], gone["devices"]) == (["a"], ["a"], {})
+
+
+def test_columns_of_several_kinds_may_come_at_once() -> None:
+    with DecisionService("easy", "v100=2,k80=1") as service:
+        teams = dict(enumerate(("x", True, 5, None, 2.5)))
+        jobs = {f"j{k}": JOB if v is None else {**JOB, "team": v} for k, v in teams.items()}
+        asked(service, 0, "add", jobs=jobs)
+        assert asked(service, 1)["started"] != []
+
+
 @pytest.mark.parametrize(
     ("message", "said"),
     [

@@ -148,7 +148,7 @@ def _decisions() -> dict[str, Schema]:
         *("gap", "status"),
         devices=_of(_by(_object("What a job has.", **_HELD)), "by job"),
         started=_of(_JOBS, "jobs that had none"),
-        moved=_of(_JOBS, "jobs that have others than before"),
+        moved=_of(_JOBS, "jobs that have others than before, or theirs again that had gone"),
         preempted=_of(_JOBS, "jobs that lose theirs, or whose devices are gone"),
         waiting=_of(_JOBS, "jobs that had none and have none, those that cannot run among them"),
         valid_for_s=_VALID,

@@ -121,12 +121,13 @@ def checked_facts(facts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]
         job: {name: value for name, value in each.items() if value is not None}
         for job, each in facts.items()
     }
-    alike: dict[tuple[str, ...], list[str]] = {}
+    alike: dict[tuple[tuple[str, type], ...], list[str]] = {}
     for job, each in said.items():
-        alike.setdefault(tuple(each), []).append(job)
-    for names, jobs in alike.items():
-        index = pd.Index(jobs, dtype=object)
-        check_jobs(pd.DataFrame([said[job] for job in jobs], index, columns=list(names)))
+        kinds = tuple((name, type(value)) for name, value in each.items())
+        alike.setdefault(kinds, []).append(job)
+    for kinds, jobs in alike.items():
+        index, names = pd.Index(jobs, dtype=object), [name for name, _ in kinds]
+        check_jobs(pd.DataFrame([said[job] for job in jobs], index, columns=names))
     return said
 
 

@@ -132,6 +132,9 @@ class Known(Accounts):
         jobs: list[str] = getattr(self, f"_{message.op}")(**message.fields)
         if message.op != "observe":
             self.changed_by = number
+        for job in [each for each in jobs if each in self.running]:
+            if not self.holds(job, *self.running[job]):  # fewer GPUs, another gang or no speed
+                self.lose(job)
         before = {*self.unfit}
         self._note_fits(jobs)
         return jobs if message.op != "cluster" else sorted(before ^ {*self.unfit})
@@ -225,9 +228,6 @@ class Known(Accounts):
         new = {**self.gpus, **{name: int(each) for name, each in gpus.items()}}
         self._check_columns(new)
         self._set_gpus(new)
-        for job, (name, devices) in list(self.running.items()):
-            if max(devices) >= self.usable(name):
-                self.lose(job)
         return list(self.facts)
 
     def _set_gpus(self, gpus: Mapping[str, int]) -> None:
