@@ -103,6 +103,20 @@ def test_commands_print_their_answers(log: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+def test_gains_beyond_the_waits_are_said_to_be_of_other_types() -> None:
+    drawn = ap.generate_workload(jobs=30, jobs_per_hour=2.0, seed=1)
+    ran = ap.simulate("fcfs", drawn, "k80=12", preemption_overhead_seconds=0.0).jobs
+    jobs = drawn.jobs.assign(
+        recorded_start_s=ran["start_s"], recorded_end_s=ran["completion_s"], user="ann"
+    )
+    slow = replace(drawn, jobs=jobs)
+    names = ["fcfs", "shortest_job_first"]
+    for cluster, beyond in (("v100=12", True), ("k80=12", False)):
+        found = ap.advise(slow, cluster, names, draws=4, n_jobs=1, preemption_overhead_seconds=0.0)
+        assert ("comes of running jobs on faster GPUs" in str(found.parts[0].answer)) == beyond
+
+
+@pytest.mark.thorough
 def test_a_log_of_more_gpus_than_are_given_is_compared_with_nobody(log: Path) -> None:
     found = ap.advise(
         *({"path": log}, "v100=4", ["fcfs", "shortest_job_first"]),
