@@ -8,6 +8,7 @@ import pandas as pd
 
 from apportion.errors import unknown_name
 from apportion.sim.traces.assemble import from_durations
+from apportion.sim.traces.sacct import NOT_KNOWN
 from apportion.sim.traces.table import parse_table
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def read_helios(file: TextFile, options: ReadOptions) -> Workload:
     """Read a Helios trace without its CPU jobs; models are unknown, so job types are drawn.
 
     Jobs that never ran (duration 0 or blank) are left out. Those that failed or were cancelled
-    held their GPUs all the same and are kept, unless ``options.states`` says otherwise.
+    held their GPUs all the same and are kept, unless ``options.states`` says otherwise. Where
+    ``start_time`` and ``end_time`` of all jobs can be, the schedule of the log is known.
 
     Raises
     ------
@@ -48,8 +50,21 @@ def read_helios(file: TextFile, options: ReadOptions) -> Workload:
         if column in table.rows:
             jobs["entity"] = table.texts(column, optional=True)
             break
+    jobs, when_notes = _as_recorded(table, jobs)
     jobs = jobs.set_axis(table.unique("job_id"))
-    return from_durations(file, jobs, options, [*notes, *state_notes, *idle_notes])
+    return from_durations(file, jobs, options, [*notes, *state_notes, *idle_notes, *when_notes])
+
+
+def _as_recorded(table: TraceTable, jobs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Add when each job started and ended, if that is told of all that ran, and can be."""
+    if not {"start_time", "end_time"} <= set(table.rows):
+        return jobs, []
+    start_s, end_s = (table.times(name, NOT_KNOWN) for name in ("start_time", "end_time"))
+    odd = (jobs["duration_s"] > 0) & ~((jobs["arrival_s"] <= start_s) & (start_s < end_s))
+    if odd.any():
+        what = "start before they were submitted, or do not end after that"
+        return jobs, [f"starts and ends do not count; jobs that {what}: {int(odd.sum())}"]
+    return jobs.assign(recorded_start_s=start_s, recorded_end_s=end_s), []
 
 
 def _gpu_jobs(table: TraceTable) -> tuple[TraceTable, list[str]]:

@@ -19,8 +19,8 @@ HEADER = (
 
 
 def line(job: str, gpus: str, state: str, minute: int, duration: str) -> str:
-    time = f"2020-04-01 00:{minute:02}:00"
-    return f"{job},u{job},vc1,{gpus},6,1,{state},{time},{time},{time},{duration},0"
+    time, end = (f"2020-04-01 00:{each:02}:00" for each in (minute, minute + 1))
+    return f"{job},u{job},vc1,{gpus},6,1,{state},{time},{time},{end},{duration},0"
 
 
 LINES = [
@@ -45,6 +45,22 @@ def test_jobs_that_held_gpus_are_kept(write: Write) -> None:
         "jobs left out because they have no duration: 1",
         "jobs left out because they never ran (duration 0): 1",
     )
+
+
+def test_starts_and_ends_are_those_of_the_log(write: Write) -> None:
+    rows = [
+        "1,ann,2,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:01:00,2020-04-01 00:11:00,600",
+        "2,bob,1,CANCELLED,2020-04-01 00:02:00,,,0",
+        "3,ann,1,FAILED,2020-04-01 00:05:00,2020-04-01 00:05:00,2020-04-01 00:06:00,60",
+    ]
+    header = "job_id,user,gpu_num,state,submit_time,start_time,end_time,duration"
+    jobs = read_workload(write("h.csv", header, *rows)).jobs
+    assert jobs["recorded_start_s"].tolist() == [60.0, 300.0]
+    assert jobs["recorded_end_s"].tolist() == [660.0, 360.0]
+    early = rows[2].replace("00:05:00,2020-04-01 00:05", "00:05:00,2020-04-01 00:04")
+    workload = read_workload(write("h.csv", header, *rows[:2], early))
+    assert "recorded_start_s" not in workload.jobs
+    assert any("do not end after that: 1" in note for note in workload.notes)
 
 
 def test_states_can_be_chosen(write: Write) -> None:
