@@ -19,13 +19,12 @@ from apportion.sim.phases.steady import SteadyIterations
 from apportion.sim.shifts import GangPlacement
 from apportion.sim.shifts.meeting import connected, crowded, meeting_of
 from apportion.statistics import mean_interval
-from benchmarks.cassini.deciders import TOPOLOGIES, topology_of
+from benchmarks.cassini.deciders import CLAIMS, TOPOLOGIES, topology_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DUTIES = (0.2, 0.25, 0.3, 1 / 3, 0.36, 0.4, 0.45, 0.5, 0.6)
-CLAIMS = (("mean", 1.6), ("mean", 1.2), ("P99", 1.8), ("P99", 1.6), ("marks", 27.0))
 PLACES, PERIOD_S = 10, 0.24
 LEAST = 1e-6
 """Part of the host's marks: fewer are none."""

@@ -88,7 +88,7 @@ class PhaseSpeeds(Speeds):
         """Return the steps/s of every line, shape (lines,)."""
         free, size = self._free.rates(gangs, there), gangs.job.size
         stays: dict[int, Stay] = {}
-        for line, (job, held) in enumerate(zip(gangs.job.tolist(), gangs.devices, strict=True)):
+        for line, (job, held) in enumerate(zip(map(int, gangs.job), gangs.devices, strict=True)):
             if there is None or there[line]:
                 where = self._layout.placement(held)
                 stays[line] = job, held[0], self._job_types[job], where

@@ -61,7 +61,7 @@ class CompatibleSpeeds(Speeds):
         jobs_of: dict[Any, list[int]] = {}
         trained: dict[int, tuple[str, int]] = {}
         capacities: dict[Any, float] = {}
-        for line, (job, held) in enumerate(zip(gangs.job.tolist(), gangs.devices, strict=True)):
+        for line, (job, held) in enumerate(zip(map(int, gangs.job), gangs.devices, strict=True)):
             if there is not None and not there[line]:
                 continue
             own = self._links.network.profiles.get(self._job_types[job])
