@@ -48,7 +48,7 @@ SKEWS = dict.fromkeys(MODELS, 0.05) | dict.fromkeys(("VGG11", "VGG16"), 0.77)
 CLAIMS = (("mean", 1.6), ("mean", 1.2), ("P99", 1.8), ("P99", 1.6), ("marks", 27.0))
 """Gains of the paper: iterations, their 99th percentile, marks."""
 
-FIGURES = ("iteration / alone", "P99", "mean JCT, h", "P99 JCT, h", "Gb marked an iteration")
+FIGURES = ("iteration / alone", "P99", "mean JCT, h", "Gb marked an iteration")
 
 
 class Key(NamedTuple):
@@ -99,28 +99,35 @@ def figures(key: Key) -> list[float]:
 def told(ratios: Any) -> str:
     """Write a mean and its interval."""
     found = mean_interval(ratios)
-    return f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    return f"{found.estimate:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
-def table(known: dict[Key, list[float]]) -> None:
-    """Print means and ratios of the seeds of which all ways have run."""
-    ratios = ("iteration", "P99 iteration", "JCT")
-    heads = ["profiles", "topology", "decider", "links", "seeds", *FIGURES]
-    heads += [f"{each}: ratio" for each in ratios]
+def rows(known: dict[Key, list[float]]) -> None:
+    """Print a row for each decider: means of the ways, and ratios to none, of seeds with all."""
+    ways = ", ".join(WAYS)
+    heads = ["profiles", "topology", "decider", "seeds", f"iteration / alone: {ways}"]
+    heads += [*FIGURES[1:], "iteration over none: program"]
+    heads += [f"JCT over none: {way}" for way in ("phases", "law", "program")]
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
-    rows: dict[tuple[str, str, str], dict[str, dict[int, list[float]]]] = {}
-    for key, found in known.items():
-        rows.setdefault(key[:3], {}).setdefault(key.way, {})[key.seed] = found
-    for about, ways in sorted(rows.items()):
-        for way in (each for each in WAYS if each in ways):
-            seeds = sorted(ways[way].keys() & ways.get("none", {}).keys())
-            if len(seeds) < 2:
-                continue
-            now = np.array([ways[way][seed] for seed in seeds])
-            before = np.array([ways["none"][seed] for seed in seeds])
-            means = [f"{each:.3f}" for each in now.mean(axis=0)]
-            compared = [told(now[:, at] / before[:, at]) for at in (0, 1, 2)]
-            print("| " + " | ".join([*about, way, str(len(seeds)), *means, *compared]) + " |")
+    for kind, topology, decider in sorted({key[:3] for key in known}):
+        by_seed = [
+            [known.get(Key(kind, topology, decider, way, key.seed, key.jobs)) for way in WAYS]
+            for key in sorted(known)
+            if key[:4] == (kind, topology, decider, "none")
+        ]
+        whole = np.array([each for each in by_seed if None not in each], dtype=float)
+        if len(whole) < 2:
+            continue
+        means = [", ".join(f"{way[at]:.2f}" for way in whole.mean(axis=0)) for at in (0, 1, 2, 4)]
+        place = {way: number for number, way in enumerate(WAYS)}
+        ratios = [("program", 0), ("phases", 2), ("law", 2), ("program", 2)]
+        compared = [told(whole[:, place[way], at] / whole[:, 0, at]) for way, at in ratios]
+        cells = [kind, topology, decider, str(len(whole)), *means, *compared]
+        print("| " + " | ".join(cells) + " |")
+
+
+def summaries(known: dict[Key, list[float]]) -> None:
+    """Print ratios over all topologies, and the paper's gains row by row."""
     for way, to in (("phases", "none"), ("law", "phases"), ("program", "phases")):
         print(f"\nmean JCT of {way} over {to}, seeds as means over topologies")
         for kind, decider in sorted({(key.profiles, key.decider) for key in known}):
@@ -137,14 +144,15 @@ def table(known: dict[Key, list[float]]) -> None:
 def paired(
     known: dict[Key, list[float]], kind: str, decider: str, way: str, to: str
 ) -> list[float]:
-    """Ratios of mean completion times by seed: topologies have the same workloads."""
+    """Ratios of mean completion times by seed, of seeds with all topologies."""
     by_seed: dict[int, list[float]] = {}
     for key, found in known.items():
         if (key.profiles, key.decider, key.way) == (kind, decider, way):
             before = known.get(key._replace(way=to))
             if before is not None:
                 by_seed.setdefault(key.seed, []).append(found[2] / before[2])
-    return [float(np.mean(each)) for each in by_seed.values()]
+    whole = max(map(len, by_seed.values()), default=0)
+    return [float(np.mean(each)) for each in by_seed.values() if len(each) == whole]
 
 
 def verdict(
@@ -196,7 +204,9 @@ def main() -> None:
         if given.out:
             with given.out.open("a") as file:
                 file.write(json.dumps({"about": key, "figures": known[key]}) + "\n")
-    table({key: known[key] for key in keys if key in known})
+    asked = {key: known[key] for key in keys if key in known}
+    rows(asked)
+    summaries(asked)
 
 
 if __name__ == "__main__":
