@@ -20,7 +20,7 @@ import numpy as np
 
 import apportion as ap
 from apportion.mechanism.deciders import get_scheduler
-from apportion.sim.network import PhaseNetwork, get_topology
+from apportion.sim.network import ParallelUplinks, PhaseNetwork, get_topology, leaf_spine
 from apportion.statistics import mean_interval
 from benchmarks.cassini.hosts import CLUSTER, MODELS, PROFILES, workload
 
@@ -63,7 +63,15 @@ class Key(NamedTuple):
 
 
 def topology_of(name: str) -> Any:
-    """Return a topology; of pooled uplinks the tree alone."""
+    """Return a topology; of pooled uplinks the tree alone, of leaves of eight four uplinks each."""
+    if name == "leaves of eight":
+        tree: dict[str, Any] = {
+            "servers": 24,
+            "gpus_per_server": 1,
+            "servers_per_leaf": 8,
+            "server_gbps": 50.0,
+        }
+        return ParallelUplinks(leaf_spine(name, **tree, oversubscription=2.0), {"leaf": 4})
     known: Any = get_topology("cassini_leaves_of_four")
     return known.tree if name.endswith("pooled") else get_topology(name)
 

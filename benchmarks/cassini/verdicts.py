@@ -1,7 +1,8 @@
 """The paper's gains row by row: reached with which duty, or not, because of what.
 
-``python -m benchmarks.cassini.verdicts [--quick] [--seeds 5]``. Gangs of 2 to 6 of 24 servers hold
-90 % of them, put anywhere; all have one period and send for one part of it, the duty. The host
+``python -m benchmarks.cassini.verdicts [--quick] [--seeds 5] [--topologies ...]``. Gangs of 2 to 6
+of 24 servers hold 90 % of them, put anywhere; all have one period and send for one part of it, the
+duty; "leaves of eight" is a topology, too. The host
 starts them at random or together. CASSINI places and turns them by `placement_and_rotation`, each
 at any of its places in ten draws. Iterations are those of the engine of phases.
 """
@@ -128,9 +129,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one topology, two duties and seeds")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--topologies", nargs="*", default=TOPOLOGIES)
     given = parser.parse_args()
     duties = DUTIES[2:4] if given.quick else DUTIES
-    topologies = TOPOLOGIES[: 1 if given.quick else None]
+    topologies = given.topologies[: 1 if given.quick else None]
     seeds = range(2 if given.quick else given.seeds)
     heads = ("topology", "starts", "duty", "mean", "P99", "Gb/s marked")
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
