@@ -14,7 +14,7 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.extensions import HasEarlierObjectives
+from apportion.policies.extensions import HasEarlierObjectives, offers
 from apportion.policies.problem import Problem
 from apportion.policies.solving.cone import canonicalise
 from apportion.policies.solving.copies import counts_as_jobs
@@ -94,7 +94,7 @@ def declare(
         what changes while jobs run.
     """
     lasting = "tells_identical_jobs_apart" not in policy.traits and set(policy.columns) <= _LASTING
-    further = fills_further(policy) or isinstance(policy, HasEarlierObjectives)
+    further = fills_further(policy) or offers(policy, HasEarlierObjectives)
     if not (lasting and classes.solo) or policy.space_sharing or further:
         return None
     p = CountedProblem(classes)

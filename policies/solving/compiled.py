@@ -34,6 +34,7 @@ from apportion.policies.solving.solvers.iterative_refinement import corner
 from apportion.policies.solving.solvers.kinks import Priced, least_duals
 from apportion.policies.solving.solvers.logarithmic_interior_point import restore, sharpen
 from apportion.policies.solving.solvers.newton import polish
+from apportion.policies.solving.throughput_rows import program_of_throughputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +95,8 @@ class Compiled:
         The program is scaled by `equilibrate`; or not, for `scaled_by`. NaN and infinity in what a
         policy states are refused.
         """
-        program = straight(objective, [*p.own_limits, *constraints], p)
+        program = None if constraints else program_of_throughputs(objective, p)
+        program = program or straight(objective, [*p.own_limits, *constraints], p)
         if program is None:
             program = canonicalise_by_reductions(
                 cp.Problem(objective, [*p.constraints, *constraints])

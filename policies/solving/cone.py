@@ -37,6 +37,7 @@ __all__ = [
     "Kind",
     "Point",
     "Scales",
+    "among_limits",
     "canonicalise",
     "canonicalise_by_reductions",
     "cone_program",
@@ -229,7 +230,7 @@ def straight(
     equality, P = np.arange(b.size) < goals.start, sparse.csc_array((width, width))
     program = ConeProgram(P, c, A, b, equality, offset, 1.0, columns, rows)
     below_goal = goals.stop if peeled else goals.start
-    return program if p is None else _among_limits(program, p, below_goal)
+    return program if p is None else among_limits(program, p, below_goal)
 
 
 _FREE = cp.Variable().attributes
@@ -297,7 +298,7 @@ def _apart(
     return A, np.delete(b, goal.start), c, -sign * float(b[goal.start])
 
 
-def _among_limits(program: ConeProgram, p: Problem, first: int) -> ConeProgram:
+def among_limits(program: ConeProgram, p: Problem, first: int) -> ConeProgram:
     """Put the limits that all policies share into a program: equalities first, others at a row."""
     X = program.columns[p.X.id]
     scale = program.columns[p.scale.id] if isinstance(p.scale, cp.Variable) else None

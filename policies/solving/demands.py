@@ -25,7 +25,7 @@ from cvxpy.atoms.affine.binary_operators import DivExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
 
 from apportion.errors import InputError
-from apportion.policies.extensions import HasEarlierObjectives
+from apportion.policies.extensions import HasEarlierObjectives, offers
 from apportion.policies.problem import Problem
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.ratio import over_scale
@@ -213,7 +213,7 @@ def _read(policy: Policy, instance: Instance) -> _Read:
 def _gains(policy: Policy, p: SpeedProblem, objective: Objective) -> Gains | None:
     """Read an affine objective in the throughputs, and in nothing else."""
     found = affine_in(objective.args[0], p.throughput)
-    if found is None or isinstance(policy, HasEarlierObjectives) or policy.constraints(p):
+    if found is None or offers(policy, HasEarlierObjectives) or policy.constraints(p):
         return None
     return None if p.variables else Gains(*found, isinstance(objective, cp.Maximize))
 
@@ -234,7 +234,7 @@ def _levels(policy: Policy, p: SpeedProblem, objective: cp.Maximize | cp.Minimiz
         return None
     if least and offset.any():
         return None  # t times the throughput would improve the level more than t-fold, or less
-    constrained = isinstance(policy, HasEarlierObjectives) or bool(policy.constraints(p))
+    constrained = offers(policy, HasEarlierObjectives) or bool(policy.constraints(p))
     return Levels(factor, offset, form.inverse, constrained)
 
 
@@ -305,7 +305,7 @@ def pose(policy: Policy, instance: Instance, floors: DeclaredFloors | None = Non
     fractional = is_ratio(policy, instance)
     p = Problem(instance, fractional=fractional)
     stated = (policy.constraints if floors is None else floors.constraints)(p)
-    if floors is None and isinstance(policy, HasEarlierObjectives):
+    if floors is None and offers(policy, HasEarlierObjectives):
         stated = constraints_of(policy, p)
     if fractional:
         return Posed(p, *over_scale(policy, p, stated))

@@ -11,7 +11,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InfeasibleError, InputError, SolveError
-from apportion.policies.extensions import HasEarlierObjectives
+from apportion.policies.extensions import HasEarlierObjectives, offers
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.choice import choose
 from apportion.policies.solving.compiled import Compiled
@@ -205,7 +205,7 @@ def _attempts(
     if levels:
         yield "levels", partial(by_levels, policy, believed, solver, second_stage, merge)
     first: SolverName = "auto" if solver == "arrow" else solver
-    if first == "auto" and isinstance(policy, HasEarlierObjectives):
+    if first == "auto" and offers(policy, HasEarlierObjectives):
         first = "highs"  # held to what it reached, an objective leaves an interior point no room
     declared = DeclaredProblem(policy, reduction, second_stage)
     yield first, partial(declared.solve, first)

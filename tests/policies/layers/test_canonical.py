@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cvxpy.error import DCPError
+from scipy import sparse
 from tests.policies.own.linear import GOALS
 from tests.policies.own.objectives import STRAIGHT, Plain, Recipe, Scene
 from tests.seeds import ranges_of_seeds
@@ -20,6 +21,7 @@ from apportion.policies.labelled import read
 from apportion.policies.problem import Problem
 from apportion.policies.solving import cone
 from apportion.policies.solving.cone import canonicalise, canonicalise_by_reductions, straight
+from apportion.policies.solving.throughput_rows import program_of_throughputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,6 +128,55 @@ def test_limits_in_arrays_are_those_of_the_text(seeds: range) -> None:
         labels = {each.label: each.id for each in p.constraints}
         named = {labels.get(str(name), name): place for name, place in found.rows.items()}
         same(replace(found, rows=named), cp.Problem(goal, [*p.constraints, *limits]))
+
+
+ROWS: dict[str, Callable[[Any, np.random.Generator], Any]] = {
+    name: AFFINE[name] for name in ("as it is", "turned", "weighed", "divided", "moved")
+} | {
+    "added": lambda u, rng: rng.normal(size=u.shape) + u + rng.normal(size=u.shape),
+    "scaled": lambda u, rng: u * float(rng.normal()),
+    "unknown": lambda u, rng: u[::-1] if rng.random() < 0.2 else u,
+}
+NUMBERS: dict[str, Callable[[Any, Problem], Any]] = {
+    "total": lambda u, p: p.total(u),
+    "sum": lambda u, p: cp.sum(u),
+    "scaled": lambda u, p: 3 - 2 * p.total(u) / 7,
+    "product": lambda u, p: u @ p.count,
+    "sparse": lambda u, p: cp.sum(sparse.csr_array(np.diag(p.count)) @ u),
+    "worst": lambda u, p: None,
+}
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(40, 4000))
+def test_rows_of_throughputs_are_those_of_the_core(seeds: range) -> None:
+    """Number by number; what is of another kind is left to the core."""
+    known = 0
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 3])
+        p = Problem(drawn_instance(rng))
+        vector: Any = p.throughput
+        for name in rng.choice(sorted(ROWS), int(rng.integers(0, 4))):
+            vector = ROWS[name](vector, rng)
+        number = NUMBERS[rng.choice(sorted(NUMBERS))](vector, p)
+        minimise = bool(rng.random() < 0.5)
+        if number is None:
+            number = (cp.max if minimise else cp.min)(vector)
+        goal = (cp.Minimize if minimise else cp.Maximize)(number)
+        found, expected = program_of_throughputs(goal, p), straight(goal, [], p)
+        assert expected is not None
+        if found is None:
+            continue
+        known += 1
+        assert (found.rows, found.columns) == (expected.rows, expected.columns)
+        for program in (found, expected):
+            program.A.eliminate_zeros()
+            program.A.sort_indices()
+        for name in ("b", "c", "offset", "equality", "cost_scale"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
+        for name in ("indptr", "indices", "data"):
+            mine, theirs = getattr(found.A, name), getattr(expected.A, name)
+            np.testing.assert_array_equal(mine, theirs, name)
+    assert known > len(seeds) / 8
 
 
 def drawn_instance(rng: np.random.Generator) -> Instance:
