@@ -52,6 +52,20 @@ class _Parts(NamedTuple):
     column: Ints
     value: Floats
 
+    @property
+    def system(self) -> tuple[Ints, Ints, Floats]:
+        """The conditions of optimality, all columns and rows active, as a symmetric matrix.
+
+        Columns come before rows; row, column and value of each entry, in the order of columns.
+        """
+        columns, rows = self.weight.size, self.limit.size
+        every, of_row = np.arange(columns + rows), self.row + columns
+        row = np.concatenate([every, of_row, self.column])
+        column = np.concatenate([every, self.column, of_row])
+        diagonal = np.append(self.weight + _REGULAR, np.full(rows, -_REGULAR))
+        order = np.lexsort((row, column))
+        return row[order], column[order], np.concatenate([diagonal, self.value, self.value])[order]
+
     def of_rows(self, x: Floats) -> Floats:
         """Multiply the matrix by x."""
         size = self.limit.size
@@ -167,11 +181,11 @@ def _settle(
     What repeats other constraints may leave the set for its dual value, and be missed by a rounding
     error then. It does not come back for less than what is accepted.
     """
-    accepted, first = max(tolerance, _ACCEPTED), parts.equalities
+    accepted, first, system = max(tolerance, _ACCEPTED), parts.equalities, parts.system
     missed = np.full(tight.size, tolerance)
     for _ in range(_ROUNDS):
         holds = np.append(np.ones(first, dtype=bool), tight)
-        found = _solve_with(parts, at_zero, holds, guess)
+        found = _solve_with(parts, system, at_zero, holds, guess)
         if found is None:
             return None
         x, dual = found
@@ -192,7 +206,11 @@ def _settle(
 
 
 def _solve_with(
-    parts: _Parts, at_zero: Bools, holds: Bools, guess: Floats | None
+    parts: _Parts,
+    system: tuple[Ints, Ints, Floats],
+    at_zero: Bools,
+    holds: Bools,
+    guess: Floats | None,
 ) -> tuple[Floats, Floats] | None:
     """Solve the optimality conditions of columns and rows that are active: shares, dual values.
 
@@ -200,27 +218,29 @@ def _solve_with(
     """
     x, dual = np.zeros(at_zero.size), np.zeros(holds.size)
     free = ~at_zero
-    columns, size = np.count_nonzero(free), np.count_nonzero(free) + np.count_nonzero(holds)
+    active = np.append(free, holds)
+    columns, size = np.count_nonzero(free), np.count_nonzero(active)
     if not columns:
         return None if size else (x, dual)
-    inside = holds[parts.row] & free[parts.column]
-    row = (np.cumsum(holds) + columns - 1)[parts.row[inside]]
-    column, value = (np.cumsum(free) - 1)[parts.column[inside]], parts.value[inside]
-    diagonal, sign = np.arange(size), np.repeat([_REGULAR, -_REGULAR], [columns, size - columns])
-    weights = np.append(parts.weight[free], np.zeros(size - columns))
-    entries = np.concatenate([weights + sign, value, value])
-    places = np.concatenate([diagonal, row, column]), np.concatenate([diagonal, column, row])
-    system = sparse.csc_array((entries, places), shape=(size, size))
+    row, column, value = system
+    inside = active[row] & active[column]
+    place = np.cumsum(active, dtype=np.int32) - 1
+    row, column, value = place[row[inside]], place[column[inside]], value[inside]
+    starts = np.searchsorted(column, np.arange(size + 1)).astype(np.int32)
     try:
-        factors = splu(system, permc_spec="MMD_AT_PLUS_A")
+        factors = splu(
+            sparse.csc_array((value, row, starts), shape=(size, size)),
+            permc_spec="MMD_AT_PLUS_A",
+        )
     except RuntimeError:  # a pivot that rounding made zero
         return None
-    right = np.append(np.zeros(columns), parts.limit[holds])
-    solution = np.zeros(size)
+    right, solution = np.append(np.zeros(columns), parts.limit[holds]), np.zeros(size)
     if guess is not None:
         solution[columns:] = guess[holds]
+    sign = np.repeat([_REGULAR, -_REGULAR], [columns, size - columns])
     for _ in range(4):
-        rest = right - (system @ solution - sign * solution)
+        made = np.bincount(row, value * solution[column], minlength=size)
+        rest = right - (made - sign * solution)
         if np.abs(rest).max() <= _ROUNDED:
             break
         solution = solution + factors.solve(rest)
