@@ -5,7 +5,6 @@ Each is a protocol: a policy that has the methods is asked.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -33,21 +32,7 @@ __all__ = [
     "Rates",
     "ServesInOrder",
     "SimulatedOtherwise",
-    "offers",
 ]
-
-
-def offers(what: object, protocol: Any) -> bool:
-    """Whether something has all methods of a protocol: what ``isinstance`` says, but quicker.
-
-    That looks for the names of the methods anew each time, which in small solves adds up.
-    """
-    return all(hasattr(what, name) for name in _methods(protocol))
-
-
-@cache
-def _methods(protocol: Any) -> tuple[str, ...]:
-    return tuple(name for name in vars(protocol) if not name.startswith("_"))
 
 
 @runtime_checkable

@@ -22,6 +22,7 @@ from benchmarks.speed.elastic import elastic
 from benchmarks.speed.events import events
 from benchmarks.speed.gavel import Gavel
 from benchmarks.speed.markdown import markdown
+from benchmarks.speed.past import past
 from benchmarks.speed.settings import Settings
 from benchmarks.speed.sharing import sharing
 from benchmarks.speed.simulator import simulator
@@ -45,6 +46,7 @@ PARTS: dict[str, Callable[[Settings], list[Row]]] = {
     "warm": warm,
     "every_event": every_event,
     "links": links,
+    "past": past,
     "approximate": approximate,
 }
 
@@ -53,7 +55,13 @@ def main() -> None:
     """Measure every part, print the table, write it."""
     options = _options()
     print(f"Speed suite on {machine()}")
-    settings = Settings(options.quick, data_of(options), Gavel(options.gavel))
+    earlier = {"leases": options.leases_past, "fleet": options.rounds_past}
+    settings = Settings(
+        options.quick,
+        data_of(options),
+        Gavel(options.gavel),
+        {how: folder for how, folder in earlier.items() if folder is not None},
+    )
     rows: list[Row] = []
     for name in options.parts:
         progress(name)
@@ -79,6 +87,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument("--data", type=Path, default=DATA, metavar="PATH", help="Gavel's data")
     parser.add_argument("--gavel", type=Path, metavar="DIR", help="a checkout of Gavel's code")
+    parser.add_argument("--leases-past", type=Path, metavar="DIR", help="a checkout of 53cc48d")
+    parser.add_argument("--rounds-past", type=Path, metavar="DIR", help="a checkout of 53568d1")
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the table as csv")
     parser.add_argument("--markdown", action="store_true", help="print the table as markdown")
     parser.add_argument(

@@ -51,6 +51,8 @@ class Row:
         How many times as long the peer should take.
     seconds_goal
         The most seconds that we should take.
+    floor
+        What cannot be saved, measured in the same run: the solver alone, say.
     """
 
     goal: str
@@ -67,6 +69,7 @@ class Row:
     peer_calls: int | None = None
     classes: int | None = None
     gap: float = np.nan
+    floor: str = ""
     note: str = ""
 
     @property
@@ -104,6 +107,7 @@ class Row:
             "peer calls": self.peer_calls,
             "classes": self.classes,
             "gap": self.gap,
+            "floor": self.floor,
             "verdict": " / ".join(verdict for verdict in verdicts if verdict),
             "note": self.note,
         }

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["markdown"]
 
 _HEAD = (
-    "| | problem | goal | peer, s | first / both / as called, s | x peer | calls | verdict | |\n"
-    "|---|---|---|---|---|---|---|---|---|"
+    "| | problem | goal | peer, s | now: first / both / as called, s | x peer | floor | calls "
+    "| verdict | |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -35,6 +35,7 @@ def _line(row: Row) -> str:
         peer,
         _three(row.seconds),
         "" if np.isnan(row.peer_s) else _three(ratios),
+        row.floor,
         " / ".join(str(each) for each in (row.peer_calls, row.calls) if each is not None),
         " / ".join(verdict for verdict in verdicts if verdict),
         row.note,

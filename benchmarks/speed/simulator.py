@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import apportion as ap
+from apportion.sim.resolve import Resolver
 from benchmarks.gavel.workloads import draw_jobs
 from benchmarks.speed.harness import Row
 from benchmarks.speed.problems import TYPES
@@ -14,6 +16,7 @@ from benchmarks.speed.problems import TYPES
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from apportion.mechanism.shares import Shares
     from benchmarks.speed.settings import Settings
 
 __all__ = ["beside_gavel", "simulator"]
@@ -32,7 +35,7 @@ def simulator(settings: Settings) -> list[Row]:
         goal = 20 if policy == "max_min_fairness" else None
         rows += beside_gavel(settings, policy, 108, 300, 8.0, goal)
     rows += beside_gavel(settings, "max_min_fairness", 1080, 2000, 80.0, 50)
-    run, seconds = _ours(settings.data, "max_min_fairness", 10_800, 20_000, 800.0)
+    run, seconds, _ = _ours(settings.data, "max_min_fairness", 10_800, 20_000, 800.0)
     whole = Row(
         *("P12", "max_min_fairness, 20,000 jobs on 10,800 GPUs, whole trace", "<= 10 s"),
         called_s=seconds,
@@ -70,18 +73,28 @@ def beside_gavel(
     rows = []
     often = (("at every event", 0.0), ("at most every 1920 s", GAVEL_RESOLVES_S))
     for when, resolve_s in often[: 1 if every_event_only else 2]:
-        run, seconds = _ours(settings.data, policy, gpus, jobs, per_hour, resolve_s)
+        run, seconds, in_policy_s = _ours(settings.data, policy, gpus, jobs, per_hour, resolve_s)
         target = f">= {goal:g} x Gavel" if goal is not None else ""
         row = Row(
             *(name, f"{policy}, {jobs} jobs on {gpus} GPUs, a round, solved {when}", target),
             **peer,
             called_s=seconds / len(run.rounds),
             ratio_goal=goal,
+            floor=_without_policy(run, seconds - in_policy_s, found),
             note=f"{len(run.rounds) / seconds:,.0f} rounds/s, mean JCT "
             f"{run.summary()['mean_jct_s'] / 3600:.2f} h{said}",
         )
         rows.append(row)
     return rows
+
+
+def _without_policy(run: ap.Run, seconds: float, found: dict[str, Any]) -> str:
+    """Say how fast a run would be if its policy took no time at all."""
+    said = f"without the policy {len(run.rounds) / seconds:,.0f} rounds/s"
+    if not found:
+        return said
+    times = found["seconds"] / found["rounds"] * len(run.rounds) / seconds
+    return f"{said}, {times:.1f} x"
 
 
 @cache
@@ -100,9 +113,21 @@ def _ours(
     jobs: int,
     per_hour: float,
     resolve_seconds: float = 0.0,
-) -> tuple[ap.Run, float]:
-    """Simulate, and give the CPU seconds that it took."""
-    workload = _workload(data, jobs, per_hour)
-    started = time.process_time()
-    run = ap.simulate(policy, workload, _cluster(gpus), resolve_seconds=resolve_seconds)
-    return run, time.process_time() - started
+) -> tuple[ap.Run, float, float]:
+    """Simulate; give the CPU seconds that it took, and those of them in the policy."""
+    workload, spent = _workload(data, jobs, per_hour), list[float]()
+    plain = Resolver.solve
+
+    def timed(resolver: Resolver, now_s: float) -> Shares:
+        began = time.process_time()
+        found = plain(resolver, now_s)
+        spent.append(time.process_time() - began)
+        return found
+
+    few = _workload(data, 10, per_hour)
+    ap.simulate(policy, few, _cluster(gpus), resolve_seconds=resolve_seconds)  # loads what it needs
+    with patch.object(Resolver, "solve", timed):
+        started = time.process_time()
+        run = ap.simulate(policy, workload, _cluster(gpus), resolve_seconds=resolve_seconds)
+        seconds = time.process_time() - started
+    return run, seconds, sum(spent)

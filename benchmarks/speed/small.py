@@ -5,13 +5,23 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import cvxpy as cp
+
 import apportion as ap
-from benchmarks.speed.harness import Row, calls_of, side_by_side
+from apportion.policies import get_policy
+from apportion.policies.problem import Problem
+from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.demands import Posed, levels_of, pose
+from apportion.policies.solving.highs import PRIMAL, LoadedHighs
+from benchmarks.speed.harness import Row, calls_of, cpu_seconds, side_by_side, two_digits
 from benchmarks.speed.peers import installed, plain
 from benchmarks.speed.problems import draw
 from benchmarks.textbook import OBJECTIVES
 
 if TYPE_CHECKING:
+    from apportion.policies import Instance
+    from apportion.policies.solving.demands import Levels
+    from benchmarks.speed.problems import Case
     from benchmarks.speed.settings import Settings
 
 __all__ = ["small"]
@@ -39,10 +49,30 @@ def _row(policy: str, jobs: int, settings: Settings, repeats: int) -> Row:
         peer=f"cvxpy + {best}",
         peer_s=seconds[best],
         called_s=seconds[""],
+        floor=f"HiGHS alone {two_digits(1000 * _solver_alone(policy, case))} ms",
         calls=calls_of(ours),
         peer_calls=calls_of(peers[best]),
         ratio_goal=1,
     )
+
+
+def _solver_alone(policy: str, case: Case) -> float:
+    """CPU seconds of HiGHS for the first stage, or its first level, on what is compiled."""
+    asked, instance = get_policy(policy), case.instance
+    levels = levels_of(asked, instance)
+    if levels is not None and not levels.proportional:
+        program = Compiled.of(*_first_level(levels, instance)).program
+    else:
+        program = Compiled.of(*pose(asked, instance)).program
+    return cpu_seconds(lambda: LoadedHighs(program, options=PRIMAL).solve(), 5)[0]
+
+
+def _first_level(levels: Levels, instance: Instance) -> Posed:
+    """State the largest share of the demands of a level that is met by far."""
+    p = Problem(instance)
+    demand = levels.demand(2 * float(levels.offset.max()) + 1.0)
+    least = cp.Maximize(cp.min(cp.multiply(1 / demand, p.throughput)))
+    return Posed(p, least, ())
 
 
 def _solves(call: partial[tuple[float, float | None]]) -> bool:

@@ -63,26 +63,46 @@ def _event(settings: Settings, policy: str) -> Row:
     jobs, events = (40, 10) if settings.quick else (64, 200)
     case = draw(2 * jobs, len(TYPES), settings.data)
     asked, rng, kept = get_policy(policy), np.random.default_rng(1), WarmJobs(get_policy(policy))
-    there, seconds = list(range(jobs)), []
+    there, seconds, pivots = list(range(jobs)), list[float](), list[float]()
+    runs: list[float] = []
     for _ in range(events):
         there.pop(int(rng.integers(len(there))))
         there.append(int(rng.choice(np.setdiff1d(np.arange(2 * jobs), there))))
         here = np.array(there)
         instance = case.part(here, 0.5).instance
-        started = time.process_time()
+        started, solved = time.process_time(), sum(pivots)
         found = kept.certified(here, instance, least_prices=False)
         seconds.append(time.process_time() - started)
+        solver = None if kept.places is None else kept.places.solver.highs
+        if solver is not None and "solve" not in vars(solver):
+            vars(solver)["solve"] = _timed(solver.solve, pivots)
+        runs.append(sum(pivots) - solved)
         if found is None:
             raise RuntimeError(f"{asked!r} was not certified.")
     assert kept.places is not None
     floor_s, _ = cpu_seconds(kept.places.solver.highs.solve, 200)
+    alone_s = statistics.median(runs[1:])
     return Row(
         *("S3", f"{policy}, {jobs} jobs, one for another", f"<= {MOST_MULTIPLES} x HiGHS"),
         peer="HiGHS, nothing changed",
         peer_s=floor_s,
         both_s=statistics.median(seconds),
+        floor=f"HiGHS with its pivots, first stage {alone_s / floor_s:.1f} x",
         ratio_goal=1 / MOST_MULTIPLES,
     )
+
+
+def _timed(call: Any, spent: list[float]) -> Any:
+    """Note the CPU seconds of each call."""
+
+    def timed(*args: Any) -> Any:
+        started = time.process_time()
+        try:
+            return call(*args)
+        finally:
+            spent.append(time.process_time() - started)
+
+    return timed
 
 
 def links(settings: Settings) -> list[Row]:
@@ -135,16 +155,28 @@ def _on_links(workload: ap.Workload, gpus: int, settings: dict[str, Any]) -> ap.
 
 def _shell() -> Row:
     """Solve two jobs from a shell: CPU seconds of the process, imports included."""
-    seconds = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "speeds.csv"
         file.write_text("job,v100,k80\na,40,10\nb,12,4\n", encoding="utf-8")
         program = "import sys; from apportion.cli import main; sys.exit(main())"
-        words = [sys.executable, "-c", program, "solve", str(file), "--workers", "v100=1,k80=1"]
-        for _ in range(3):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            seconds.append(sum(after[:2]) - sum(before[:2]))
+        called_s = _in_process(program, "solve", str(file), "--workers", "v100=1,k80=1")
     what = "apportion solve, two jobs, from a shell"
-    return Row("S9", what, "<= .7 s", called_s=min(seconds), seconds_goal=0.7)
+    return Row(
+        *("S9", what, "<= .7 s"),
+        peer="import cvxpy alone, with all solvers that are installed",
+        peer_s=_in_process("import cvxpy"),
+        called_s=called_s,
+        seconds_goal=0.7,
+    )
+
+
+def _in_process(program: str, *words: str) -> float:
+    """Least CPU seconds of a Python process of three."""
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-c", program, *words]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(sum(after[:2]) - sum(before[:2]))
+    return min(seconds)

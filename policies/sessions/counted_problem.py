@@ -14,11 +14,10 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.extensions import HasEarlierObjectives, offers
 from apportion.policies.problem import Problem
 from apportion.policies.solving.cone import canonicalise
 from apportion.policies.solving.copies import counts_as_jobs
-from apportion.policies.solving.demands import fills_further
+from apportion.policies.solving.demands import fills_further, has_earlier
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def declare(
         what changes while jobs run.
     """
     lasting = "tells_identical_jobs_apart" not in policy.traits and set(policy.columns) <= _LASTING
-    further = fills_further(policy) or offers(policy, HasEarlierObjectives)
+    further = fills_further(policy) or has_earlier(policy)
     if not (lasting and classes.solo) or policy.space_sharing or further:
         return None
     p = CountedProblem(classes)

@@ -11,13 +11,18 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InfeasibleError, InputError, SolveError
-from apportion.policies.extensions import HasEarlierObjectives, offers
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.choice import choose
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.declared_floors import with_floors_merged
 from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE, worth_merging
-from apportion.policies.solving.demands import fills_further, levels_of, pose, reported
+from apportion.policies.solving.demands import (
+    fills_further,
+    has_earlier,
+    levels_of,
+    pose,
+    reported,
+)
 from apportion.policies.solving.fallback import isolated_solution, kept_options
 from apportion.policies.solving.options import Fallback, check_options
 from apportion.policies.solving.random_partition import solve_in_parts
@@ -205,7 +210,7 @@ def _attempts(
     if levels:
         yield "levels", partial(by_levels, policy, believed, solver, second_stage, merge)
     first: SolverName = "auto" if solver == "arrow" else solver
-    if first == "auto" and offers(policy, HasEarlierObjectives):
+    if first == "auto" and has_earlier(policy):
         first = "highs"  # held to what it reached, an objective leaves an interior point no room
     declared = DeclaredProblem(policy, reduction, second_stage)
     yield first, partial(declared.solve, first)
