@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.policies.problem import Problem
-from apportion.policies.solving.cone import canonicalise
+from apportion.policies.solving.canonical import canonicalise
 from apportion.policies.solving.copies import counts_as_jobs
 from apportion.policies.solving.demands import fills_further, has_earlier
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram

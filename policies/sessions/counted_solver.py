@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.solving.cone import Scales, cone_program
+from apportion.policies.solving.canonical import cone_program
+from apportion.policies.solving.cone import Scales
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.solution import ACCURATE
+from apportion.policies.solving.canonical import canonicalise, canonicalise_by_reductions, straight
 from apportion.policies.solving.certificate import (
     Bounds,
     dual_bound,
@@ -23,10 +24,8 @@ from apportion.policies.solving.cone import (
     ConeProgram,
     Point,
     Scales,
-    canonicalise,
-    canonicalise_by_reductions,
     equilibrate,
-    straight,
+    program_of_throughputs,
 )
 from apportion.policies.solving.highs import SolverName, optimise
 from apportion.policies.solving.solvable import check_finite, refuse_too_many_summands
@@ -34,7 +33,6 @@ from apportion.policies.solving.solvers.iterative_refinement import corner
 from apportion.policies.solving.solvers.kinks import Priced, least_duals
 from apportion.policies.solving.solvers.logarithmic_interior_point import restore, sharpen
 from apportion.policies.solving.solvers.newton import polish
-from apportion.policies.solving.throughput_rows import program_of_throughputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

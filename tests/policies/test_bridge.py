@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from apportion.errors import InputError
-from apportion.policies.solving.cone import ConeProgram, canonicalise
+from apportion.policies.solving.canonical import canonicalise
 from apportion.policies.solving.solvers.active_set_least_squares import least_squares
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram
@@ -17,7 +17,7 @@ from apportion.policies.solving.solvers.warm_highs import WarmProblem, WarmSolve
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.solving.cone import Point
+    from apportion.policies.solving.cone import ConeProgram, Point
 
     Floats = NDArray[np.float64]
 

@@ -15,9 +15,10 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.solving.cone import ConeProgram, Scales, cone_program
+from apportion.policies.solving.canonical import cone_program
 
 if TYPE_CHECKING:
+    from apportion.policies.solving.cone import ConeProgram, Scales
     from apportion.types import Floats, Ints
 
 

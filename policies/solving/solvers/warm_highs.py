@@ -17,7 +17,8 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.policies.solving.cone import Scales, cone_program
+from apportion.policies.solving.canonical import cone_program
+from apportion.policies.solving.cone import Scales
 from apportion.policies.solving.highs import optimise
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.iterative_refinement import refine

@@ -16,7 +16,8 @@ from scipy import sparse
 from apportion.errors import InputError
 from apportion.policies.extensions import HasEarlierObjectives
 from apportion.policies.problem import Problem
-from apportion.policies.solving.cone import ConeProgram, canonicalise
+from apportion.policies.solving.canonical import canonicalise
+from apportion.policies.solving.cone import ConeProgram
 from apportion.policies.solving.solvable import check_finite, solvable
 from apportion.policies.solving.whole.program import WholeProgram, without_noise
 

@@ -19,9 +19,9 @@ from apportion import Resource, ThroughputTensor
 from apportion.policies import get_policy
 from apportion.policies.labelled import read
 from apportion.policies.problem import Problem
-from apportion.policies.solving import cone
-from apportion.policies.solving.cone import canonicalise, canonicalise_by_reductions, straight
-from apportion.policies.solving.throughput_rows import program_of_throughputs
+from apportion.policies.solving import canonical
+from apportion.policies.solving.canonical import canonicalise, canonicalise_by_reductions, straight
+from apportion.policies.solving.cone import program_of_throughputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,7 +221,7 @@ def test_what_is_not_plain_goes_all_the_way(monkeypatch: pytest.MonkeyPatch) -> 
         asked.append(problem)
         return canonicalise_by_reductions(problem)
 
-    monkeypatch.setattr(cone, "canonicalise_by_reductions", all_the_way)
+    monkeypatch.setattr(canonical, "canonicalise_by_reductions", all_the_way)
     for problem in problems:
         check(problem)
     assert asked == problems

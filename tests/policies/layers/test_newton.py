@@ -10,7 +10,7 @@ import pytest
 from tests.seeds import each_seed
 
 import apportion as ap
-from apportion.policies.solving.cone import canonicalise
+from apportion.policies.solving.canonical import canonicalise
 from apportion.policies.solving.highs import optimise
 from apportion.policies.solving.solvers.clarabel_interior_point import PowerChain
 from apportion.policies.solving.solvers.newton import polish

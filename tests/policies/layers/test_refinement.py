@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from tests.seeds import ranges_of_seeds
 
 from apportion.errors import SolveError
-from apportion.policies.solving.cone import canonicalise
+from apportion.policies.solving.canonical import canonicalise
 from apportion.policies.solving.solvers.exact_simplex import ExactSimplex
 from apportion.policies.solving.solvers.fixed_point import fixed, floats, product, quotient
 from apportion.policies.solving.solvers.highs import PersistentHighs

@@ -17,7 +17,8 @@ from apportion.policies import (
     Policy,
     solve_instance,
 )
-from apportion.policies.solving.cone import Point, canonicalise
+from apportion.policies.solving.canonical import canonicalise
+from apportion.policies.solving.cone import Point
 from apportion.policies.solving.second_stage import optimal_face
 
 if TYPE_CHECKING:
