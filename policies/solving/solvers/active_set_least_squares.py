@@ -224,12 +224,12 @@ def _solve_with(
         return None if size else (x, dual)
     row, column, value = system
     inside = active[row] & active[column]
-    place = np.cumsum(active, dtype=np.int32) - 1
+    place = np.cumsum(active) - 1
     row, column, value = place[row[inside]], place[column[inside]], value[inside]
     starts = np.searchsorted(column, np.arange(size + 1)).astype(np.int32)
     try:
         factors = splu(
-            sparse.csc_array((value, row, starts), shape=(size, size)),
+            sparse.csc_array((value, row.astype(np.int32), starts), shape=(size, size)),
             permc_spec="MMD_AT_PLUS_A",
         )
     except RuntimeError:  # a pivot that rounding made zero
