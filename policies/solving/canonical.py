@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cvxpy.lin_ops.lin_op import LinOp
-    from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
 __all__ = ["canonicalise", "canonicalise_by_reductions", "cone_program", "straight"]
 
