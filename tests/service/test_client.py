@@ -17,7 +17,23 @@ from apportion.service.lines import answers_to
 if TYPE_CHECKING:
     from pathlib import Path
 
-ODD = (None, True, 0, -1, 1.5, 1e308, 10**400, "", " ", "x", "n" * 300, [], {}, [None], {"": 1})
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    1e308,
+    10**400,
+    "",
+    " ",
+    "x",
+    "n" * 300,
+    [],
+    {},
+    [None],
+    {"": 1},
+)
 
 
 def spoilt(rng: np.random.Generator, value: Any, depth: int = 0) -> Any:
