@@ -400,13 +400,15 @@ def _rows(expression: cp.Expression, p: Problem) -> _Rows | None:
     if any(sparse.issparse(each.value) or each.is_complex() for each in others):
         return None
     values = [np.ravel(np.asarray(each.value, dtype=float)) for each in others]
-    if any(value.size != found.constant.size for value in values):
-        return None
+    if any(value.size != found.constant.size or not np.isfinite(value).all() for value in values):
+        return None  # what is not finite is refused in words further on
     if isinstance(expression, AddExpression):
         return found._replace(constant=sum(values, start=found.constant))
     (by,) = values
     if isinstance(expression, DivExpression):
         if expression.args[0] is not inner[0]:
+            return None
+        if not by.all():
             return None
         by = 1.0 / by
     cells, constant = by[:, None] * found.cells, by * found.constant
