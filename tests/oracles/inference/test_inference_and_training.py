@@ -140,7 +140,7 @@ def speeds(monkeypatch: pytest.MonkeyPatch) -> list[Table]:
         placement = self._placement(held)
         return tables[job][sum(placement), len(placement)]
 
-    def believed(self: Any, job: int, gpus: int, nodes: int) -> float:
+    def believed(self: Any, job: int, kind: int, gpus: int, nodes: int) -> float:
         return tables[job][gpus, nodes] if gpus else 0.0
 
     def rows(self: Any, jobs: list[int]) -> np.ndarray:
