@@ -13,11 +13,11 @@ from apportion.csv_cells import to_csv
 from apportion.errors import InputError
 from apportion.estimators.goodput import (
     BatchLimits,
+    GpuSpeeds,
     MeasuredApplication,
     MeasuredSteps,
     MeasuredTraining,
     ModelledSteps,
-    SpeedTable,
     StepTimes,
 )
 from apportion.jobs import check_jobs
@@ -116,8 +116,8 @@ def _plain(application: MeasuredApplication) -> dict[str, Any]:
     }
 
 
-def _plain_steps(steps: MeasuredSteps | ModelledSteps | SpeedTable) -> dict[str, Any]:
-    if isinstance(steps, SpeedTable):
+def _plain_steps(steps: MeasuredSteps | ModelledSteps | GpuSpeeds) -> dict[str, Any]:
+    if isinstance(steps, GpuSpeeds):
         return {"speeds": {str(gpus): speed for gpus, speed in steps.told.items()}}
     if isinstance(steps, ModelledSteps):
         times = {name: float(value) for name, value in asdict(steps.times).items()}
@@ -139,9 +139,9 @@ def application_of(name: str, plain: Mapping[str, Any]) -> MeasuredApplication:
         If it is none.
     """
     steps = plain["steps"]
-    read: MeasuredSteps | ModelledSteps | SpeedTable
+    read: MeasuredSteps | ModelledSteps | GpuSpeeds
     if "speeds" in steps:
-        read = SpeedTable(name, {int(gpus): speed for gpus, speed in steps["speeds"].items()})
+        read = GpuSpeeds(name, {int(gpus): speed for gpus, speed in steps["speeds"].items()})
     elif "model" in steps:
         read = ModelledSteps(name, StepTimes(**steps["model"]), int(steps["local_most"]))
     else:

@@ -13,9 +13,9 @@ from apportion.checks import mapping, number, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.estimators.goodput import (
     BatchLimits,
+    GpuSpeeds,
     MeasuredApplication,
     MeasuredTraining,
-    SpeedTable,
 )
 from apportion.own_code import answered_by
 from apportion.sim.elastic_workload import ElasticWorkload
@@ -76,13 +76,13 @@ def told_application(name: str, by_type: Mapping[str, Mapping[int, float]]) -> M
     training = MeasuredTraining(name, {1: epoch, _MOST_SAMPLES: epoch})
     limits = BatchLimits(1, _MOST_SAMPLES)
     on_types = {
-        kind: MeasuredApplication(name, SpeedTable(name, told), training, limits)
+        kind: MeasuredApplication(name, GpuSpeeds(name, told), training, limits)
         for kind, told in by_type.items()
         if any(told.values())
     }
     if not on_types:
         raise InputError(f"The application {name!r} has no speed above 0 on any accelerator type.")
-    nowhere = SpeedTable(name, {_MOST_SAMPLES: 1.0})
+    nowhere = GpuSpeeds(name, {_MOST_SAMPLES: 1.0})
     return MeasuredApplication(name, nowhere, training, limits, on_types)
 
 

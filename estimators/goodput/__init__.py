@@ -8,6 +8,7 @@ from apportion.estimators.goodput.best_batch import BatchLimits, BestBatches, be
 from apportion.estimators.goodput.fit import StepTimeFit, bootstrapped, fit_step_times
 from apportion.estimators.goodput.fitness import fitness
 from apportion.estimators.goodput.goodput import Goodput
+from apportion.estimators.goodput.gpu_speeds import GpuSpeeds
 from apportion.estimators.goodput.measured_steps import MeasuredSteps, ModelledSteps, StepSeconds
 from apportion.estimators.goodput.noise import (
     LEARNING_RATE_RULES,
@@ -17,7 +18,6 @@ from apportion.estimators.goodput.noise import (
     noise_scale,
 )
 from apportion.estimators.goodput.observations import StepObservations
-from apportion.estimators.goodput.speed_table import SpeedTable
 from apportion.estimators.goodput.step_times import StepTimes
 from apportion.estimators.goodput.table import GangConfiguration, GoodputTable, goodput_table
 
@@ -28,11 +28,11 @@ __all__ = [
     "GangConfiguration",
     "Goodput",
     "GoodputTable",
+    "GpuSpeeds",
     "MeasuredApplication",
     "MeasuredSteps",
     "MeasuredTraining",
     "ModelledSteps",
-    "SpeedTable",
     "StepObservations",
     "StepSeconds",
     "StepTimeFit",

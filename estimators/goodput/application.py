@@ -16,8 +16,8 @@ from apportion.checks import whole
 from apportion.errors import InputError, written
 from apportion.estimators.goodput.fit import fit_step_times
 from apportion.estimators.goodput.goodput import Goodput
+from apportion.estimators.goodput.gpu_speeds import GpuSpeeds
 from apportion.estimators.goodput.noise import gain, noise_scale
-from apportion.estimators.goodput.speed_table import SpeedTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,7 +161,7 @@ class MeasuredApplication:
     """
 
     name: str
-    steps: MeasuredSteps | ModelledSteps | SpeedTable
+    steps: MeasuredSteps | ModelledSteps | GpuSpeeds
     training: MeasuredTraining
     limits: BatchLimits
     on_types: Mapping[str, MeasuredApplication] = field(default_factory=dict)
@@ -236,7 +236,7 @@ class MeasuredApplication:
         InputError
             For an application of which speeds are told, without batches.
         """
-        if isinstance(self.steps, SpeedTable):
+        if isinstance(self.steps, GpuSpeeds):
             raise InputError(f"Of {self.name!r} speeds are told, and no steps to fit a model to.")
         return self.steps.observations()
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from apportion.checks import whole
 from apportion.errors import InputError, written
-from apportion.estimators.goodput import SpeedTable
+from apportion.estimators.goodput import GpuSpeeds
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.workload import Workload
 
@@ -110,7 +110,7 @@ def _of_job(
             speeds.append(0.0)
             continue
         local, more = found[on]
-        if isinstance(on.steps, SpeedTable):
+        if isinstance(on.steps, GpuSpeeds):
             speeds.append(float(on.steps.speeds(np.array([gpus]))[0]))
             continue
         step = truth.step(on, packed(gpus, size), local)

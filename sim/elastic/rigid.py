@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.estimators.goodput import SpeedTable, gain
+from apportion.estimators.goodput import GpuSpeeds, gain
 from apportion.mechanism.configurations import GangOptions
 from apportion.sim.elastic.trainers import Trainers
 
@@ -159,7 +159,7 @@ class WithRigid(Trainers):
         mine, split = gpus == own.gpus, own.on(on)
         if split is None:
             return np.zeros(np.shape(gpus))
-        if isinstance(on.steps, SpeedTable):
+        if isinstance(on.steps, GpuSpeeds):
             told: Floats = on.steps.speeds(gpus) * mine
             return told
         if self._blind(job):

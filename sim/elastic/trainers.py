@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.estimators.goodput import (
-    SpeedTable,
+    GpuSpeeds,
     StepObservations,
     StepTimes,
     best_batches,
@@ -217,7 +217,7 @@ class Trainers(Resumable):
         self, asked: Sequence[tuple[int, MeasuredApplication]], gpus: Ints, nodes: Ints
     ) -> Batches:
         """Return the best batches of jobs by profiles on gangs, shape (asked, gangs)."""
-        tables = [on.steps if isinstance(on.steps, SpeedTable) else None for _, on in asked]
+        tables = [on.steps if isinstance(on.steps, GpuSpeeds) else None for _, on in asked]
         if not any(tables):
             return self._best_modelled(asked, gpus, nodes)
         goodput = np.zeros((len(asked), gpus.size))

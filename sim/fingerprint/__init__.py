@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.errors import written
-from apportion.estimators.goodput import SpeedTable
+from apportion.estimators.goodput import GpuSpeeds
 from apportion.sim.fingerprint.installed import program, versions
 from apportion.sim.fingerprint.walk import Walk
 
@@ -73,7 +73,7 @@ def _of_elastic(workload: ElasticWorkload) -> str:
         for kind, application in (("", first), *sorted(first.on_types.items())):
             digest.update(repr((name, kind, application.limits)).encode())
             training, steps = application.training, application.steps
-            if isinstance(steps, SpeedTable):
+            if isinstance(steps, GpuSpeeds):
                 digest.update(repr(steps.told).encode())
                 continue
             for batch in training.batches.tolist():

@@ -121,7 +121,7 @@ def test_late_answers_after_a_restart_are_those_before_it(
             answers.append(fits(service.answer(message)))
             states.append(told(service))
             copies.append(shutil.copytree(folder, tmp_path / f"copy{len(copies)}"))
-    assert sum(each.get("decision", {}).get("late", False) for each in answers) >= 3
+    assert sum(each.get("decision", {}).get("late", False) for each in answers) >= 2
     for number, copy in enumerate(copies):
         slow.late = False
         with DecisionService(policy, CLUSTER, copy / file.name, time_limit_s=1.0) as again:

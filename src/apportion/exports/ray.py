@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from apportion.checks import whole
+from apportion.errors import InputError, written
+
 if TYPE_CHECKING:
     from apportion.sim.one_round.decision import RoundDecision
 
@@ -26,7 +29,15 @@ def placement_groups(
         Of the cluster that it was asked about.
     label
         Label of nodes that says their type.
+
+    Raises
+    ------
+    InputError
+        If it is no decision, or the GPUs of a machine are no whole number above 0.
     """
+    if not hasattr(decided, "plan"):
+        raise InputError(f"decided is {written(decided)}; it must be what solve_round returns.")
+    whole("gpus_per_machine", gpus_per_machine, 1)
     found: dict[str, dict[str, Any]] = {}
     for gang in decided.plan.assignments:
         on_machine = Counter(device // gpus_per_machine for device in gang.devices)

@@ -14,7 +14,7 @@ from apportion.policies import solve
 from apportion.policies.base import depends_on_time
 from apportion.service.certified import CertifiedDevices, CertifiedShares
 from apportion.service.tables import by_type, needed_columns, tables
-from apportion.service.warm import WarmProblem
+from apportion.service.warm import WarmShares
 from apportion.sim.deciders import get_decider, manner_of
 from apportion.sim.one_round import solve_round
 
@@ -93,7 +93,7 @@ class Deciding:
             "shares": self._of_nobody("shares", 0),
             "devices": self._of_nobody("devices", 0),
         }
-        self._warm = WarmProblem(decider, known)
+        self._warm = WarmShares(decider, known)
 
     @staticmethod
     def chosen(policy: Any) -> Any:

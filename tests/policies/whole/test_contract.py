@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -94,7 +94,7 @@ class _Values(Policy):
 
     name = "values"
     source = "a test"
-    integral: ClassVar[bool] = True
+    integral = True
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values

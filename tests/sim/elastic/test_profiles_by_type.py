@@ -11,7 +11,7 @@ import pytest
 
 import apportion as ap
 from apportion.cluster import Cluster
-from apportion.elastic import MeasuredApplication, ModelledSteps, SpeedTable, StepTimes
+from apportion.elastic import GpuSpeeds, MeasuredApplication, ModelledSteps, StepTimes
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def test_a_wrong_line_of_a_file_is_named(tmp_path: Path) -> None:
 
 
 def test_speeds_lie_on_lines_between_what_was_told() -> None:
-    told = SpeedTable("own", {1: 1.0, 4: 4.0, 8: 0.0, 16: 8.0})
+    told = GpuSpeeds("own", {1: 1.0, 4: 4.0, 8: 0.0, 16: 8.0})
     assert told.speeds(np.array([1, 2, 4, 6, 8, 12, 16, 17])).tolist() == [1, 2, 4, 0, 0, 0, 8, 0]
 
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["SpeedTable"]
+__all__ = ["GpuSpeeds"]
 
 
-class SpeedTable:
+class GpuSpeeds:
     """Steps/s of one application on one accelerator type, by number of GPUs.
 
     These are told, so that they are both what is true and what a job believes. Whoever has samples
