@@ -89,3 +89,23 @@ def test_all_three_figures_are_told() -> None:
             assert 0 <= float(text.split()[-2]) / 100 - max(least, 0) <= 0.001 + 1e-9
         else:
             assert text.endswith(f"at most {least + 1:.3g} times the least")
+
+
+def test_a_sweep_tells_it_of_means_over_seeds_at_each_load() -> None:
+    labels, what = ["fcfs", "shortest_job_first"], {"jobs": 12, "jobs_per_hour": 6.0}
+    swept = ap.sweep(labels, what, CLUSTER, seeds=[3, 4], loads=[1.0, 2.0], n_jobs=1)
+    (lines,) = swept.possible().values()
+    assert [line.split(":")[0] for line in lines] == ["load 1", "load 2"]
+    for line, load in zip(lines, (1.0, 2.0), strict=True):
+        drawn = [
+            ap.generate_workload(jobs=12, jobs_per_hour=6.0 * load, seed=seed) for seed in (3, 4)
+        ]
+        compared = [ap.compare(labels, each, CLUSTER, n_jobs=1) for each in drawn]
+        means_s = pd.concat([each.summary().set_index("policy") for each in compared])["mean_jct_s"]
+        floors_s = [each.floor.mean_jct_s for each in compared]
+        above = means_s.groupby(level=0).mean() / (sum(floors_s) / 2) - 1
+        said = line.split("over 2 seeds, ")[1]
+        assert said.startswith(f"{above.idxmin()} is within ")
+        assert 0 <= float(said.split()[3]) / 100 - float(above.min()) <= 0.001 + 1e-9
+    measured = ap.sweep(labels[:1], {**what, "measure": [0.0, 1.0]}, CLUSTER, n_jobs=1)
+    assert measured.possible() == {}

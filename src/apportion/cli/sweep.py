@@ -85,9 +85,12 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     """Print the tables by workload, notes and files; raise if a run failed."""
     before = f", {swept.resumed} of them finished before" if swept.resumed else ""
     print(f"{len(swept)} runs on {swept.clusters} in {seconds:.0f} s{before}")
+    near = swept.possible()
     for name, table in swept.human_tables().items():
         print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
         print_summary(table)
+        for line in near.get(name, []):
+            print(f"Note: {line}")
     for name, table in ({} if args.by is None else swept.group_tables()).items():
         print(f"\n{name}: means over seeds by {args.by}")
         print_summary(table)

@@ -300,7 +300,7 @@ class Comparison:
         if table is None:
             return []
         over = "over all jobs, " * ("measured" in self.workload.jobs)
-        return [over + best_in_words(table, self.floor)]
+        return [over + best_in_words(table, self.floor.mean_jct_s)]
 
     def plot(self, kind: str = "completion_times") -> Figure:
         """Draw one plot; kinds are the keys of `plots`.

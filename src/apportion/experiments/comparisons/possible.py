@@ -31,10 +31,17 @@ def bounded(runs: Mapping[str, Run], workload: Workload | ElasticWorkload) -> di
     return {
         label: run
         for label, run in runs.items()
-        if run.settings.get("mechanism") in ALONE_ON_GPUS
+        if may_be_bounded(label, run.settings.get("mechanism"), workload)
+    }
+
+
+def may_be_bounded(label: str, mechanism: object, workload: Workload | ElasticWorkload) -> bool:
+    """Whether a floor is below runs of a policy by a mechanism; see `bounded`."""
+    return (
+        mechanism in ALONE_ON_GPUS
         and label != "as_recorded"
         and not (getattr(workload, "pairs", None) is not None and _may_share(label))
-    }
+    )
 
 
 def _may_share(label: str) -> bool:
@@ -66,10 +73,18 @@ def above_floor(runs: Mapping[str, Run], floor: Floor) -> pd.DataFrame:
     return table.rename_axis("policy")
 
 
-def best_in_words(table: pd.DataFrame, floor: Floor) -> str:
-    """Say which policy is nearest to the floor under each figure, and how near it is."""
-    unit, seconds = time_unit(floor.mean_jct_s)
-    least = math.floor(floor.mean_jct_s / seconds * 100) / 100
+def best_in_words(table: pd.DataFrame, least_s: float) -> str:
+    """Say which policy is nearest to the floor under each figure, and how near it is.
+
+    Parameters
+    ----------
+    table
+        As `above_floor` returns it.
+    least_s
+        The floor under the mean completion time, seconds.
+    """
+    unit, seconds = time_unit(least_s)
+    least = math.floor(least_s / seconds * 100) / 100
     said = f"{_nearest(table['mean_jct'])} of anything possible: no mean JCT is below {least:.2f}"
     others = {"makespan": table["makespan"], "max FTF": table["ftf_max"]}
     also = [f"by {name} {_nearest(far)}" for name, far in others.items() if far.notna().any()]

@@ -12,6 +12,7 @@ import pandas as pd
 from apportion.errors import ApportionError, InputError
 from apportion.experiments.provenance import plain
 from apportion.experiments.sweeps.plot import plot_against_load
+from apportion.experiments.sweeps.possible import nearest_in_words
 from apportion.experiments.sweeps.readable import by_seed, readable_tables
 from apportion.report.files import write_table, write_text
 from apportion.report.groups import group_table
@@ -165,6 +166,10 @@ class Sweep:
         The best are marked where the seeds, which all policies share, tell them from noise.
         """
         return readable_tables(self.summary(), self.table())
+
+    def possible(self) -> dict[str, list[str]]:
+        """Say by workload how near the best policy is to anything possible, a line per point."""
+        return nearest_in_words(self.table(), self.plan)
 
     def differences(self, against: str, level: float = 0.95) -> pd.DataFrame:
         """By how much figures differ from those of one policy, with intervals paired by seed.
