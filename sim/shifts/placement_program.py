@@ -93,9 +93,12 @@ class PlacementProgram:
             host's own choice: others may wait for it.
         """
         host = dict(candidates[0])
+        silent = {
+            job for job in (*host, *others) if not self._profile(*trained[job]).phases
+        }  # who sends nothing slows nobody and waits for nobody
         options = {job: list(dict.fromkeys(each[job] for each in candidates)) for job in host}
         used = {
-            job: [links_of(where) for where in places]
+            job: [{} if job in silent else links_of(where) for where in places]
             for job, places in {**options, **{job: [at] for job, at in others.items()}}.items()
         }
         users: dict[Any, list[int]] = {}
@@ -115,13 +118,14 @@ class PlacementProgram:
 
         def lost(where: Mapping[int, Placement]) -> float:
             moved = sum(where[job] != host[job] for job in host)
-            return WORTH * moved + self._lost({**others, **where}, trained, gbps, links_of)
+            senders = {job: at for job, at in (others | where).items() if job not in silent}
+            return WORTH * moved + self._lost(senders, trained, gbps, links_of)
 
         before = lost(host)
         if before <= EQUAL:
             return host
         left = dict(free)
-        for job in host.keys() - set(jobs):  # within a machine
+        for job in host.keys() - set(jobs):  # on no link
             for rack, machine, gpus in host[job]:
                 left[rack, machine] -= gpus
         found = self._solved(jobs, {job: used[job] for job in jobs}, options, trained, left, gbps)

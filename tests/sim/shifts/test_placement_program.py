@@ -10,9 +10,11 @@ import pytest
 import apportion as ap
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import Gang
+from apportion.mechanism.time_shifts import LinkScores
 from apportion.sim.network import get_network
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.pace import pace_of
+from apportion.sim.shifts.placement_program import PlacementProgram
 
 RACKS, WIDE = 5, 3
 CLUSTER = ap.Cluster({"a100": RACKS * WIDE}, gpus_per_machine=1, machines_per_rack=WIDE)
@@ -85,3 +87,21 @@ def test_no_worse_than_the_host_and_room_is_kept(seeds: range) -> None:
     assert gained
     if len(seeds) > 10:
         assert kept
+
+
+@pytest.mark.parametrize("model", ["silent", "third"])
+def test_who_sends_nothing_stays_where_the_host_has_it(model: str) -> None:
+    profiles = {**MODELS, "silent": ap.CommunicationProfile("silent", 0.24, [])}
+    program = PlacementProgram(
+        lambda name, _: profiles[name], LinkScores(lambda name, _: profiles[name]), 0.0
+    )
+    crowded, idle = ((0, 3, 1), (1, 3, 1)), ((2, 0, 1), (3, 0, 1))
+    others = {job: ((0, job, 1), (1, job, 1)) for job in range(2)}
+    found = program.placed(
+        [{2: crowded}, {2: idle}],
+        others,
+        {0: ("most", 2), 1: ("most", 2), 2: (model, 2)},
+        {(rack, machine): 1 for rack, machine, _ in crowded + idle},
+        lambda where: {f"rack {rack}": 50.0 for rack, _, _ in where},
+    )
+    assert found == {2: crowded if model == "silent" else idle}
