@@ -118,7 +118,7 @@ class PlacementProgram:
 
         def lost(where: Mapping[int, Placement]) -> float:
             moved = sum(where[job] != host[job] for job in host)
-            senders = {job: at for job, at in (others | where).items() if job not in silent}
+            senders = {job: at for job, at in {**others, **where}.items() if job not in silent}
             return WORTH * moved + self._lost(senders, trained, gbps, links_of)
 
         before = lost(host)
