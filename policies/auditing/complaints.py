@@ -76,7 +76,7 @@ class Audit:
         -------
         DataFrame
             Indexed by group: ``jobs``, ``least_ratio`` of `sharing`, and how many of its jobs
-            ``envy`` one of another group, and ``gain_by_lies``.
+            ``envy`` one of another group, and ``gain_by_lies`` where lies were tried.
         """
         own = groups.reindex(self.sharing.index)
         if own.isna().any():
@@ -85,8 +85,10 @@ class Audit:
         table = pd.DataFrame({"jobs": ratios.size(), "least_ratio": ratios.min()})
         other = own.loc[self.envy["other"]].to_numpy() != own.loc[self.envy["job"]].to_numpy()
         envious = self.envy.loc[other, "job"].drop_duplicates()
-        liars = self.lies["job"].drop_duplicates()
-        for name, jobs in (("envy", envious), ("gain_by_lies", liars)):
+        counted_as = {"envy": envious}
+        if self.lies_tried:
+            counted_as["gain_by_lies"] = self.lies["job"].drop_duplicates()
+        for name, jobs in counted_as.items():
             counted = own.loc[jobs].value_counts()
             table[name] = counted.reindex(table.index, fill_value=0).astype(int)
         return table

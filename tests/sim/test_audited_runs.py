@@ -111,6 +111,7 @@ def test_a_run_is_what_each_held_from_event_to_event(seed: int, decider: str) ->
     other = again.sharing["ratio"].to_dict()
     assert other == pytest.approx(ratio, rel=1e-6)
     groups = found.by(load.jobs["user"])
+    assert "gain_by_lies" not in groups  # none are tried
     assert groups["jobs"].sum() == len(load.jobs)
 
 
