@@ -26,10 +26,16 @@ __all__ = [
     "refuse_type",
     "refuse_unfit",
     "shown",
+    "where_it_may_run",
 ]
+
+_MADE = ("count", "current_option", "reallocation_factor", "network_priority")
+"""Columns of a jobs table for `solve` that are worked out here."""
 
 LONGEST_NAME = 256
 """Characters of a name at most."""
+_LEAST_NUMBER = 1e-9
+"""Speeds and weights above 0 at least: with smaller ones problems span too many decades."""
 _SHOWN = 60
 """Characters of a value in an error at most."""
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
@@ -107,8 +113,9 @@ def _check_inside(where: str, value: Any, schema: Mapping[str, Any]) -> None:
         return
     named = schema.get("properties", {})
     for name, each in value.items():
-        if not 1 <= len(name) <= LONGEST_NAME:
-            raise InputError(f"{where} has a name of {len(name)} characters; 1 to {LONGEST_NAME}.")
+        if not 1 <= len(name) <= LONGEST_NAME or not name.strip():
+            size = f"{len(name)} characters" if name.strip() else "blanks only"
+            raise InputError(f"{where} has a name of {size}; 1 to {LONGEST_NAME}, not all blank.")
         _check_text(where, name)
         check_value(
             f"{where}.{name}", each, named.get(name, schema.get("additionalProperties", {}))
@@ -152,6 +159,16 @@ def refuse_unfit(
             f"Job {written(job)} has no speed on any accelerator that has {gang} GPUs "
             f"({', '.join(fits)})."
         )
+    if 0 < float(facts.get("weight", 1.0)) < _LEAST_NUMBER:
+        raise InputError(
+            f"Job {written(job)} has weight {facts['weight']:g}; {_LEAST_NUMBER:g} is the least."
+        )
+    for name in _MADE:
+        if name in facts and name not in needs and (name != "count" or facts[name] != 1):
+            raise InputError(
+                f"Job {written(job)} has {name!r}, which the service works out itself; leave it "
+                f"out. Jobs that are alike have a name each."
+            )
     left, total = facts.get("steps_remaining"), facts.get("total_steps")
     if left is not None and total is not None and left > total:
         raise InputError(
@@ -161,6 +178,16 @@ def refuse_unfit(
         if name != "steps_remaining" or "total_steps" not in facts:
             meaning = f" ({JOB_COLUMNS[name].meaning})" if name in JOB_COLUMNS else ""
             raise InputError(f"Job {written(job)} has no {name!r}{meaning}, by which is decided.")
+
+
+def where_it_may_run(
+    speeds: Mapping[str, float], facts: Mapping[str, Any], gpus: Mapping[str, int]
+) -> dict[str, float]:
+    """Return the speeds of a job with 0 on types that its ``runs_on`` leaves out."""
+    only = facts.get("runs_on", "")
+    if only not in gpus:
+        return dict(speeds)
+    return {name: speed if name == only else 0.0 for name, speed in speeds.items()}
 
 
 def refuse_type(job: str, facts: Mapping[str, Any], known: Collection[str]) -> None:
@@ -185,8 +212,13 @@ def checked_speed(job: str, steps_per_s: float) -> float:
     Raises
     ------
     InputError
-        If it is larger.
+        If it is larger, or so small that it cannot be divided by.
     """
+    if 0 < steps_per_s < _LEAST_NUMBER:
+        raise InputError(
+            f"Job {written(job)} makes {steps_per_s:g} steps/s; say 0 where it cannot run, else "
+            f"{_LEAST_NUMBER:g} or more."
+        )
     if not steps_per_s <= LARGEST_NUMBER:
         raise InputError(
             f"Job {written(job)} makes {steps_per_s:g} steps/s; {LARGEST_NUMBER:g} are the most."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.checks import label
 from apportion.errors import InputError, unknown_name, written
 from apportion.policies.sessions import session_files
 from apportion.service.accounts import Accounts
@@ -18,6 +19,7 @@ from apportion.service.checking import (
     own_columns,
     refuse_type,
     refuse_unfit,
+    where_it_may_run,
 )
 
 if TYPE_CHECKING:
@@ -111,30 +113,29 @@ class Known(Accounts):
         """Return the speeds of a job that policies are told, steps/s by accelerator."""
         said = self.throughputs[job]
         told = {name: said.get(name, 0.0) for name in self.cluster.gpus}
-        if self.estimates is None:
-            return told
-        guessed = self.estimates.speeds([job])[0].tolist()
-        by_name = dict(zip(map(str, self.estimates.columns), guessed, strict=True))
-        return {name: told[name] or by_name.get(name, 0.0) for name in told}
+        if self.estimates is not None:
+            guessed = self.estimates.speeds([job])[0].tolist()
+            by_name = dict(zip(map(str, self.estimates.columns), guessed, strict=True))
+            told = {name: told[name] or by_name.get(name, 0.0) for name in told}
+        return where_it_may_run(told, self.facts[job], self.gpus)
 
     def _fits(self, job: str) -> bool:
-        gang = int(self.facts[job].get("scale_factor", 1))
-        told = self.told(job)
+        gang, told = int(self.facts[job].get("scale_factor", 1)), self.told(job)
         return any(told[name] > 0 and self.usable(name) >= gang for name in told)
 
     def usable(self, accelerator: str) -> int:
         """Return the GPUs of a type that can be given."""
-        here = self.gpus.get(accelerator, 0)
-        return here - here % self._multiple
+        return (here := self.gpus.get(accelerator, 0)) - here % self._multiple
 
     def change(self, message: ServiceMessage, number: int) -> list[str]:
         """Take up what a message tells; return the jobs whose speeds or columns are others now."""
         jobs: list[str] = getattr(self, f"_{message.op}")(**message.fields)
-        if message.op != "observe":
+        held = {job: self.running[job] for job in jobs if job in self.running}
+        stopped = [job for job, devices in held.items() if not self.holds(job, *devices)]
+        for job in stopped:  # fewer GPUs, another gang or no speed
+            self.lose(job)
+        if stopped or message.op != "observe":
             self.changed_by = number
-        for job in [each for each in jobs if each in self.running]:
-            if not self.holds(job, *self.running[job]):  # fewer GPUs, another gang or no speed
-                self.lose(job)
         before = {*self.unfit}
         self._note_fits(jobs)
         return jobs if message.op != "cluster" else sorted(before ^ {*self.unfit})
@@ -177,9 +178,8 @@ class Known(Accounts):
         facts = checked_facts({job: {**self.facts[job], **own_columns(jobs[job])} for job in jobs})
         for job, speeds in told.items():
             self._refuse_unfit(job, speeds, facts[job])
-        typed = [
-            job for job in jobs if facts[job].get("job_type") != self.facts[job].get("job_type")
-        ]
+        types = {job: self.facts[job].get("job_type") for job in jobs}
+        typed = [job for job, known in types.items() if facts[job].get("job_type") != known]
         self.throughputs |= told
         self.facts |= facts
         self._admit(typed)
@@ -225,24 +225,24 @@ class Known(Accounts):
             if name not in self.gpus and not new_types:
                 error = unknown_name("accelerator", name, self.gpus)
                 raise InputError(f'{error} If it is a new type, say "new_types": true.')
+            label("accelerator type", name)
         new = {**self.gpus, **{name: int(each) for name, each in gpus.items()}}
         self._check_columns(new)
         self._set_gpus(new)
         return list(self.facts)
 
     def _set_gpus(self, gpus: Mapping[str, int]) -> None:
+        usable = {name: each - each % self._multiple for name, each in gpus.items()}
+        if any(usable.values()) and usable != self.cluster.gpus:
+            self.cluster = replace(self.cluster, gpus=usable)  # first: it may be refused
         self.gpus = dict(gpus)
         self.most = {name: max(self.most.get(name, 0), each) for name, each in gpus.items()}
-        usable = {name: self.usable(name) for name in gpus}
-        if any(usable.values()) and usable != self.cluster.gpus:
-            self.cluster = replace(self.cluster, gpus=usable)
 
     def _check_columns(self, gpus: Mapping[str, int]) -> None:
         """Refuse GPUs of which the estimates know nothing."""
         known = [] if self.estimates is None else [str(each) for each in self.estimates.columns]
-        for name in gpus if self.estimates is not None else ():
-            if name not in known:
-                raise unknown_name("accelerator of the references", name, known)
+        if known and (strange := [name for name in gpus if name not in known]):
+            raise unknown_name("accelerator of the references", strange[0], known)
 
     def _speeds(self, job: str, told: Mapping[str, Any]) -> dict[str, float]:
         speeds = told.get("throughputs", {})
@@ -255,7 +255,8 @@ class Known(Accounts):
     def _refuse_unfit(
         self, job: str, speeds: Mapping[str, float], facts: Mapping[str, Any]
     ) -> None:
-        refuse_unfit(job, None if self.estimates else speeds, facts, self.most, self._needs)
+        known = None if self.estimates else where_it_may_run(speeds, facts, self.gpus)
+        refuse_unfit(job, known, facts, self.most, self._needs)
         if self._job_types:
             refuse_type(job, facts, self._job_types)
 

@@ -32,16 +32,19 @@ __all__ = [
 
 FORMAT = "apportion.decide/1"
 """Version of the schema; a service refuses messages of another one."""
+_MOST_S = 1e12
+"""Of a time, for a slip of units would stop all later messages: some 30,000 years."""
 _MOST_GPUS = 100_000
 """Of a type: each is a device in memory."""
 _JOB = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
+_NAMES = {"minLength": 1, "maxLength": LONGEST_NAME, "pattern": r"\S"}
 _SPEEDS = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
 OWN_COLUMN = {"type": ["number", "string", "boolean", "null"]}
 _TYPES = {"number": "number", "count": "integer", "text": "string", "truth": "boolean"}
 COLUMNS = {
     name: {
         "type": [_TYPES.get(column.kind, "string"), "null"],
-        "description": f"{column.meaning}: {column.valid.lower()}",
+        "description": f"{column.meaning}: {column.valid.lower()}".replace("NaN", "null"),
     }
     for name, column in JOB_COLUMNS.items()
 }
@@ -81,17 +84,23 @@ _EVERY = {
     "v": Field({"const": FORMAT}, "version of the schema; the service's own if left out"),
     "id": Field(
         _JOB,
-        "a name of the message of the sender's choice, for sending it twice; state and health, "
-        "which change nothing, are not kept: sent again they tell of now",
+        "a name of the message of the sender's choice, for sending it twice: the second is "
+        "answered as the first, whatever its at_s; with other fields it is refused; state and "
+        "health, which change nothing, are not kept: sent again they tell of now",
     ),
     "op": Field({"type": "string"}, "kind of the message", needed=True),
     "at_s": Field(
-        {"type": "number"},
+        {"type": "number", "minimum": -_MOST_S, "maximum": _MOST_S},
         "time of what is told, s; never earlier than the last; in every message that changes or "
         "asks something, or in none: then the clock of the service counts",
     ),
 }
-_BY_JOB = {"type": "object", "minProperties": 1, "additionalProperties": _SOME_JOB}
+_BY_JOB = {
+    "type": "object",
+    "minProperties": 1,
+    "propertyNames": _NAMES,
+    "additionalProperties": _SOME_JOB,
+}
 _SOME_JOBS = {"type": "array", "minItems": 1, "items": _JOB}
 MESSAGES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
     "add": (
@@ -127,6 +136,7 @@ MESSAGES: Mapping[str, tuple[str, Mapping[str, Field]]] = {
                 {
                     "type": "object",
                     "minProperties": 1,
+                    "propertyNames": _NAMES,
                     "additionalProperties": {
                         "type": "integer",
                         "minimum": 0,

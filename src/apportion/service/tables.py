@@ -71,6 +71,9 @@ def tables(known: Known, needs: frozenset[str]) -> tuple[pd.DataFrame, pd.DataFr
     for name, value in DEFAULTS.items():
         if name in jobs:
             jobs[name] = jobs[name].fillna(value)
+    for name in map(str, [*jobs.columns]):
+        if name in JOB_COLUMNS and JOB_COLUMNS[name].kind == "text" and JOB_COLUMNS[name].optional:
+            jobs[name] = jobs[name].fillna("")
     if needs & {*_STEPS} or all(name in jobs for name in _STEPS):
         for one, other in zip(_STEPS, reversed(_STEPS), strict=True):
             told = jobs.get(other, pd.Series(float("nan"), index))
