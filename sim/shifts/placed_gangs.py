@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from apportion.sim.network.topology.named import get_topology
 from apportion.sim.shifts.gang_placement import FoundGangs, GangPlacement, gang_placement
 from apportion.sim.shifts.law import slowdowns_of
 from apportion.sim.shifts.on_slots import slotted_jobs
-from apportion.sim.shifts.placed_search import PlacedSearch, first_fit
+from apportion.sim.shifts.placed_search import EQUAL, PlacedSearch, first_fit, other_fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -235,6 +235,23 @@ class PlacedGangs:
         )
 
 
+def _rotated(part: PlacedJobs, choice: Sequence[int]) -> list[int]:
+    """Return good rotations of jobs that lie where they are, found by those that meet."""
+    chosen = list(zip(part.links, part.gpus, choice, strict=True))
+    fixed = replace(
+        part,
+        links=[[links[at]] for links, _, at in chosen],
+        gpus=[[gpus[at]] for _, gpus, at in chosen],
+    )
+    rotations = [0] * len(choice)
+    for members, meeting in fixed.parts():
+        search = PlacedSearch(meeting, [0] * len(members), [0] * len(members))
+        search.search(max(2, min(MOST_KICKS, KICKS // len(members))))
+        for job, rotation in zip(members, search.rotations, strict=True):
+            rotations[job] = rotation
+    return rotations
+
+
 def _of_part(part: PlacedJobs, **how: Any) -> tuple[PlacedSearch, float, Solution | None]:
     """Search, then prove or better it by the program; return a bound, and what was solved.
 
@@ -250,8 +267,17 @@ def _of_part(part: PlacedJobs, **how: Any) -> tuple[PlacedSearch, float, Solutio
             "more places."
         )
     search = PlacedSearch(part, first, [0] * len(first))
-    search.search(max(2, min(MOST_KICKS, KICKS // len(first))))
-    least = float(part.weight.sum())
+    kicks, least = max(2, min(MOST_KICKS, KICKS // len(first))), float(part.weight.sum())
+    search.search(kicks)
+    best = search.objective, search.candidates, search.rotations
+    for choice in other_fits(part) if search.stuck else ():
+        if best[0] <= least + EQUAL:
+            break
+        search.place(choice, _rotated(part, choice))
+        search.search(2)
+        if search.objective < best[0] - EQUAL:
+            best = search.objective, search.candidates, search.rotations
+    search.place(*best[1:])
     if search.objective <= least * (1 + 1e-12) or demands_of(part) > LARGEST:
         return search, least, None
     start = search.candidates, search.rotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,6 +64,18 @@ class PlacedSearch:
     def objective(self) -> float:
         """Weighted sum of the slowdowns."""
         return float(self._jobs.weight @ (1 + self._longer))
+
+    @property
+    def stuck(self) -> bool:
+        """Whether no job has another candidate that fits beside what the others have."""
+        for job, chosen in enumerate(self.candidates):
+            free = self._free.copy()
+            for machine, gpus in self._jobs.gpus[job][chosen]:
+                free[machine] += gpus
+            for candidate, own in enumerate(self._jobs.gpus[job]):
+                if candidate != chosen and all(free[each] >= gpus for each, gpus in own):
+                    return False
+        return True
 
     def descend(self) -> None:
         """Move one job after the other to where the sum is least, until none gains."""
@@ -171,6 +184,23 @@ class PlacedSearch:
             worst = np.maximum(self._longer[other], met[shared].max(axis=0))
             total = total + jobs.weight[other] * (worst - self._longer[other])
         return total
+
+
+def other_fits(jobs: PlacedJobs) -> list[list[int]]:
+    """Return choices that fit, one for each candidate of the job that has the most.
+
+    On a full cluster no job can move by itself, so a search finds no way from one to another.
+    """
+    job = max(range(len(jobs.links)), key=lambda each: len(jobs.links[each]))
+    found = []
+    for number in range(len(jobs.links[job])):
+        links, gpus = list(jobs.links), list(jobs.gpus)
+        links[job], gpus[job] = [links[job][number]], [gpus[job][number]]
+        choice = first_fit(replace(jobs, links=links, gpus=gpus))
+        if choice is not None:
+            choice[job] = number
+            found.append(choice)
+    return found
 
 
 def first_fit(jobs: PlacedJobs) -> list[int] | None:

@@ -117,6 +117,31 @@ PLACES: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_on_a_full_cluster_nothing_is_worse_than_the_best_whole_placement(seed: int) -> None:
+    """Where no server is free no gang can move by itself, so that search alone finds no other."""
+    rng, sizes = np.random.default_rng(seed), (4, 3, 3, 2)
+    orders = [rng.permutation(12).tolist() for _ in range(8)]
+    ends = np.cumsum(sizes)
+    gangs = {
+        f"job {job}": [sorted(order[end - size : end]) for order in orders]
+        for job, (size, end) in enumerate(zip(sizes, ends.tolist(), strict=True))
+    }
+    one = ap.CommunicationProfile("one", 0.6, [(0.0, 0.25, 50.0)])
+    profiles = {job: one.named(job) for job in gangs}
+    found = placed(ap.PlacedGangs(profiles, gangs, SMALL, slots=12), time_limit_s=1e-3)
+    wholes = [
+        placed(
+            ap.PlacedGangs(
+                profiles, {job: [each[way]] for job, each in gangs.items()}, SMALL, slots=12
+            ),
+            time_limit_s=1e-3,
+        ).objective
+        for way in range(len(orders))
+    ]
+    assert found.objective <= min(wholes) + 0.02
+
+
 def test_labels_order_and_what_is_printed() -> None:
     found = placed(ap.PlacedGangs(THIRD, PLACES, "cassini"))
     assert found.objective == 4
