@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.answers.inputs import workloads_of
 from apportion.cli.inputs import simulation_settings
-from apportion.cli.output import print_summary, print_table
+from apportion.cli.output import print_summary, print_table, width
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.sections import as_toml
 from apportion.errors import InputError
@@ -90,7 +91,7 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
         print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
         print_summary(table)
         for line in near.get(name, []):
-            print(f"Note: {line}")
+            print(textwrap.fill(f"Note: {line}", width(), break_on_hyphens=False))
     for name, table in ({} if args.by is None else swept.group_tables()).items():
         print(f"\n{name}: means over seeds by {args.by}")
         print_summary(table)
