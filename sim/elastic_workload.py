@@ -204,9 +204,8 @@ class ElasticWorkload:
         from apportion.sim.elastic.as_rigid import as_rigid  # a package of who uses this
 
         names = [accelerators] if isinstance(accelerators, str) else list(accelerators)
-        if isinstance(gpus_per_node, int):
-            whole("gpus_per_node", gpus_per_node, 1)
-            gpus_per_node = dict.fromkeys(names, gpus_per_node)
+        if not isinstance(gpus_per_node, dict):
+            gpus_per_node = dict.fromkeys(names, whole("gpus_per_node", gpus_per_node, 1))
         return as_rigid(self, {name: gpus_per_node[name] for name in names})
 
     def in_steps(self, cluster: Cluster) -> Workload:

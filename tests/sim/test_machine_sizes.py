@@ -47,6 +47,10 @@ def test_equal_sizes_are_one_number() -> None:
     assert told == Cluster({"v100": 8, "p100": 8}, gpus_per_machine=2)
 
 
+def test_a_type_without_gpus_has_no_machines_to_wait_for() -> None:
+    assert Cluster({"v100": 8, "p100": 0}, gpus_per_machine=MIXED).largest_machine == 4
+
+
 def test_racks_are_as_large_as_their_machines() -> None:
     cluster = Cluster.of_racks({"v100": 2, "p100": 1}, machines_per_rack=2, gpus_per_machine=MIXED)
     assert dict(cluster.gpus) == {"v100": 16, "p100": 16}

@@ -176,8 +176,8 @@ class Cluster:
 
     @property
     def largest_machine(self) -> int:
-        """GPUs in a machine of the type that has the largest ones."""
-        return max(self.machine_sizes.values())
+        """GPUs in a machine of the type that has the largest ones, of those that have GPUs."""
+        return max(self.machine_size(name) for name, count in self.gpus.items() if count)
 
     def rack_size(self, accelerator: str) -> int | None:
         """GPUs in one rack of a type; ``None`` where there is but one."""
