@@ -33,7 +33,7 @@ __all__ = [
 _ROOT = Path(__file__).parents[1]
 PAGES = {
     "README": _ROOT / "README.md",
-    "benchmarks": _ROOT / "benchmarks" / "README.md",
+    "speed": _ROOT / "benchmarks" / "speed" / "README.md",
     "policies": _ROOT / "docs" / "policies.md",
 }
 

@@ -31,6 +31,7 @@ SLOW = {FIRST, "sharing", "elastic.md", "README.md", "CONTRIBUTING.md"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+FIGURES = sorted((ROOT / "benchmarks").rglob("README.md"))
 WITH_CODE = [page for page in PAGES if python_blocks(page.read_text(encoding="utf-8"))]
 
 
@@ -177,15 +178,37 @@ def test_the_definition_of_a_policy_is_the_formula_of_its_docstring(name: str) -
     assert [row.split("$`")[1].split("`$")[0] for row in rows] == [formula]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "page", [*PAGES, *FIGURES], ids=lambda path: f"{path.parent.name}-{path.name}"
+)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
     local = [target for target in targets if "://" not in target]
     assert [target for target in local if not (page.parent / target).exists()] == []
 
 
+def headings(page: Path) -> set[str]:
+    """Give what a link may name behind #: the headings of a page, as GitHub writes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    named = (found.lower() for found in re.findall(r"^#+ (.*)$", text, flags=re.M))
+    return {re.sub(r"[^\w\- ]", "", name).replace(" ", "-") for name in named}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *FIGURES], ids=lambda path: f"{path.parent.name}-{path.name}"
+)
+def test_links_name_headings_that_are_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8"))
+    wrong = [
+        f"{target}#{heading}"
+        for target, heading in links
+        if heading not in headings((page.parent / target) if target else page)
+    ]
+    assert wrong == []
+
+
 def test_benchmarks_that_pages_name_are_there() -> None:
-    pages = [*PAGES, ROOT / "benchmarks" / "README.md", ROOT / "CHANGELOG.md"]
+    pages = [*PAGES, *FIGURES, ROOT / "CHANGELOG.md"]
     named = {
         name
         for page in pages

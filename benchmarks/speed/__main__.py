@@ -74,7 +74,7 @@ def main() -> None:
     else:
         show(table)
     if options.write:
-        page = PAGES["benchmarks"]
+        page = PAGES["speed"]
         page.write_text(with_block(page.read_text(encoding="utf-8"), "speed", text), "utf-8")
     print("\nVerdicts: first stage / both stages / as called, as far as they were timed.")
     if options.quick:
@@ -92,7 +92,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the table as csv")
     parser.add_argument("--markdown", action="store_true", help="print the table as markdown")
     parser.add_argument(
-        "--write", action="store_true", help="write it into benchmarks/README.md as well"
+        "--write", action="store_true", help="write it into benchmarks/speed/README.md as well"
     )
     parser.add_argument(
         "--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="(default: all)"
