@@ -69,7 +69,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="DIR", help="write a csv and a plot")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of jobs")
     parser.add_argument(
-        "--write", action="store_true", help="write the tables into README and docs/policies.md"
+        "--write",
+        action="store_true",
+        help="write the tables into README and docs/reference/policies.md",
     )
     parser.add_argument(
         "--limit-seconds", type=float, default=20.0, metavar="S", help="for a plain solve"

@@ -34,7 +34,7 @@ _ROOT = Path(__file__).parents[1]
 PAGES = {
     "README": _ROOT / "README.md",
     "speed": _ROOT / "benchmarks" / "speed" / "README.md",
-    "policies": _ROOT / "docs" / "policies.md",
+    "policies": _ROOT / "docs" / "reference" / "policies.md",
 }
 
 

@@ -133,7 +133,7 @@ class Run:
         """Write the schedule as a jobs file of Batsim, one row per stay; return where it is.
 
         evalys draws it: ``evalys.jobset.JobSet.from_csv(path).plot()``. The columns are in
-        `apportion.sim.schedule_files.batsim_jobs` and in ``docs/data_formats.md``.
+        `apportion.sim.schedule_files.batsim_jobs` and in ``docs/reference/data_formats.md``.
 
         Raises
         ------

@@ -30,7 +30,7 @@ FIRST = "the first command"
 SLOW = {FIRST, "sharing", "elastic.md", "README.md", "CONTRIBUTING.md"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 FIGURES = sorted((ROOT / "benchmarks").rglob("README.md"))
 WITH_CODE = [page for page in PAGES if python_blocks(page.read_text(encoding="utf-8"))]
 
@@ -162,7 +162,7 @@ def test_the_readme_lists_the_built_in_policies() -> None:
 
 
 def test_the_definitions_name_every_built_in_policy() -> None:
-    text = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "policies.md").read_text(encoding="utf-8")
     missing = [name for name in POLICY_NAMES if f"`{name}`" not in text]
     assert not missing
 
@@ -173,7 +173,7 @@ def test_the_definition_of_a_policy_is_the_formula_of_its_docstring(name: str) -
     formula = " ".join(text.split(".. math::")[1].split("\n\n")[0].split())
     assert formula.count("{") == formula.count("}")
     assert "|" not in formula  # or a table would end its cell there
-    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "policies.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith(f"| `{name}` | $`")]
     assert [row.split("$`")[1].split("`$")[0] for row in rows] == [formula]
 
@@ -219,7 +219,7 @@ def test_benchmarks_that_pages_name_are_there() -> None:
 
 
 def test_files_that_the_page_on_design_names_are_there() -> None:
-    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "background" / "design.md").read_text(encoding="utf-8")
     rooms = r"`((?:sim|mechanism|policies|estimators|src/apportion)/[\w/]+?(?:\.py)?)/?`"
     named = set(re.findall(rooms, text))
     assert len(named) > 50
@@ -227,7 +227,7 @@ def test_files_that_the_page_on_design_names_are_there() -> None:
     assert [name for name in missing if not (ROOT / f"{name}.py").exists()] == []
 
 
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+GLOSSARY = (ROOT / "docs" / "background" / "glossary.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", re.findall(r"\| `(apportion\.[\w.:]+)` \|$", GLOSSARY, re.M))

@@ -3,7 +3,7 @@
 ``python -m benchmarks.elastic.released`` runs the jobs of Pollux's workload 1 beside 3,200 requests
 on 64 GPUs that are left at once, a row for each way to restart, to call GPUs back and to part the
 cluster: two minutes of CPU. Without the data jobs are generated. ``--requests`` draws another
-number. It has the table of docs/elastic.md.
+number. It has the table of docs/systems/elastic.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Random problems of every policy, each judged by an oracle that shares no code with the library.
 
-The oracles are written from the definitions in ``docs/policies.md`` with numpy, scipy and Clarabel.
+The oracles are written from the definitions in ``docs/reference/policies.md`` with numpy, scipy and
+Clarabel.
 """

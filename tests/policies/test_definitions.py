@@ -1,4 +1,4 @@
-"""The definitions of docs/policies.md, written out with numpy and scipy, beside what comes out."""
+"""The definitions of docs/reference/policies.md, by numpy and scipy, beside what comes out."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Facts:
-    """Derived quantities of a case, as `docs/policies.md` defines them.
+    """Derived quantities of a case, as `docs/reference/policies.md` defines them.
 
     An entry is a (row, option) that can be given time: every member runs there and the gang fits
     into the type. Vectors over entries are in the order of `entry_row`, `entry_option`.

@@ -1,7 +1,8 @@
 """All names of elastic training beside inference, in one place.
 
 Goodput and profiles, jobs and policies, rules, what changes cost, requests, and the GPUs that serve
-them: what the page on elastic training (``docs/elastic.md``) speaks of. Nothing is defined here.
+them: what the page on elastic training (``docs/systems/elastic.md``) speaks of. Nothing is defined
+here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of worked examples in docs/simulator.md: what it says comes out is what comes out."""
+"""The worked examples in docs/reference/simulator.md: what it says comes out is what comes out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.mechanism.batch.test_kueue_evictions import (
 from apportion.mechanism.batch.fair_shares import QueueDemand, fair_shares
 from apportion.mechanism.batch.multifactor import MultifactorPriority
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "simulator.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "simulator.md"
 # GPUs, seconds and arrivals on 8 GPUs: the second waits for the first, the third for both.
 FOUR = [("a", 6, 10, 0, 0), ("a", 4, 10, 1, 0), ("a", 8, 5, 2, 0), ("a", 2, 30, 3, 0)]
 

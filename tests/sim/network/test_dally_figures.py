@@ -9,7 +9,7 @@ import pytest
 from benchmarks.dally import shapes as dally_shapes
 from benchmarks.dally import table1 as dally_table1
 
-PAGE = Path(__file__).parents[3] / "docs" / "network.md"
+PAGE = Path(__file__).parents[3] / "docs" / "systems" / "network.md"
 
 
 def test_the_table_is_printed_side_by_side(
