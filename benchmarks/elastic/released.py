@@ -32,6 +32,7 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
     "AFE, 32 serve, whole servers": (AFE, {**PARTED, "reclaim": "whole_server"}),
     "AFE, 32 serve, no lending": (AFE, {**PARTED, "lending": False}),
     "AFE, GPUs are left in time": (AFE, {}),
+    "AFE, GPUs are left in time, bound once loaded": (AFE, {"binding": "loaded"}),
     "stop and resume, GPUs are left in time": ({}, {}),
     "AFE, no requests": (AFE, None),
 }
@@ -68,6 +69,8 @@ def row_of(name: str, workload: ap.ElasticWorkload, requests: pd.DataFrame) -> d
         "pauses of a job, s": round(found["paused_s"]),
         "reclaims": found.get("reclaims", ""),
         "delay, 99 %, s": found.get("p99_delay_s", ""),
+        "request, mean, s": round(found.get("mean_request_s", float("nan")), 3),
+        "request, 99 %, s": round(found.get("p99_request_s", float("nan")), 2),
         "CPU s": round(time.process_time() - started, 1),
     }
 

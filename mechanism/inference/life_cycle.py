@@ -40,8 +40,11 @@ class InferenceGpus(GpuLives):
         Services that a GPU may have loaded, each serving one request at a time; how much they slow
         each other down is not modelled.
     binding
-        Who gets a GPU that was called back: ``"late"``, whoever waits longest once it is there, or
-        ``"early"``, the request for which it was called, which waits for it and takes no other.
+        When a request is bound to a GPU: ``"early"``, as soon as one is called back for it, which
+        it waits for and takes no other; ``"late"``, once a GPU is there, whoever waits longest, and
+        a service is loaded after that; ``"loaded"``, once its service is loaded. Then whichever GPU
+        of the service is ready first has whoever waits longest for it, and one that was loaded for
+        nobody, as others were faster, is kept as after a request.
     free_gpu
         Which GPU a request gets for whose service none is protected: ``"fewest_loans"``, as the
         released DeepBoot does, see `ServiceSlots.choose`; or ``"random"``, any that is free or
@@ -104,6 +107,11 @@ class InferenceGpus(GpuLives):
         self.advance(now_s)
         self._known.add(request)
         new = WaitingRequest(len(self._known), request, service, self.now_s, float(duration_s))
+        if self._binding == "loaded":
+            self._queue.add(new)
+            self._serve_waiting()
+            last = self.served[-1] if self.served else None
+            return last if last is not None and last.request == request else None
         slot = None if self._queue.of_service[service] else self._slots.choose(service)
         if slot is not None:
             return self._start(slot, new)
@@ -159,7 +167,7 @@ class InferenceGpus(GpuLives):
         if needed and not self.reclaims_due:
             raise InputError(f"GPU {gpu} cannot be called back: no waiting request needs it.")
         bound = None
-        if self._early and self._queue.count:
+        if self._binding == "early" and self._queue.count:
             bound = self._queue.take(self._queue.oldest()[0].service)
         self._yielding[gpu] = bound
         self._agenda.set(Due(self.now_s + yield_s, Ending.LOAN, gpu, -1))
@@ -175,20 +183,32 @@ class InferenceGpus(GpuLives):
     def _start(self, slot: Slot, new: WaitingRequest) -> ServedRequest:
         """Run a request in a slot."""
         loaded = slot.service == new.service
-        kept = loaded and slot.state == GpuState.PROTECTED
+        began_s, ready_s = self._loads.pop((slot.gpu, slot.number), (0.0, -1.0))
+        fresh = ready_s == self.now_s  # it was loaded for those who wait now
+        start_s = max(began_s, new.arrival_s) if fresh else self.now_s
+        kept = loaded and slot.state == GpuState.PROTECTED and not fresh
         slot.count = slot.count + 1 if kept else 0
         cold_s = 0.0 if loaded else self._cold_s[new.service]
         end_s = self.now_s + cold_s + new.duration_s
         self._change(slot, GpuState.RUNNING, new.service)
         self._agenda.set(Due(end_s, Ending.REQUEST, slot.gpu, slot.number))
         got = ServedRequest(
-            new.request, new.service, slot.gpu, new.arrival_s, self.now_s, cold_s, end_s
+            *(new.request, new.service, slot.gpu, new.arrival_s, start_s),
+            *(self.now_s - start_s if fresh else cold_s, end_s),
         )
         self.served.append(got)
         return got
 
+    def _load(self, slot: Slot, service: Hashable) -> None:
+        """Load a service in a slot, for whoever waits for it then."""
+        ready_s = self.now_s + self._cold_s[service]
+        slot.count = 0
+        self._loads[slot.gpu, slot.number] = self.now_s, ready_s
+        self._change(slot, GpuState.RUNNING, service)
+        self._agenda.set(Due(ready_s, Ending.REQUEST, slot.gpu, slot.number))
+
     def _end(self, due: Due) -> None:
-        """End a loan, a request or a protection."""
+        """End a loan, a request or loading for one, or a protection."""
         if due.what == Ending.LOAN:
             self._arrives(due.gpu)
             return
@@ -213,13 +233,21 @@ class InferenceGpus(GpuLives):
     def _serve_waiting(self) -> None:
         """Give what became available to those who wait longest."""
         while self._queue.count:
-            for head in self._queue.oldest():
-                slot = self._slots.choose(head.service)
+            loading = self._loading()
+            for head, covered in self._queue.heads(loading):
+                slot = self._slots.choose(head.service, loaded=covered)
                 if slot is not None:
-                    self._start(slot, self._queue.take(head.service))
+                    self._give(slot, head.service)
                     break
             else:
                 return
+
+    def _give(self, slot: Slot, service: Hashable) -> None:
+        """Give a slot to whoever waits longest for a service, or load it first for them."""
+        if self._binding == "loaded" and slot.service != service and self._cold_s[service] > 0:
+            self._load(slot, service)
+        else:
+            self._start(slot, self._queue.take(service))
 
     def _change(self, slot: Slot, state: GpuState, service: Hashable) -> None:
         """Change a slot, and with it perhaps its GPU: the busiest of its slots counts."""

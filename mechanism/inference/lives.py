@@ -15,7 +15,7 @@ import numpy as np
 from apportion.annotations import explained
 from apportion.checks import choice, seconds, whole
 from apportion.errors import InputError, written
-from apportion.mechanism.inference.settings import FREE_GPU, ProtectTimes
+from apportion.mechanism.inference.settings import BINDINGS, FREE_GPU, ProtectTimes
 from apportion.mechanism.inference.slots import (
     GpuState,
     ServedRequest,
@@ -174,7 +174,7 @@ class GpuLives:
         cold_start_s: Mapping[str, float],
         protect: ProtectTimes | None = None,
         services_per_gpu: int = 1,
-        binding: Literal["late", "early"] = "late",
+        binding: Literal["late", "early", "loaded"] = "late",
         free_gpu: Literal["fewest_loans", "random"] = "fewest_loans",
         seed: int = 0,
     ) -> None:
@@ -186,7 +186,7 @@ class GpuLives:
             for name, value in cold_start_s.items()
         }
         self._protect = protect or ProtectTimes()
-        self._early = choice("binding", binding, ("late", "early")) == "early"
+        self._binding = choice("binding", binding, BINDINGS)
         drawn = choice("free_gpu", free_gpu, FREE_GPU) == "random"
         self._slots = ServiceSlots(nodes, per_gpu, np.random.default_rng(seed) if drawn else None)
         self.now_s = 0.0
@@ -196,6 +196,7 @@ class GpuLives:
         self._known: set[Hashable] = set()
         self._queue = WaitingRequests(self._cold_s)
         self._yielding: dict[int, WaitingRequest | None] = {}
+        self._loads: dict[tuple[int, int], tuple[float, float]] = {}  # slot: since when, till when
 
     @property
     def states(self) -> tuple[GpuState, ...]:
@@ -215,8 +216,18 @@ class GpuLives:
     @property
     def reclaims_due(self) -> int:
         """How many loaned GPUs waiting requests still need, as far as there are any."""
-        due = self._queue.count - (0 if self._early else len(self._yielding))
+        due = self._queue.uncovered(self._loading())
+        due -= 0 if self._binding == "early" else len(self._yielding)
         return min(due, len(self.reclaimable)) if due > 0 else 0
+
+    def _loading(self) -> dict[Hashable, int]:
+        """Slots in which each service is being loaded for whoever waits for it then."""
+        found: dict[Hashable, int] = {}
+        for gpu, number in self._loads:
+            slot = self._slots.of_gpu[gpu][number]
+            if slot.state == GpuState.RUNNING:
+                found[slot.service] = found.get(slot.service, 0) + 1
+        return found
 
     @property
     def reclaimable(self) -> list[int]:
@@ -251,6 +262,7 @@ class GpuLives:
             "known": list(self._known),
             "yielding": [[gpu, bound] for gpu, bound in self._yielding.items()],
             "slots": self._slots.state(),
+            "loads": [[*slot, *times] for slot, times in self._loads.items()],
             "random": self._slots.rng and self._slots.rng.bit_generator.state,
             "ledger": self._ledger.state(),
             "agenda": self._agenda.state(),
@@ -265,6 +277,7 @@ class GpuLives:
             gpu: None if bound is None else WaitingRequest(*bound)
             for gpu, bound in state["yielding"]
         }
+        self._loads = {(gpu, number): (s, e) for gpu, number, s, e in state["loads"]}
         self._ledger.restore(state["ledger"])
         states = enumerate(self._ledger.states)
         self._slots.restore(state["slots"], [g for g, its in states if its == GpuState.LOANED])

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     import numpy as np
 
@@ -93,7 +93,7 @@ class ServiceSlots:
         self.free_on[self.nodes[gpu]].add(gpu)
         self.loans_on[self.nodes[gpu]] -= 1
 
-    def choose(self, service: Hashable) -> Slot | None:
+    def choose(self, service: Hashable, *, loaded: bool = False) -> Slot | None:
         """Return the slot that a request is given, None if there is none.
 
         In this order: (1) one where the service is loaded, protected or warm: the most requests in
@@ -102,10 +102,13 @@ class ServiceSlots:
         Ties go to the lower number. Where slots are drawn: (1) one that is protected for the
         service, likewise; (2) any slot that is empty or warm, all of these alike. A GPU that is
         protected for another service is never taken, and no service is loaded twice on one GPU.
+        With `loaded` only (1) counts.
         """
         if self.rng is not None:
-            return self._protected(service) or self._any(service, self.rng)
-        return self._loaded(service) or self._empty(service) or self._other(service)
+            found = self._protected(service)
+            return found if found or loaded else self._any(service, self.rng)
+        found = self._loaded(service)
+        return found if found or loaded else self._empty(service) or self._other(service)
 
     def state(self) -> list[Any]:
         """Return what is in each slot, for JSON."""
@@ -215,6 +218,26 @@ class WaitingRequests:
     def oldest(self) -> list[WaitingRequest]:
         """Oldest request of each service that has any, the oldest of all first."""
         return sorted(queue[0] for queue in self.of_service.values() if queue)
+
+    def heads(self, loading: Mapping[Hashable, int]) -> list[tuple[WaitingRequest, bool]]:
+        """Oldest request of each service, and whether a GPU is loading for it, the oldest first.
+
+        Where GPUs are, the oldest that none is loading for follows, by its own age.
+        """
+        if not loading:
+            return [(head, False) for head in self.oldest()]
+        found = []
+        for service, queue in self.of_service.items():
+            found += [(queue[0], True)] if queue and loading.get(service) else []
+            place = loading.get(service, 0)
+            found += [(queue[place], False)] if len(queue) > place else []
+        return sorted(found)
+
+    def uncovered(self, loading: Mapping[Hashable, int]) -> int:
+        """Count the requests that wait and that no GPU is loading for."""
+        if not loading:
+            return self.count
+        return sum(max(len(q) - loading.get(name, 0), 0) for name, q in self.of_service.items())
 
     def take(self, service: Hashable) -> WaitingRequest:
         """Take the oldest request of a service out."""

@@ -12,7 +12,7 @@ from apportion.checks import choice, file_path, number, seconds, whole, yes_no
 from apportion.errors import InputError, written
 from apportion.jobs import order_of_submission
 from apportion.mechanism.configurations.reclaims import RECLAIMS
-from apportion.mechanism.inference.settings import FREE_GPU, ProtectTimes, cold_starts
+from apportion.mechanism.inference.settings import BINDINGS, FREE_GPU, ProtectTimes, cold_starts
 from apportion.sim.inference.read import read_requests
 from apportion.sim.inference.requests import checked_requests
 
@@ -51,7 +51,7 @@ class Serving:
     lending
         Whether training may have idle GPUs that serve requests; without, the clusters are separate.
     binding
-        ``"late"`` or ``"early"``: who gets a GPU that was called back, see
+        ``"late"``, ``"early"`` or ``"loaded"``: when a request is bound to a GPU, see
         `apportion.mechanism.inference.InferenceGpus`.
     free_gpu
         Which GPU a request gets for whose service none is protected: ``"fewest_loans"``, by the
@@ -75,7 +75,7 @@ class Serving:
     services_per_gpu: int = 1
     reclaim: str = "least_loss"
     lending: bool = True
-    binding: Literal["late", "early"] = "late"
+    binding: Literal["late", "early", "loaded"] = "late"
     yield_seconds: float | None = None
     free_gpu: Literal["fewest_loans", "random"] = "fewest_loans"
 
@@ -96,7 +96,7 @@ class Serving:
         object.__setattr__(self, "cold_start_s", self.cold_starts)
         whole("services_per_gpu", self.services_per_gpu, 1)
         choice("reclaim", self.reclaim, RECLAIMS)
-        choice("binding", self.binding, ("late", "early"))
+        choice("binding", self.binding, BINDINGS)
         choice("free_gpu", self.free_gpu, FREE_GPU)
         if self.yield_seconds is not None:
             seconds("yield_seconds", self.yield_seconds)

@@ -36,16 +36,16 @@ class Case:
     step: int = 15
     most: int = 120
     yields: int = 0
-    binding: Literal["late", "early"] = "late"
+    binding: Literal["late", "early", "loaded"] = "late"
     loans: tuple[tuple[int, int], ...] = ()
     returns: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass
 class Lived:
-    """Start, end, GPU and cold start of each request; (state, service) of each GPU by tick."""
+    """Start, end, GPU, ticks of the cold start of each request; (state, service) of each GPU."""
 
-    served: dict[int, tuple[int, int, int, bool]] = field(default_factory=dict)
+    served: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
     states: list[list[tuple[str, str | None]]] = field(default_factory=list)
     reclaims: list[tuple[int, int]] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ class Life:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.gpus: list[dict[str, Any]] = [
-            {"state": "free", "service": None, "count": 0, "until": None, "since": 0}
+            {"state": "free", "service": None, "count": 0, "until": None, "since": 0, "load": None}
             for _ in case.nodes
         ]
         self.waiting: list[int] = []
@@ -80,7 +80,8 @@ class Life:
         changed = True
         while changed:
             changed = self.ends(now)
-            changed = self.serve(now) or changed
+            while self.serve(now):
+                changed = True
             changed = self.call_back(now) or changed
 
     def ends(self, now: int) -> bool:
@@ -91,6 +92,8 @@ class Life:
                 any_ended = True
                 if gpu["state"] == "running":
                     case = self.case
+                    if gpu["load"] is not None and gpu["load"][1] is None:
+                        gpu["load"] = (gpu["load"][0], now)  # loaded from when to when
                     length = min(case.first + gpu["count"] * case.step, case.most)
                     gpu.update(state="protected", until=now + length)
                 elif gpu["state"] == "protected":
@@ -104,14 +107,30 @@ class Life:
         any_started = False
         for index in list(self.waiting):
             service = self.case.asks[index].service
-            if index in self.bound:
+            if self.case.binding == "loaded" and self.covered(index):
+                gpu = self.choice(service)
+                gpu = gpu if gpu is not None and self.gpus[gpu]["service"] == service else None
+            elif index in self.bound:
                 gpu = self.bound[index] if self.gpus[self.bound[index]]["state"] == "free" else None
             else:
                 gpu = self.choice(service)
             if gpu is not None:
                 self.start(now, index, gpu)
                 any_started = True
+                if self.case.binding == "loaded":  # others may be covered now, or no more
+                    break
         return any_started
+
+    def covered(self, index: int) -> bool:
+        """Whether a GPU loads for a waiting request: as many older ones wait as do not use all."""
+        service = self.case.asks[index].service
+        older = [i for i in self.waiting if i < index and self.case.asks[i].service == service]
+        return len(older) < self.loading(service)
+
+    def loading(self, service: str) -> int:
+        """GPUs on which a service is being loaded for nobody in particular."""
+        loads = [g for g in self.gpus if g["load"] is not None and g["load"][1] is None]
+        return sum(g["service"] == service and g["state"] == "running" for g in loads)
 
     def choice(self, service: str) -> int | None:
         """GPU that a request of a service takes now."""
@@ -143,12 +162,22 @@ class Life:
         ask, gpu = self.case.asks[index], self.gpus[number]
         cold = gpu["service"] != ask.service
         count = gpu["count"] + 1 if gpu["state"] == "protected" else 0
-        start = now + (self.case.cold[ask.service] if cold else 0)
+        load = self.case.cold[ask.service] if cold else 0
+        start = now + load
+        if cold and start > now and self.case.binding == "loaded":
+            gpu.update(state="running", service=ask.service, count=0, until=start, load=(now, None))
+            return
+        since, ready = gpu["load"] or (now, None)
+        gpu["load"] = None
+        got = now
+        if ready == now:
+            got, count = max(since, ask.arrival), 0
+            load = now - got
         end = start + ask.duration
         gpu.update(state="running", service=ask.service, count=count, until=end)
         self.waiting.remove(index)
         self.bound.pop(index, None)
-        self.lived.served[index] = (now, end, number, cold)
+        self.lived.served[index] = (got, end, number, load)
 
     def call_back(self, now: int) -> bool:
         """Ask training for a GPU for each waiting request that none is on its way for."""
@@ -158,7 +187,8 @@ class Life:
             for n, g in enumerate(self.gpus)
             if g["state"] == "loaned" and g["until"] is None and self.serves(n)
         ]
-        if len(self.waiting) <= len(coming) or not loaned:
+        waiting = [i for i in self.waiting if not self.covered(i)]
+        if len(waiting) <= len(coming) or not loaned:
             return False
         number = self.victim(now, loaned)
         self.gpus[number]["until"] = now + self.case.yields

@@ -71,7 +71,7 @@ def draw(seed: int) -> tuple[Case, Training]:
         step=step,
         most=first + 3 * step,
         yields=random.choice((0, 3, 8)),
-        binding="late" if random.random() < 0.6 else "early",
+        binding=random.choice(("late", "early", "loaded")),
     )
     sizes = [(k, n) for k in range(1, len(nodes) + 1) for n in range(1, 1 + len(set(nodes)))]
     speeds = tuple(

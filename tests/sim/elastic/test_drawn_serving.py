@@ -10,6 +10,7 @@ import pytest
 from tests.sim.elastic.test_beside_requests import workload
 
 import apportion as ap
+from apportion.mechanism.inference.settings import BINDINGS
 
 POLICIES: list[Any] = [
     "deepboot",
@@ -50,7 +51,7 @@ def drawn_serving(rng: np.random.Generator, asked: pd.DataFrame, gpus: int) -> a
         services_per_gpu=int(rng.choice([1, 1, 2])),
         reclaim=str(rng.choice(["least_loss", "random", "whole_server"])),
         lending=not apart,
-        binding="late" if rng.random() < 0.5 else "early",
+        binding=BINDINGS[int(rng.integers(3))],
         yield_seconds=[None, 0.0, 4.0][int(rng.integers(3))],
     )
 
