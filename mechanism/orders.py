@@ -97,18 +97,18 @@ def turns_of(order: str | Order) -> Callable[[Demand], tuple[int, int]]:
     InputError
         If it depends on more than what a job has left to do.
     """
-    turn: Callable[[Demand], tuple[int, int]] | None = getattr(get_order(order), "turn", None)
+    turn: Callable[[Demand], tuple[int, int]] | None = getattr(ORDERS.of(order), "turn", None)
     if turn is None:
         valid = ", ".join(name for name, each in ORDERS.items() if hasattr(each, "turn"))
         raise InputError(
             f"order={order!r} says no turns on GPUs and links that are shared, turn(job), but keys "
             f"of waiting jobs, as leases need them. Valid: {valid}."
         )
-    return turn if _of_package(order) else _watched(order_name(order), turn)
+    return turn if _of_package(order) else _watched(ORDERS.name_of(order), turn)
 
 
 def _of_package(order: str | Order) -> bool:
-    return type(get_order(order)).__module__ == __name__
+    return type(ORDERS.of(order)).__module__ == __name__
 
 
 def _watched(
@@ -147,8 +147,8 @@ def keys_of(order: Order, now_s: float, waiting: WaitingJobs) -> tuple[Floats, .
         for each in arrays
     ):
         raise InputError(
-            f"The order {order_name(order)!r} has the keys {written(keys)}; they must be a tuple "
-            f"of arrays, each with a number for each of the {waiting.job.size} waiting jobs."
+            f"The order {ORDERS.name_of(order)!r} has the keys {written(keys)}; they must be a "
+            f"tuple of arrays, each with a number for each of the {waiting.job.size} waiting jobs."
             f"{answered_by(order, 'keys')}"
         )
     return tuple(arrays)
@@ -335,31 +335,7 @@ ORDERS: Registry[Order] = Registry(
         "round_robin": RoundRobin(),
     },
     lambda value: callable(getattr(value, "keys", None)) and not isinstance(value, type),
+    "an object of a subclass of apportion.mechanism.orders.Order, with turn(job) or keys(now_s, "
+    "waiting)",
 )
 """Orders by name; one of one's own is added by assigning it."""
-
-
-def get_order(order: str | Order) -> Order:
-    """Return an order by name, or the order itself.
-
-    Raises
-    ------
-    InputError
-        For an unknown name, with the nearest one, and for what is no order.
-    """
-    if isinstance(order, str):
-        return ORDERS[order]
-    if isinstance(order, type) or not callable(getattr(order, "keys", None)):
-        raise InputError(
-            f"The order is {written(order)}; it must be one of {', '.join(ORDERS)}, or an object "
-            f"of a subclass of apportion.mechanism.orders.Order, with turn(job) or keys(now_s, "
-            f"waiting)."
-        )
-    return order
-
-
-def order_name(order: str | Order) -> str:
-    """Return the name of an order, or how it reads if it has none."""
-    if isinstance(order, str):
-        return order
-    return next((name for name, each in ORDERS.items() if each == order), repr(order))

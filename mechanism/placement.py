@@ -36,7 +36,7 @@ class Placer:
     cluster
         Machines of each accelerator type, or devices.
     strategy
-        The name of a placement (`PLACEMENTS`).
+        A placement: its name (`PLACEMENTS`), or its class.
     seed
         Seed of placements that draw at random, or what they draw from.
     pace
@@ -57,13 +57,13 @@ class Placer:
     def __init__(
         self,
         cluster: Cluster | Devices,
-        strategy: str = "consolidated",
+        strategy: Any = "consolidated",
         seed: int | np.random.Generator = 0,
         *,
         pace: Pace | None = None,
     ) -> None:
         self.devices = cluster if isinstance(cluster, Devices) else Devices.of(cluster)
-        self.strategy = strategy
+        self.strategy = PLACEMENTS.name_of(strategy)
         self._rng = np.random.default_rng(seed)
         self.placings: list[Placing] = []
         if pace is not None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from apportion.checks import yes_no
-from apportion.errors import unknown_name
 from apportion.mechanism.decider import Decider
-from apportion.mechanism.gates import get_gate
-from apportion.mechanism.orders import Demand, get_order, order_name, turns_of
+from apportion.mechanism.gates import GATES
+from apportion.mechanism.orders import ORDERS, Demand, turns_of
 from apportion.mechanism.placements import PLACEMENTS, Gang
 from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.resumable import Resumable
@@ -64,7 +63,7 @@ class GatedScheduler(Decider):
     name: str = "gated"
     source: str = ""
     order: str | Order = "srsf"
-    placement: str = "lwf_1"
+    placement: Any = "lwf_1"
     gate: str | Gate = "ada_dual"
     exclusive: bool = False
 
@@ -73,14 +72,13 @@ class GatedScheduler(Decider):
 
     def __post_init__(self) -> None:
         turns_of(self.order)
-        if self.placement not in PLACEMENTS:
-            raise unknown_name("placement", self.placement, PLACEMENTS)
-        get_gate(self.gate)
+        PLACEMENTS.of(self.placement)
+        GATES.of(self.gate)
         yes_no("exclusive", self.exclusive)
 
     def knows_durations(self, jobs: pd.DataFrame) -> bool:
         """Whether its order goes by how long jobs will run."""
-        return get_order(self.order).knows_durations
+        return ORDERS.of(self.order).knows_durations
 
     @property
     def terms(self) -> GatedScheduler:
@@ -90,7 +88,8 @@ class GatedScheduler(Decider):
     @property
     def description(self) -> str:
         """Its parts, in a line."""
-        return f"{order_name(self.order)} x {self.placement} x {get_gate(self.gate).name}"
+        order, where = ORDERS.name_of(self.order), PLACEMENTS.name_of(self.placement)
+        return f"{order} x {where} x {GATES.of(self.gate).name}"
 
     def under(self, mechanism: Iterations) -> GatedScheduler:
         """Return it with the settings of a mechanism in place of its own, as far as there are."""

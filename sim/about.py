@@ -10,7 +10,7 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.about import About
 from apportion.mechanism.job_table import read_only
-from apportion.mechanism.placement import Placer
+from apportion.mechanism.placement import PLACEMENTS, Placer
 from apportion.mechanisms.settings import SecondsByType, check_types_named, seconds_by_type
 from apportion.sim.beliefs.estimated import chosen_beliefs
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState
@@ -141,6 +141,8 @@ class AboutRun:
         network = on_topology(network, getattr(mechanism, "topology", None))
         known = None if network is None else get_network(network, cluster=present)
         told = {**mechanism.by_name(), **settings, "mechanism": mechanism.name}
+        if "placement" in told:
+            told["placement"] = PLACEMENTS.name_of(told["placement"])
         return cls(*(workload, cluster, ordered, present, truth, known, told, beliefs, tick_s))
 
     @property
@@ -153,13 +155,13 @@ class AboutRun:
         """Of everything at random."""
         return int(self.settings["seed"])
 
-    def place(self, placement: str = "consolidated", overheads: SecondsByType = 0.0) -> About:
+    def place(self, placement: Any = "consolidated", overheads: SecondsByType = 0.0) -> About:
         """Make the devices, which gangs get by a placement; the network counts from now on.
 
         Parameters
         ----------
         placement
-            Its name.
+            Its name, or its class.
         overheads
             Seconds that jobs lose at a start, whoever decides; one number, or by job type.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.mechanism.gates import START, Flow, get_gate
+from apportion.mechanism.gates import GATES, START, Flow
 from apportion.mechanism.gates.rules import start_cost
 from apportion.sim.network.models.table_iii import TABLE_III
 from benchmarks.experiment import judged, verdict
@@ -35,7 +35,7 @@ EPS = 1e-9
 CASES, QUICK_CASES = 1000, 50
 STATES, QUICK_STATES = 150, 5
 GRID = 60
-GATES = ("at_most_1", "at_most_2", "at_most_3", "ada_dual", "k_way", "rollout")
+BY_NAME = ("at_most_1", "at_most_2", "at_most_3", "ada_dual", "k_way", "rollout")
 CROWDS = ((1, 1), (1, 3), (2, 1), (2, 3), (3, 3))
 """Transfers under way, and waiting."""
 
@@ -206,7 +206,7 @@ def _two(rng: np.random.Generator, cases: int, *, larger_waits: bool) -> dict[st
 def _many(rng: np.random.Generator, cases: int) -> dict[str, object]:
     """Check the costs of the k-way rule, and its decision, against every start."""
     error = worse = 0.0
-    wrong, gate = 0, get_gate("k_way")
+    wrong, gate = 0, GATES.of("k_way")
     for _ in range(cases):
         rests = np.sort(rng.uniform(0.1, 10.0, rng.integers(1, 6))).tolist()
         size, law = float(rng.uniform(0.1, 10.0)), _law(rng)
@@ -228,14 +228,14 @@ def _many(rng: np.random.Generator, cases: int) -> dict[str, object]:
 def _crowd(rng: np.random.Generator, states: int, running: int, waiting: int) -> dict[str, object]:
     """Compare the gates with the best of all sets of starts, on sizes of Table III."""
     sizes = np.array([row.megabytes * 1e6 for row in TABLE_III.values()])
-    lost: dict[str, list[float]] = {name: [] for name in GATES}
+    lost: dict[str, list[float]] = {name: [] for name in BY_NAME}
     for _ in range(states):
         left = rng.choice(sizes, running) * rng.uniform(0.0, 1.0, running)
         queue = dict(enumerate(rng.choice(sizes, waiting).tolist(), running))
         state = OneLink(B_S, ETA_S, dict(enumerate(left.tolist())), queue)
         least = best(state)
-        for name in GATES:
-            lost[name].append(played(get_gate(name), state) / least)
+        for name in BY_NAME:
+            lost[name].append(played(GATES.of(name), state) / least)
     row: dict[str, object] = {"under way": running, "waiting": waiting}
     return row | {name: f"{np.mean(all_):.4f} ({max(all_):.2f})" for name, all_ in lost.items()}
 

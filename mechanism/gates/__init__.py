@@ -10,7 +10,6 @@ from apportion.mechanism.gates.built_in import (
     AtMost,
     KWay,
     TimeShift,
-    get_gate,
 )
 from apportion.mechanism.gates.gate import HOLD, START, Flow, Gate, LinksView
 from apportion.mechanism.gates.rollout import Rollout, WhatIf
@@ -29,7 +28,6 @@ __all__ = [
     "Rollout",
     "TimeShift",
     "WhatIf",
-    "get_gate",
 ]
 
 open_doors(globals())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from apportion.annotations import explained
 from apportion.checks import choice, number, whole
-from apportion.errors import InputError, written
+from apportion.errors import InputError
 from apportion.mechanism.gates.gate import HOLD, START, Gate
 from apportion.mechanism.gates.rollout import Rollout, WhatIf
 from apportion.mechanism.gates.rules import TIE, next_turn, small_beside, start_cost
@@ -241,23 +241,6 @@ GATES: Registry[Gate] = Registry(
         "rollout": Rollout(),
     },
     lambda value: isinstance(value, Gate) and not isinstance(value, type),
+    "an object with a name and decide(now_s, flow, links)",
 )
 """Gates by name; one of one's own is added by assigning it."""
-
-
-def get_gate(gate: str | Gate) -> Gate:
-    """Return a gate by name, or the gate itself.
-
-    Raises
-    ------
-    InputError
-        For an unknown name, with the nearest one, and for what is no gate.
-    """
-    if isinstance(gate, str):
-        return GATES[gate]
-    if isinstance(gate, type) or not isinstance(gate, Gate):
-        raise InputError(
-            f"The gate is {written(gate)}; it must be one of {', '.join(GATES)}, or an object with "
-            f"a name and decide(now_s, flow, links)."
-        )
-    return gate

@@ -13,7 +13,7 @@ from apportion.mechanism.offers.leasing import LeaseScheduler
 from apportion.mechanism.offers.mechanism import LeaseMechanism
 from apportion.mechanism.offers.rules import DelayScheduling, NoWait, Rule, judged_as
 from apportion.mechanism.offers.timers import ManualTimers, Timers, get_timers
-from apportion.mechanism.orders import ByArrival, Order, get_order
+from apportion.mechanism.orders import ORDERS, ByArrival, Order
 from apportion.mechanism.parts import Part
 from apportion.mechanism.placements import PLACEMENTS
 from apportion.mechanisms.settings import SecondsByType, check_by_type, seconds_by_type
@@ -106,7 +106,7 @@ class OfferScheduler(Part, Decider):
     checkpoint_s_per_gpu: SecondsByType = field(default=1.0, hash=False)
     restore_s_per_gpu: SecondsByType = field(default=0.0, hash=False)
     overhead_s: SecondsByType = field(default=0.0, hash=False)
-    placement: str = "best_fit"
+    placement: Any = "best_fit"
     migrates: bool = False
     keep_placement: bool = False
     of_elastic: Decider | None = field(default=None, repr=False)
@@ -121,8 +121,8 @@ class OfferScheduler(Part, Decider):
         seconds("lease_s", self.lease_s, strict=True)
         for name in ("checkpoint_s_per_gpu", "restore_s_per_gpu", "overhead_s"):
             check_by_type(name, getattr(self, name))
-        PLACEMENTS[self.placement]
-        object.__setattr__(self, "order", get_order(self.order))
+        PLACEMENTS.of(self.placement)
+        object.__setattr__(self, "order", ORDERS.of(self.order))
         for name, needs in (("rule", "patience_s"), ("timers", "tuned")):
             if not hasattr(getattr(self, name), needs):
                 raise InputError(f"{name} is {written(getattr(self, name))}; see `OfferScheduler`.")
@@ -130,11 +130,11 @@ class OfferScheduler(Part, Decider):
     @property
     def description(self) -> str:
         """Order and rule in one line."""
-        return f"{get_order(self.order).rule}; {self.rule.rule}"
+        return f"{ORDERS.of(self.order).rule}; {self.rule.rule}"
 
     def knows_durations(self, jobs: pd.DataFrame) -> bool:
         """Whether its order goes by how long jobs will run."""
-        return get_order(self.order).knows_durations
+        return ORDERS.of(self.order).knows_durations
 
     @property
     def terms(self) -> OfferScheduler:
@@ -206,4 +206,4 @@ class OfferScheduler(Part, Decider):
 
     def candidates(self) -> Takers:
         """Return what decides who is offered GPUs next; made anew for each mechanism."""
-        return InOrder(get_order(self.order), self.rule)
+        return InOrder(ORDERS.of(self.order), self.rule)

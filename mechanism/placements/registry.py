@@ -35,7 +35,11 @@ ON_LINKS: dict[str, type[Compatible]] = {
 """Those that compare the links of gangs."""
 
 PLACEMENTS: Registry[type[Strategy]] = Registry(
-    "placement", "apportion.placements", {**BUILT_IN, **ON_LINKS}, _is_strategy
+    "placement",
+    "apportion.placements",
+    {**BUILT_IN, **ON_LINKS},
+    _is_strategy,
+    "a subclass of apportion.mechanism.placements.Strategy",
 )
 """Placements by name, for every mechanism; best fit is another name for keeping gangs together.
 
@@ -59,20 +63,22 @@ def register(strategy: type[Strategy]) -> type[Strategy]:
 
 
 def get_placement(
-    name: str, rng: np.random.Generator | None = None, placings: Sequence[Placing] = ()
+    placement: str | type[Strategy],
+    rng: np.random.Generator | None = None,
+    placings: Sequence[Placing] = (),
 ) -> Strategy:
-    """Return a placement by its name, ready to choose.
+    """Return a placement, ready to choose.
 
     Parameters
     ----------
-    name
-        A name out of `PLACEMENTS`, or of a placement that an installed package offers.
+    placement
+        A name out of `PLACEMENTS`, or of a placement that an installed package offers; or a class.
     rng, placings
         As in `Strategy`.
 
     Raises
     ------
     InputError
-        If there is none of that name; it says which there are.
+        If there is none of that name, or it is no placement; it says which there are.
     """
-    return PLACEMENTS[name](rng, placings)
+    return PLACEMENTS.of(placement)(rng, placings)

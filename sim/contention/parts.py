@@ -9,9 +9,9 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.devices import Devices
-from apportion.mechanism.gates import get_gate
-from apportion.mechanism.orders import order_name
-from apportion.mechanism.placement import Placer
+from apportion.mechanism.gates import GATES
+from apportion.mechanism.orders import ORDERS
+from apportion.mechanism.placement import PLACEMENTS, Placer
 from apportion.mechanism.run_to_completion import GatedScheduler, StayNeeds
 from apportion.sim.about import Parts
 from apportion.sim.contention.all_reduces import AllReduces
@@ -90,9 +90,12 @@ def iterations(mechanism: Iterations, decider: Any, about: AboutRun) -> Parts:
     """
     own = decider.terms or GatedScheduler(placement="consolidated", exclusive=True)
     terms = own.under(mechanism)
-    gate = get_gate(terms.gate)
-    about.settings |= {"placement": terms.placement, "exclusive": terms.exclusive}
-    about.settings |= {"order": order_name(terms.order), "gate": gate.name}
+    gate = GATES.of(terms.gate)
+    about.settings |= {
+        "placement": PLACEMENTS.name_of(terms.placement),
+        "exclusive": terms.exclusive,
+    }
+    about.settings |= {"order": ORDERS.name_of(terms.order), "gate": gate.name}
     truth, sharing = about.truth, sharing_of(mechanism)
     models = [trained(each) for each in truth.told.job_type]
     _check_memory(about.workload, models, mechanism.gpu_memory_gb)

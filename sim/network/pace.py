@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.placements.by_speed import Placing
-from apportion.mechanism.placements.registry import ON_LINKS
+from apportion.mechanism.placements.registry import ON_LINKS, PLACEMENTS
 from apportion.sim.network.model import MemoizedNetwork
 from apportion.sim.network.shapes import shape_of_placement
 
@@ -63,7 +63,7 @@ def least_slowdowns(workload: Workload, placings: Sequence[Placing]) -> Floats:
     return np.array([least[gang] for gang in gangs])
 
 
-def network_beside(placement: str, network: MemoizedNetwork | None) -> MemoizedNetwork | None:
+def network_beside(placement: Any, network: MemoizedNetwork | None) -> MemoizedNetwork | None:
     """Return the network as it is beside a placement that compares the links of gangs.
 
     Raises
@@ -71,12 +71,13 @@ def network_beside(placement: str, network: MemoizedNetwork | None) -> MemoizedN
     InputError
         If the network knows of no links; it names those that do.
     """
-    strategy = ON_LINKS.get(placement)
+    name = PLACEMENTS.name_of(placement)
+    strategy = ON_LINKS.get(name)
     if strategy is None:
         return network
     if network is None or not hasattr(network.model, "gang_links"):
         raise InputError(
-            f"The placement {placement!r} compares the links of gangs; it needs a network that "
+            f"The placement {name!r} compares the links of gangs; it needs a network that "
             "knows them: 'cassini', 'phases', these with '_unshifted', or a CassiniNetwork."
         )
     with_loops = getattr(network.model, "with_loops", None)

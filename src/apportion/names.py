@@ -11,7 +11,7 @@ import re
 from functools import lru_cache
 from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError
 
@@ -119,14 +119,14 @@ def comes_with_schedulers(name: str) -> bool:
     return is_scheduler_name(name) and name not in resolve_name(_HOMES["scheduler"]).own()
 
 
-def check_known(kind: str, name: str) -> None:
-    """Refuse a name that nothing of a kind has.
+def check_known(kind: str, given: Any) -> None:
+    """Refuse a name that nothing of a kind has, and what is none itself.
 
     Parameters
     ----------
     kind
         ``"placement"`` or ``"network"``.
-    name
+    given
         As it was given.
 
     Raises
@@ -134,7 +134,7 @@ def check_known(kind: str, name: str) -> None:
     InputError
         With the nearest name and all valid ones.
     """
-    resolve_name(_HOMES[kind])[name]
+    resolve_name(_HOMES[kind]).of(given)
 
 
 _OTHER_NAMES: Mapping[str, str] = MappingProxyType(

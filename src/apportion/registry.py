@@ -46,6 +46,8 @@ class Registry(MutableMapping[str, T], Generic[T]):
         What comes with the package, by name.
     is_one
         Tells whether a value is of the kind.
+    own
+        What one of one's own is, in words, where it may be given itself in place of its name.
     beside
         Kind of what is given by name in the same place, and what tells whether a name is one's.
 
@@ -66,9 +68,10 @@ class Registry(MutableMapping[str, T], Generic[T]):
         group: str,
         built_in: Mapping[str, T],
         is_one: Callable[[T], bool],
+        own: str = "",
         beside: tuple[str, Callable[[str], bool]] | None = None,
     ) -> None:
-        self.kind, self.group, self._beside = kind, group, beside
+        self.kind, self.group, self._words, self._beside = kind, group, own, beside
         self._known = dict(built_in)
         self._built_in = frozenset(built_in)
         self._own: dict[str, T] = {}
@@ -91,6 +94,30 @@ class Registry(MutableMapping[str, T], Generic[T]):
         if name not in self:
             raise unknown_name(self.kind, name, self._known)
         return self._known[name]
+
+    def of(self, given: str | T) -> T:
+        """Return what has the name, or what is given if it is of the kind.
+
+        Raises
+        ------
+        InputError
+            For an unknown name, with the nearest one, and for what is not of the kind.
+        """
+        if isinstance(given, str):
+            return self[given]
+        if not self._is_one(given):
+            raise InputError(
+                f"The {self.kind} is {written(given)}; it must be one of {', '.join(self)}, or "
+                f"{self._words}."
+            )
+        return given
+
+    def name_of(self, given: str | T) -> str:
+        """Return the name of what is given, or how it reads if it has none."""
+        if isinstance(given, str):
+            return given
+        known = next((name for name, each in self.items() if each == given), None)
+        return known or getattr(given, "name", None) or repr(given)
 
     def __setitem__(self, name: str, value: T) -> None:
         """Make something known by a name.

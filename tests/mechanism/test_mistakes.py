@@ -234,9 +234,11 @@ def test_what_placements_of_ones_own_choose(
     monkeypatch.setitem(PLACEMENTS._known, "chooses", Chooses)
     for mechanism in MECHANISMS.values():
         if "placement" in {each.name for each in mechanism.settings()}:
-            for given in (Chooses, Chooses()):
-                with pytest.raises(InputError, match=r"register.Chooses., and .*='chooses'"):
+            for given in (Chooses(), Gang, 5):
+                with pytest.raises(InputError, match=r"placement is .*, or a subclass"):
                     mechanism.of({"placement": given})
+            if not mechanism.elastic:
+                assert mechanism.of({"placement": Chooses}).placement is Chooses
     with pytest.raises(InputError, match=r"is for gangs of a given size.*'packed'"):
         MECHANISMS["configurations"].of({"placement": "chooses"})
     placer, answer = Placer(Cluster({"v100": 4}), "chooses"), chosen

@@ -84,7 +84,7 @@ class Iterations(MechanismSettings):
     home: ClassVar[str] = "apportion.sim.contention.parts:iterations"
 
     order: Any = field(default=None, metadata=about("srsf, srtf, fifo, ...: whose turn"))
-    placement: str | None = field(
+    placement: Any = field(
         default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
     )
     gate: Any = field(default=None, metadata=about("at_most_1, ada_dual, what_if, ..."))
@@ -273,7 +273,7 @@ class Configurations(MechanismSettings):
     topology: Any = field(
         default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
     )
-    placement: str = field(
+    placement: Any = field(
         default="packed", metadata=about("packed, cassini, cassini_program, ...: where gangs come")
     )
 

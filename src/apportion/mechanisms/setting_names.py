@@ -27,7 +27,7 @@ class SimulationSettings(TypedDict, total=False):
     resolve_seconds: float | None
     resolve_every: float | None
     preemption_overhead_seconds: StartCosts | None
-    placement: str | None
+    placement: Any
     network: Any
     topology: Any
     # Rounds.

@@ -95,7 +95,6 @@ class MechanismSettings:
     """All happens at multiples of it, seconds; 0 for any time."""
 
     def __post_init__(self) -> None:
-        _check_named(getattr(self, "placement", None))
         check_fields(self)
         least_s = getattr(self, "resolve_seconds", None)
         if least_s is not None:
@@ -105,9 +104,10 @@ class MechanismSettings:
             words = "a number of seconds"
             number("resolve_every", most_s, least=SHORTEST_S, infinite=True, words=words)
         for kind in ("placement", "network"):
-            named, default = getattr(self, kind, None), getattr(type(self), kind, None)
-            if isinstance(named, str) and named != default:
-                check_known(kind, named)
+            given, default = getattr(self, kind, None), getattr(type(self), kind, None)
+            usual = given is None or (isinstance(given, str) and given == default)
+            if not usual and (kind == "placement" or isinstance(given, str)):
+                check_known(kind, given)
 
     def parts(self, decider: Any, about: Any) -> Any:
         """Make scheduler, runtime and columns of a run, as a `Mechanism` does."""
@@ -134,19 +134,6 @@ class MechanismSettings:
         """Return ``mechanism``, its name, and its settings by name, as runs record them."""
         values = {each.name: getattr(self, each.field) for each in self.settings()}
         return {"mechanism": self.name, **values}
-
-
-def _check_named(placement: Any) -> None:
-    """Refuse a placement that stands there itself: one of one's own is given by its name."""
-    if not callable(getattr(placement, "choose", None)):
-        return
-    given = "the class" if isinstance(placement, type) else "an object of the class"
-    kind = placement if isinstance(placement, type) else type(placement)
-    raise InputError(
-        f"placement is {given} {kind.__name__}; make it known by its name, "
-        f"apportion.mechanism.placements.register({kind.__name__}), and give "
-        f"placement={getattr(kind, 'name', 'its name')!r}."
-    )
 
 
 def settings_of(mechanism: Any) -> tuple[Setting, ...]:

@@ -87,7 +87,7 @@ class Rounds(MechanismSettings):
     preemption_overhead_seconds: float | str | Mapping[str, float] = field(
         default=0.0, metadata=about(LOST), hash=False
     )
-    placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
+    placement: Any = field(default="consolidated", metadata=about("how gangs get their devices"))
     placement_sensitive: bool = field(
         default=False, metadata=about("slow down gangs that are split over machines")
     )
@@ -187,7 +187,7 @@ class Leases(MechanismSettings):
     )
     resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
     resolve_every: float | None = field(default=None, metadata=about(_EVERY))
-    placement: str | None = field(
+    placement: Any = field(
         default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
     )
     timers: Any = field(
@@ -263,7 +263,7 @@ class Queue(MechanismSettings):
     preemption_overhead_seconds: float | str | Mapping[str, float] = field(
         default=0.0, metadata=about(LOST), hash=False
     )
-    placement: str = field(default="consolidated", metadata=about("how gangs get their devices"))
+    placement: Any = field(default="consolidated", metadata=about("how gangs get their devices"))
     network: Any = field(
         default=None, metadata=about("table1, alpha_beta, ...: slow down gangs by their shapes")
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.seeds import sampled
 
-from apportion.mechanism.gates import get_gate
+from apportion.mechanism.gates import GATES
 from apportion.sim.contention import PlainEngine, SharedCost, all_reduced
 
 SERVERS, PER_SERVER = 4, 4
@@ -18,7 +18,7 @@ SERVERS, PER_SERVER = 4, 4
 def engine_of(blocks: int, jobs: int, gate: str) -> PlainEngine:
     """Blocks of four servers, each with so many jobs on three of the four, none like another."""
     servers = blocks * SERVERS
-    engine = PlainEngine(servers * PER_SERVER, servers, SharedCost(1.0, 0.25, 0.0), get_gate(gate))
+    engine = PlainEngine(servers * PER_SERVER, servers, SharedCost(1.0, 0.25, 0.0), GATES.of(gate))
     for number in range(blocks * jobs):
         block, own = divmod(number, jobs)
         links = [block * SERVERS + s for s in range(SERVERS) if (s + own) % SERVERS]

@@ -10,7 +10,7 @@ import pytest
 
 import apportion as ap
 from apportion.mechanism.devices import Devices
-from apportion.mechanism.gates import get_gate
+from apportion.mechanism.gates import GATES
 from apportion.mechanism.scheduler import Decision, Gangs
 from apportion.sim.contention import ETHERNET_10G, PlainEngine, all_reduced
 from apportion.sim.contention.runtime import Iterating, LinkMap
@@ -26,7 +26,7 @@ ALONE_S = COMPUTE_S + ETHERNET_10G.startup_s + SIZE * ETHERNET_10G.s_per_byte
 
 def iterating(truth: TrueState) -> Iterating:
     links = LinkMap(Devices.of(CLUSTER).layout)
-    engine = PlainEngine(links.gpus, links.links, ETHERNET_10G, get_gate("at_most_1"))
+    engine = PlainEngine(links.gpus, links.links, ETHERNET_10G, GATES.of("at_most_1"))
     work = all_reduced(0.25, 0.75, SIZE, startup_s=ETHERNET_10G.startup_s)
     return Iterating(truth, engine, links, lambda job, option, servers: work)
 

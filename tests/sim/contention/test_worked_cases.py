@@ -10,7 +10,7 @@ from tests.sim.contention.drawn import drawn, play
 
 import apportion as ap
 from apportion.errors import InputError, SolveError
-from apportion.mechanism.gates import HOLD, START, AdaDual, AllOf, AtMost, TimeShift, get_gate
+from apportion.mechanism.gates import GATES, HOLD, START, AdaDual, AllOf, AtMost, TimeShift
 from apportion.sim.contention import (
     ETHERNET_10G,
     FairSharing,
@@ -39,7 +39,7 @@ def ends(
     turns: list[tuple[int, int]] | None = None,
 ) -> list[float]:
     """When jobs are done on GPUs and links of their own choice."""
-    engine = PlainEngine(16, 8, sharing, get_gate(gate), timeline)
+    engine = PlainEngine(16, 8, sharing, GATES.of(gate), timeline)
     for number, job in enumerate(jobs):
         turn = turns[number] if turns else (1, 0)
         engine.add(number, *job, turn, ready_s[number] if ready_s else 0.0)
@@ -317,13 +317,13 @@ def test_a_standstill_is_explained(until_s: float) -> None:
 
 
 def test_bad_input_is_named() -> None:
-    engine = PlainEngine(4, 2, LAW, get_gate("always"))
+    engine = PlainEngine(4, 2, LAW, GATES.of("always"))
     with pytest.raises(InputError, match="Job 7 sends over link 2, which is not there"):
         engine.add(7, all_reduced(1, 1, 1), 1, [0], [2], (1, 0), 0.0)
     with pytest.raises(InputError, match="slower names link 9"):
-        PlainEngine(4, 2, SharedCost(slower=((9, 2.0),)), get_gate("always"))
+        PlainEngine(4, 2, SharedCost(slower=((9, 2.0),)), GATES.of("always"))
     with pytest.raises(InputError, match="Link 1 has no capacity"):
-        PlainEngine(4, 2, FairSharing((1.0,)), get_gate("always"))
+        PlainEngine(4, 2, FairSharing((1.0,)), GATES.of("always"))
     with pytest.raises(InputError, match="Bytes/s of link 1"):
         FairSharing((1.0, 0.0))
     with pytest.raises(InputError, match="Bytes that an all-reduced iteration sends"):
@@ -333,7 +333,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="waits for transfer 0, and that for it"):
         Iteration((1.0,), (Send(1.0, 1),), (1,)).checked("job 3")
     with pytest.raises(InputError, match="gate 'ada_duel'"):
-        get_gate("ada_duel")
+        GATES.of("ada_duel")
     with pytest.raises(InputError, match="period of job 3"):
         TimeShift({3: (0.0, 0.0)})
     with pytest.raises(InputError, match="shift of job 3 is 2"):
