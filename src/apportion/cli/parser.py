@@ -73,6 +73,7 @@ examples:
   apportion advise log.csv --cluster v100=32
   apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
   apportion audit throughputs.csv --policy max_min_fairness --cluster v100=1,k80=1
+  apportion papers gavel
   apportion workload describe trace.csv
   apportion requests generate requests.csv --slo-factor 3
   apportion serve requests.csv --gpus 16
@@ -140,6 +141,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     _add_accelerators(commands)
     _add_settings(commands)
     _add_links(commands)
+    _add_papers(commands)
     add_serve(commands)
     add_decide(commands)
     add_export(commands)
@@ -304,6 +306,15 @@ def _add_settings(commands: Any) -> None:
     parser.add_argument("section", nargs="?", metavar="OPTION", help="of one alone: mechanism")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.set_defaults(shown=commands.choices["compare"].get_default("sections"))
+    finish(parser)
+
+
+def _add_papers(commands: Any) -> None:
+    text = "what the papers of the systems claim, and what of it holds here"
+    parser = add_command(commands, "papers", "papers", text)
+    text = "the claims of one: gavel; all of one claim: gavel.load"
+    parser.add_argument("about", nargs="?", metavar="SYSTEM", help=text)
+    parser.add_argument("--json", action="store_true", help="as JSON")
     finish(parser)
 
 
