@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
+from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 import cvxpy
+import pandas as pd
 
 import apportion
+from benchmarks.experiment import drawing
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import argparse
+    from collections.abc import Iterator
 
-    import pandas as pd
+    from matplotlib.figure import Figure
 
 _PACKAGES = ("highspy", "clarabel", "numpy")
 
@@ -51,3 +58,79 @@ def write_csv(table: pd.DataFrame, folder: Path | None, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
         print(f"Written: {folder / f'{name}.csv'}")
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    """Add where csv files and pictures go."""
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write csv files and pictures")
+
+
+@contextmanager
+def kept(folder: Path | None, name: str) -> Iterator[None]:
+    """Write every table that is printed meanwhile, as csv and as bars; it is printed all the same.
+
+    Tables are those that Markdown has: a line of heads, one of dashes, and a row a line.
+    """
+    if folder is None:
+        yield
+        return
+    told = _Both(sys.stdout)
+    with redirect_stdout(told):
+        yield
+    for number, table in enumerate(tables_in("".join(told.written)), start=1):
+        write_csv(table, folder, f"{name}_{number}")
+        if (bars := _numbers(table)).size:
+            with drawing(folder, f"{name}_{number}", 9.0, 1.5 + 0.22 * len(bars)) as figure:
+                if figure is not None:
+                    _draw(figure, bars)
+
+
+class _Both(StringIO):
+    """Keeps what is written, and writes it on."""
+
+    def __init__(self, other: TextIO) -> None:
+        super().__init__()
+        self.other = other
+        self.written: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.written.append(text)
+        return self.other.write(text)
+
+    def flush(self) -> None:
+        self.other.flush()
+
+
+def tables_in(text: str) -> list[pd.DataFrame]:
+    """Read the Markdown tables of a text; cells stay texts."""
+    tables = []
+    for block in re.findall(r"^\|.*\|\n\|[-|: ]+\|\n(?:\|.*\|(?:\n|$))*", text, flags=re.M):
+        lines = [line.strip()[1:-1].split(" | ") for line in block.splitlines()]
+        heads, _, *rows = [[cell.strip() for cell in line] for line in lines]
+        tables.append(pd.DataFrame([row for row in rows if len(row) == len(heads)], columns=heads))
+    return tables
+
+
+def _numbers(table: pd.DataFrame) -> pd.DataFrame:
+    """Give the columns that are numbers in most rows, by the words of the others."""
+    first = {
+        place: table.iloc[:, place].str.replace(",", "").str.extract(r"^(-?\d*\.?\d+)")[0]
+        for place in range(table.shape[1])
+    }
+    found = {place: pd.to_numeric(column) for place, column in first.items()}
+    numeric = [place for place, column in found.items() if column.notna().mean() > 0.5]
+    words = table.iloc[:, [place for place in found if place not in numeric]]
+    labels = words.replace("", pd.NA).ffill().fillna("").agg(", ".join, axis=1)
+    bars = pd.DataFrame({table.columns[place] or f"{place}": found[place] for place in numeric})
+    return bars.set_axis(labels if words.shape[1] else table.index.astype(str))
+
+
+def _draw(figure: Figure, bars: pd.DataFrame) -> None:
+    """Draw a panel of bars for each of the first four columns."""
+    shown = list(bars.columns)[:4]
+    panels: Any = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for axes, name in zip(panels, shown, strict=True):
+        axes.barh(range(len(bars)), bars[name].fillna(0.0))
+        axes.set(title=name, ylim=(len(bars) - 0.5, -0.5))
+        axes.set_yticks(range(len(bars)), [label[:60] for label in bars.index], fontsize=6)
+        axes.grid(visible=False, axis="y")

@@ -1,6 +1,6 @@
 """Deciders, topologies, and what is done about links: iterations, completion times, tails, marks.
 
-``python -m benchmarks.cassini.deciders [--quick] [--seeds 5] [--jobs 40] [--out runs.jsonl]
+``python -m benchmarks.cassini.deciders [--quick] [--seeds 5] [--jobs 40] [--out FOLDER]
 [--minutes 25] [--profiles harmonic,models] [--topologies ...]``. The workloads of
 `benchmarks.cassini.hosts` on 24 servers; iterations as the engine of phases has them. Ratios are to
 the same decider and workload without shifts and with random starts, with 95 % intervals over
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from apportion.mechanism.deciders import get_scheduler
 from apportion.sim.network import ParallelUplinks, PhaseNetwork, get_topology, leaf_spine
 from apportion.statistics import mean_interval
 from benchmarks.cassini.hosts import CLUSTER, MODELS, PROFILES, workload
+from benchmarks.reporting import add_out, kept
 
 DECIDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "max_min_fairness": ("rounds", {"round_seconds": 600}),
@@ -188,9 +188,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=40)
     parser.add_argument("--profiles", default="harmonic,models")
     parser.add_argument("--topologies", nargs="*", default=TOPOLOGIES)
-    parser.add_argument("--out", type=Path, help="a line for each run; resumed")
     parser.add_argument("--minutes", type=float, default=np.inf, help="after which no run begins")
+    add_out(parser)  # and a line for each run, from which it goes on
     given = parser.parse_args()
+    with kept(given.out, "cassini_deciders"):
+        run(given)
+
+
+def run(given: argparse.Namespace) -> None:
+    """Run what is not in the file yet, and print the tables."""
     quick = given.quick
     keys = [
         Key(kind, topology, decider, way, seed, 8 if quick else given.jobs)
@@ -201,16 +207,18 @@ def main() -> None:
         for way in WAYS
     ]
     known: dict[Key, list[float]] = {}
-    if given.out and given.out.exists():
-        lines = map(json.loads, given.out.read_text().splitlines())
+    store = given.out and given.out / "cassini_deciders.runs.jsonl"
+    if store and store.exists():
+        lines = map(json.loads, store.read_text().splitlines())
         known = {Key(*line["about"]): line["figures"] for line in lines}
     began = time.monotonic()
     for key in keys:
         if key in known or time.monotonic() - began > 60 * given.minutes:
             continue
         known[key] = figures(key)
-        if given.out:
-            with given.out.open("a") as file:
+        if store:
+            store.parent.mkdir(parents=True, exist_ok=True)
+            with store.open("a") as file:
                 file.write(json.dumps({"about": key, "figures": known[key]}) + "\n")
     asked = {key: known[key] for key in keys if key in known}
     rows(asked)

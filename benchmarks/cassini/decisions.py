@@ -18,6 +18,7 @@ from apportion.mechanism.placements import Gang
 from apportion.sim.network import get_network
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.pace import pace_of
+from benchmarks.reporting import add_out, kept
 
 MODELS = ("VGG11", "VGG16", "ResNet50", "BERT", "RoBERTa", "CamemBERT")
 DECISIONS = 20
@@ -54,7 +55,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--gpus", default="64,256,1024,2048")
     parser.add_argument("--quick", action="store_true", help="64 and 256 GPUs")
-    args = parser.parse_args()
+    add_out(parser)
+    given = parser.parse_args()
+    with kept(given.out, "cassini_decisions"):
+        run(given)
+
+
+def run(args: argparse.Namespace) -> None:
     print("| GPUs | gangs | median CPU s a decision | most |\n|---|---|---|---|")
     for gpus in map(int, ("64,256" if args.quick else args.gpus).split(",")):
         gangs, taken = decisions(gpus)

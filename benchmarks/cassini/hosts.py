@@ -19,6 +19,7 @@ import apportion as ap
 from apportion.sim.network import communication_profile
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.statistics import mean_interval
+from benchmarks.reporting import add_out, kept
 
 MODELS = ("VGG11", "VGG16", "ResNet50", "BERT", "RoBERTa", "CamemBERT")
 HOSTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -107,7 +108,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first", type=int, default=0, help="seed of the first workload")
+    add_out(parser)
     given = parser.parse_args()
+    with kept(given.out, "cassini_hosts"):
+        run(given)
+
+
+def run(given: argparse.Namespace) -> None:
     jobs, seeds = (12, 2) if given.quick else (given.jobs, given.seeds)
     print("| profiles | host | part | mean JCT, h | P99 | makespan | mean JCT over shifts alone |")
     print("|---|---|---|---|---|---|---|")

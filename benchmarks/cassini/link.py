@@ -8,7 +8,6 @@ second make of them.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from apportion.sim.network import (
     get_topology,
     jobs_on_links,
 )
+from benchmarks.reporting import add_out, kept
 
 CAPACITY_GBPS = 50.0
 
@@ -138,18 +138,25 @@ def one_switch() -> TreeTopology:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", nargs="?", help="where pictures are drawn")
     parser.add_argument("--quick", action="store_true", help="count loops in fewer placements")
-    args = parser.parse_args()
-    folder, draws = args.folder, 40 if args.quick else 400
-    print(f"{'link':26} {'unshifted':>9} {'score':>6} {'Jensen':>6} {'T_iter':>7}  proof")
+    add_out(parser)
+    given = parser.parse_args()
+    with kept(given.out, "cassini_link"):
+        run(given)
+
+
+def run(args: argparse.Namespace) -> None:
+    folder, draws = args.out, 40 if args.quick else 400
+    print(
+        "| link | unshifted | score | Jensen | iteration by the law | |\n|---|---|---|---|---|---|"
+    )
     figures = {}
     for name, found in rows():
         longer = iteration_s(1, found.score)
         proof = found.proof if found.commensurate else f"{found.proof}; incommensurate"
         print(
-            f"{name:26} {found.unshifted_score:9.3f} {found.score:6.3f} {found.bound:6.3f} "
-            f"{longer:7.3f}  {proof}"
+            f"| {name} | {found.unshifted_score:.3f} | {found.score:.3f} | {found.bound:.3f} "
+            f"| {longer:.3f} | {proof} |"
         )
         figures[name] = compatibility_figure(found)
     print_published()
@@ -165,11 +172,9 @@ def main() -> None:
         shares = [share_with_loops(name, packed=packed, draws=draws) for packed in (True, False)]
         print(f"loops, {words}: side by side {shares[0]:.1%}, anywhere {shares[1]:.1%}")
     if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, figure in figures.items():
-            figure.savefig(
-                Path(folder) / f"{name.replace(' ', '_').replace(':', '_')}.png", dpi=110
-            )
+            figure.savefig(folder / f"{name.replace(' ', '_').replace(':', '_')}.png", dpi=110)
 
 
 if __name__ == "__main__":

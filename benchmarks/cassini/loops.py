@@ -16,6 +16,7 @@ import apportion as ap
 from apportion.mechanism.time_shifts import AffinityGraph, rank_placements
 from apportion.sim.network import get_topology, jobs_on_links, leaf_spine
 from apportion.sim.phases import PhaseJob, joint_shifts, mean_score, run_phases
+from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:
     from apportion.sim.network import Topology
@@ -95,7 +96,14 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two placements of each topology")
-    quick = parser.parse_args().quick
+    add_out(parser)
+    given = parser.parse_args()
+    with kept(given.out, "cassini_loops"):
+        run(given)
+
+
+def run(given: argparse.Namespace) -> None:
+    quick = given.quick
     draws = 2 if quick else 12
     print("| topology | loops | proved | shifts | mean score | iteration / period | CPU s |")
     print("|---|---|---|---|---|---|---|")

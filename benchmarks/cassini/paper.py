@@ -15,6 +15,7 @@ import apportion as ap
 from apportion.sim.network import communication_profile
 from apportion.sim.phases import PhaseJob, PhaseRun, crux_priorities, run_phases
 from benchmarks.cassini.poisson import computing_s
+from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +131,14 @@ def snapshots() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few draws")
-    quick = parser.parse_args().quick
+    add_out(parser)
+    given = parser.parse_args()
+    with kept(given.out, "cassini_paper"):
+        run(given)
+
+
+def run(given: argparse.Namespace) -> None:
+    quick = given.quick
     speed_ups(12 if quick else 150)
     snapshots()
 

@@ -17,6 +17,7 @@ from apportion.errors import InputError
 from apportion.mechanism.time_shifts import LinkScores
 from apportion.sim.network import get_topology, jobs_on_links
 from apportion.sim.phases import PhaseJob, crux_priorities, joint_shifts, run_phases
+from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -203,7 +204,14 @@ def fewer(host: float, ours: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two epochs, two kinds of jobs")
-    quick = parser.parse_args().quick
+    add_out(parser)
+    given = parser.parse_args()
+    with kept(given.out, "cassini_poisson"):
+        run(given)
+
+
+def run(given: argparse.Namespace) -> None:
+    quick = given.quick
     print(
         "| gangs | jobs send | | mean | P99 | marks, Gb/s | GPUs compute | gain: mean, P99 "
         "| fewer marks |\n|---|---|---|---|---|---|---|---|---|"

@@ -15,6 +15,7 @@ import numpy as np
 import apportion as ap
 from apportion.sim.network import leaf_spine
 from apportion.sim.shifts import GangPlacement
+from benchmarks.reporting import add_out, kept
 
 PLACES, BLOCK = 4, 32
 
@@ -50,7 +51,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="64 GPUs, 2 s")
     parser.add_argument("--seconds", type=float, default=20.0, help="for the proof")
+    add_out(parser)
     given = parser.parse_args()
+    with kept(given.out, "cassini_program"):
+        run(given)
+
+
+def run(given: argparse.Namespace) -> None:
     sizes = (64,) if given.quick else (64, 128, 256, 512, 1024, 2048)
     seconds = 2.0 if given.quick else given.seconds
     print(

@@ -21,6 +21,7 @@ from apportion.sim.network import communication_profile, get_topology, jobs_on_l
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.phases import PhaseJob, run_phases
 from benchmarks.cassini.poisson import fewer
+from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -202,7 +203,14 @@ def whom_it_meets(topology: Topology, gangs: Gangs) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="Themis, one draw")
-    quick = parser.parse_args().quick
+    add_out(parser)
+    given = parser.parse_args()
+    with kept(given.out, "cassini_scenarios"):
+        run(given)
+
+
+def run(given: argparse.Namespace) -> None:
+    quick = given.quick
     hosts, draws = (HOSTS[:1], 1) if quick else (HOSTS, 5)
     print(
         "| scenario | profiles | host | placement | new DLRM meets | mean | P99 | DLRM "

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import apportion as ap
+from benchmarks.reporting import add_out, kept
 
 Floats = NDArray[np.float64]
 
@@ -112,14 +113,21 @@ def main() -> None:
     parser.add_argument("--instances", type=int, default=50)
     parser.add_argument("--kicks", type=int, default=5000)
     parser.add_argument("--quick", action="store_true", help="5 instances, 200 kicks")
-    args = parser.parse_args()
+    add_out(parser)
+    given = parser.parse_args()
+    with kept(given.out, "cassini_solvers"):
+        run(given)
+
+
+def run(args: argparse.Namespace) -> None:
     instances, kicks = (5, 200) if args.quick else (args.instances, args.kicks)
-    print("jobs  largest loss  mean loss  exact  mean CPU s  most CPU s")
+    heads = ("jobs", "largest loss", "mean loss", "solved exactly", "mean CPU s", "most CPU s")
+    print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
     for jobs in map(int, args.jobs.split(",")):
         row = compared(jobs, instances, kicks)
         print(
-            f"{jobs:4}  {row['largest_loss']:12.4f}  {row['mean_loss']:9.5f}  {row['exact']:5}  "
-            f"{row['mean_cpu_s']:10.3f}  {row['most_cpu_s']:10.3f}",
+            f"| {jobs} | {row['largest_loss']:.4f} | {row['mean_loss']:.5f} | {row['exact']} "
+            f"| {row['mean_cpu_s']:.3f} | {row['most_cpu_s']:.3f} |",
             flush=True,
         )
 

@@ -21,6 +21,7 @@ import apportion as ap
 from apportion.sim.phases import PhaseJob, run_phases
 from apportion.sim.shifts import GangPlacement
 from benchmarks.cassini.deciders import CLAIMS, TOPOLOGIES, topology_of
+from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -167,7 +168,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=30)
     parser.add_argument("--duties", type=float, nargs="*", default=DUTIES)
     parser.add_argument("--topologies", nargs="*", default=(*TOPOLOGIES, "leaves of eight"))
+    add_out(parser)
     given = parser.parse_args()
+    with kept(given.out, "cassini_verdicts"):
+        run(given)
+
+
+def run(given: argparse.Namespace) -> None:
     duties = DUTIES[2:4] if given.quick else given.duties
     topologies = given.topologies[: 1 if given.quick else None]
     draws = range(2 if given.quick else given.draws)

@@ -18,7 +18,9 @@ import pandas as pd
 
 import apportion as ap
 from apportion.mechanism.inference import DEEPBOOT_COLD_STARTS
+from apportion.statistics import to_markdown
 from benchmarks.elastic.runs import POLLUX, workload_of
+from benchmarks.reporting import add_out, kept
 
 AFE: dict[str, Any] = {"restart": "afe"}
 AT_ONCE: dict[str, Any] = {"yield_seconds": 0.0}
@@ -82,13 +84,15 @@ def main() -> None:
     what.add_argument("--requests", type=int, default=3_200)
     what.add_argument("--rows", nargs="+", choices=sorted(ROWS), default=list(ROWS))
     what.add_argument("--quick", action="store_true", help="six generated jobs, two rows")
+    add_out(what)
     args = what.parse_args()
     data = args.data if args.data.is_dir() and not args.quick else None
     jobs = 6 if args.quick else 160
     workload = workload_of({"workload": 1, "seed": -1, "jobs": jobs}, data)
     requests = requests_of(args.requests)
     rows = [row_of(name, workload, requests) for name in (QUICK if args.quick else args.rows)]
-    print(pd.DataFrame(rows).to_string(index=False))
+    with kept(args.out, "elastic_released"):
+        print(to_markdown(pd.DataFrame(rows)))
 
 
 if __name__ == "__main__":

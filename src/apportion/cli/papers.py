@@ -32,9 +32,11 @@ def run(args: argparse.Namespace) -> None:
             raise unknown_name(f"claim of {system}", name, by_name)
         claims = {system: (by_name[name],)}
     if args.json:
-        print(json.dumps([asdict(c) | {"verdict": c.verdict} for each in claims.values() for c in each]))
+        told = [claim for each in claims.values() for claim in each]
+        print(json.dumps([asdict(claim) | {"verdict": claim.verdict} for claim in told]))
     elif name:
-        print("\n".join(_wrapped(line, "    ") for line in in_full(claims[system][0]).splitlines()))
+        for line in in_full(claims[system][0]).splitlines():
+            print(_wrapped(line, "    "))
     elif system:
         _list(system, claims[system])
     else:
