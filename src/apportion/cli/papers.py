@@ -32,8 +32,8 @@ def run(args: argparse.Namespace) -> None:
             raise unknown_name(f"claim of {system}", name, by_name)
         claims = {system: (by_name[name],)}
     if args.json:
-        told = [claim for each in claims.values() for claim in each]
-        print(json.dumps([asdict(claim) | {"verdict": claim.verdict} for claim in told]))
+        whole = [claim for each in claims.values() for claim in each]
+        print(json.dumps([asdict(claim) | {"verdict": claim.verdict} for claim in whole]))
     elif name:
         for line in in_full(claims[system][0]).splitlines():
             print(_wrapped(line, "    "))

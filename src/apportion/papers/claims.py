@@ -150,7 +150,8 @@ def _within(value: float, bounds: tuple[float, float]) -> bool:
 
 
 def _ordered(figure: Figure) -> bool:
-    return figure.low is not None and figure.high is not None and _within(figure.value, figure[2:])
+    low, high = figure.low, figure.high
+    return low is not None and high is not None and _within(figure.value, (low, high))
 
 
 def systems() -> dict[str, str]:
