@@ -69,9 +69,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="DIR", help="write a csv and a plot")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of jobs")
     parser.add_argument(
-        "--write",
-        action="store_true",
-        help="write the tables into README and docs/reference/policies.md",
+        "--write", action="store_true", help="write the table into docs/reference/policies.md"
     )
     parser.add_argument(
         "--limit-seconds", type=float, default=20.0, metavar="S", help="for a plain solve"
@@ -146,16 +144,15 @@ def _say_what_it_shows(table: pd.DataFrame, limit_s: float) -> None:
 
 
 def _write(table: pd.DataFrame) -> None:
-    """Put the tables into the pages: all of it, and the largest size only."""
-    largest = table[table["jobs"] == table["jobs"].max()].drop(columns=["jobs", "classes"])
-    for page, rows in (("policies", table), ("README", largest)):
-        text = PAGES[page].read_text(encoding="utf-8")
-        PAGES[page].write_text(with_block(text, "policy_runtime", _markdown(rows)), "utf-8")
+    """Put the table into its page."""
+    page = PAGES["policies"]
+    text = page.read_text(encoding="utf-8")
+    page.write_text(with_block(text, "policy_runtime", _markdown(table)), "utf-8")
 
 
 def _markdown(table: pd.DataFrame) -> str:
     """Write the seconds as a table of a page."""
-    facts = [name for name in ("jobs", "classes") if name in table.columns]
+    facts = ["jobs", "classes"]
     columns = [*facts, *OURS, *(f"{name}" for name in PLAIN.values()), "Gavel"]
     titles = [f"cvxpy + {name}" if name in PLAIN.values() else name for name in columns]
     lines = [f"| policy | {' | '.join(titles)} |", "|---" * (len(columns) + 1) + "|"]

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.readme``: what the README says that its commands and its code print.
+"""``python -m benchmarks.readme``: what pages say that their commands and their code print.
 
 Each block of text behind ``<!-- printed by: NAME -->`` is printed again. Without ``--write`` those
-that differ are shown, with it they are written into the README. Seconds differ from run to run and
+that differ are shown, with it they are written into their pages. Seconds differ from run to run and
 so does the size of a gap; they count for nothing.
 """
 
@@ -34,6 +34,7 @@ _ROOT = Path(__file__).parents[1]
 PAGES = {
     "README": _ROOT / "README.md",
     "speed": _ROOT / "benchmarks" / "speed" / "README.md",
+    "sharing": _ROOT / "docs" / "howto" / "share_gpus.md",
     "policies": _ROOT / "docs" / "reference" / "policies.md",
 }
 
@@ -41,19 +42,18 @@ PAGES = {
 def main() -> None:
     """Print every block again; show or write those that differ."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.readme", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the blocks into the README")
+    parser.add_argument("--write", action="store_true", help="write the blocks into their pages")
     options = parser.parse_args()
-    text = PAGES["README"].read_text(encoding="utf-8")
-    for name, print_again in PRINTED.items():
+    for name, (page, print_again) in PRINTED.items():
+        text = PAGES[page].read_text(encoding="utf-8")
         with tempfile.TemporaryDirectory() as folder:
             printed = print_again(text, Path(folder))
         if compared(printed) == compared(block(text, name)):
-            print(f"{name}: as the README has it")
+            print(f"{name}: as the page has it")
             continue
-        print(f"{name}: differs from the README\n\n{printed}\n")
-        text = with_block(text, name, printed)
-    if options.write:
-        PAGES["README"].write_text(text, encoding="utf-8")
+        print(f"{name}: differs from the page\n\n{printed}\n")
+        if options.write:
+            PAGES[page].write_text(with_block(text, name, printed), encoding="utf-8")
 
 
 def python_blocks(text: str) -> list[str]:
@@ -77,17 +77,12 @@ def _solve(text: str, folder: Path) -> str:
     return _run(["-c", python_blocks(text)[0]], folder)
 
 
-def _sharing(text: str, folder: Path) -> str:
-    code = next(each for each in python_blocks(text) if "estimate_pairs" in each)
-    return _run(["-c", f"import apportion as ap\n{code}"], folder)
-
-
-PRINTED: dict[str, Callable[[str, Path], str]] = {
-    "the first command": _compare,
-    "solve": _solve,
-    "sharing": _sharing,
+PRINTED: dict[str, tuple[str, Callable[[str, Path], str]]] = {
+    "the first command": ("README", _compare),
+    "solve": ("README", _solve),
+    "sharing": ("sharing", _solve),
 }
-"""What prints a block again, given the page and a folder to run in; by the name of the block."""
+"""The page of a block, and what prints it again given that page and a folder to run in."""
 
 
 def _run(arguments: list[str], folder: Path) -> str:

@@ -69,7 +69,7 @@ def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> 
         (["compare", "--mechanism", "round"], "Did you mean 'rounds'?"),
         (["compare", "--durations", "gavl"], "Did you mean 'gavel'?"),
         (["compare", "--out"], "--out: expected one argument"),
-        (["solve"], "required: FILE, --workers"),
+        (["solve"], "required: FILE, --cluster"),
         (["solve", "x.csv", "--workers", "v100=1", "--out", "x.txt"], "end in .csv or .json"),
     ],
 )

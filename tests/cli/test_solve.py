@@ -68,7 +68,7 @@ def test_jobs_table_counts(table: str, tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_json_holds_the_certificate(table: str, tmp_path: Path) -> None:
     out = tmp_path / "shares.json"
-    assert main(["solve", table, "--workers", "v100=1,k80=1", "--out", str(out)]) == 0
+    assert main(["solve", table, "--cluster", "v100=1,k80=1", "--out", str(out)]) == 0
     content = json.loads(out.read_text())
     assert content["status"] == "optimal"
     assert content["gap"] < 1e-6

@@ -52,6 +52,11 @@ def finish(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(flags=flags, valid=tuple(flags.values()))
 
 
+def add_alias(parser: argparse.ArgumentParser, old: str, flag: str) -> None:
+    """Let an option be called by what it once was called as well, which help does not show."""
+    parser._option_string_actions[old] = parser._option_string_actions[flag]
+
+
 def group_of(parser: argparse.ArgumentParser, title: str) -> Any:
     """Return the group of options of a title, a new one where there is none yet."""
     known = {each.title: each for each in parser._action_groups}

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
         if name not in by_name:
             raise unknown_name(f"claim of {system}", name, by_name)
         claims = {system: (by_name[name],)}
-    if args.json:
+    if args.format == "json":
         whole = [claim for each in claims.values() for claim in each]
         print(json.dumps([asdict(claim) | {"verdict": claim.verdict} for claim in whole]))
     elif name:

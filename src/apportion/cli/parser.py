@@ -13,7 +13,7 @@ from apportion.cli.answers.options import (
     add_recommend,
     add_what_if,
 )
-from apportion.cli.commands import add_command, add_group, add_verbose, finish
+from apportion.cli.commands import add_alias, add_command, add_group, add_verbose, finish
 from apportion.cli.options import (
     add_backend,
     add_cluster,
@@ -28,7 +28,7 @@ from apportion.cli.request_options import add_generate_requests, add_serve
 from apportion.cli.sections import add_setting, as_given, expanded
 from apportion.cli.service.options import add_decide, add_export
 from apportion.cli.trace_options import add_trace
-from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
+from apportion.cli.values import comma_separated, ending, one_of, real, refuse_blank, whole
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -71,13 +71,14 @@ examples:
   apportion recommend --workload trace.csv --cluster v100=32 --goal 'p95 wait under 2 h'
   apportion forecast state.json --log trace.csv --cluster v100=32
   apportion advise log.csv --cluster v100=32
-  apportion solve throughputs.csv --policy max_min_fairness --workers v100=1,k80=1
+  apportion solve throughputs.csv --policy max_min_fairness --cluster v100=1,k80=1
   apportion audit throughputs.csv --policy max_min_fairness --cluster v100=1,k80=1
   apportion papers gavel
   apportion workload describe trace.csv
   apportion requests generate requests.csv --slo-factor 3
   apportion serve requests.csv --gpus 16
   apportion decide --policy max_min_fairness --cluster v100=8,k80=8 --store decisions.db
+  apportion doctor
   apportion links cassini --gang a=0-2 --gang b=3,4 --model a=VGG16 --model b=VGG16 --plot out/links
 """
 
@@ -110,14 +111,8 @@ class _Parser(argparse.ArgumentParser):
         raise InputError(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Turn words into options.
-
-    Raises
-    ------
-    InputError
-        For an unknown command or option, with the nearest one, and for unreadable values.
-    """
+def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
+    """Return the parser of all commands, its commands, and the commands of those that have some."""
     parser = _Parser(
         prog="apportion",
         description="Decide how much accelerator time every deep-learning job gets, and simulate.",
@@ -145,6 +140,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     add_serve(commands)
     add_decide(commands)
     add_export(commands)
+    _add_doctor(commands)
+    _add_completion(commands)
     text = "describe a trace, or generate a workload"
     groups = {
         "workload": add_group(commands, "workload", text, (_add_describe, _add_generate)),
@@ -152,6 +149,18 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
             commands, "requests", "generate requests for inference", (add_generate_requests,)
         ),
     }
+    return parser, commands, groups
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Turn words into options.
+
+    Raises
+    ------
+    InputError
+        For an unknown command or option, with the nearest one, and for unreadable values.
+    """
+    parser, commands, groups = whole_parser()
     _check_command("command", words[:1], commands.choices)
     for name in groups.keys() & set(words[:1]):
         _check_command(f"command of apportion {name}", words[1:2], groups[name].choices)
@@ -269,7 +278,10 @@ def _add_solve(commands: Any) -> None:
     text = "csv: job id, then the steps/s of the job in one column per accelerator; empty cells are"
     add_file(parser, f"{text} estimated")
     parser.add_argument("--policy", default="max_min_fairness", metavar="NAME")
-    parser.add_argument("--workers", required=True, metavar="v100=1,k80=1", help="GPUs by type")
+    parser.add_argument(
+        "--cluster", dest="workers", required=True, metavar="v100=1,k80=1", help="GPUs by type"
+    )
+    add_alias(parser, "--workers", "--cluster")
     parser.add_argument("--jobs-table", metavar="FILE", help="csv: job id, then columns of jobs")
     parser.add_argument(
         "--condition",
@@ -285,10 +297,23 @@ def _add_solve(commands: Any) -> None:
     finish(parser)
 
 
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    """Add how a list is written."""
+    parser.add_argument(
+        "--format",
+        type=one_of("format", ("text", "json")),
+        default="text",
+        metavar="text|json",
+        help="(default: %(default)s)",
+    )
+    text = argparse.SUPPRESS  # what it was called before
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help=text)
+
+
 def _add_policies(commands: Any) -> None:
     parser = add_command(commands, "policies", "policies", "list the policies and schedulers")
     parser.set_defaults(listed="policies")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    _add_format(parser)
     finish(parser)
 
 
@@ -296,7 +321,7 @@ def _add_accelerators(commands: Any) -> None:
     text = "list the types of GPUs that are known by name, with figures of their data sheets"
     parser = add_command(commands, "accelerators", "policies", text)
     parser.set_defaults(listed="accelerators")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    _add_format(parser)
     finish(parser)
 
 
@@ -304,7 +329,7 @@ def _add_settings(commands: Any) -> None:
     text = "list what options of compare and sweep take in brackets, and files of settings have"
     parser = add_command(commands, "settings", "settings", text)
     parser.add_argument("section", nargs="?", metavar="OPTION", help="of one alone: mechanism")
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    _add_format(parser)
     parser.set_defaults(shown=commands.choices["compare"].get_default("sections"))
     finish(parser)
 
@@ -314,7 +339,23 @@ def _add_papers(commands: Any) -> None:
     parser = add_command(commands, "papers", "papers", text)
     text = "the claims of one: gavel; all of one claim: gavel.load"
     parser.add_argument("about", nargs="?", metavar="SYSTEM", help=text)
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    _add_format(parser)
+    finish(parser)
+
+
+def _add_doctor(commands: Any) -> None:
+    text = "say which versions, solvers, threads and extras are here, and solve one small problem"
+    finish(add_command(commands, "doctor", "doctor", text))
+
+
+def _add_completion(commands: Any) -> None:
+    text = "print what makes a shell complete commands and options"
+    parser = add_command(commands, "completion", "completion", text)
+    shells = ("bash", "zsh")
+    parser.add_argument("shell", type=one_of("shell", shells), metavar="|".join(shells))
+    parser.epilog = (
+        "For bash: apportion completion bash > ~/.local/share/bash-completion/completions/apportion"
+    )
     finish(parser)
 
 

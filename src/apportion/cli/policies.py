@@ -29,7 +29,7 @@ def _policies(args: argparse.Namespace) -> None:
     POLICIES.load()
     DECIDERS.load()
     policies, schedulers = policy_table(), scheduler_table()
-    if args.json:
+    if args.format == "json":
         kinds = {"policies": policies, "schedulers": schedulers}
         listed = {kind: table.to_dict("records") for kind, table in kinds.items()}
         print(json.dumps(listed, indent=2))
@@ -83,7 +83,7 @@ _HEADS = ("GB", "GB/s", "fp32", "tf32", "fp16", "fp8", "W", "$/h", "year", "pric
 def _accelerators(args: argparse.Namespace) -> None:
     """List the types of GPUs that are known by name."""
     table = accelerators()
-    if args.json:
+    if args.format == "json":
         print(table.to_json(orient="index", indent=2))
         return
     shown = table.map(lambda value: value if isinstance(value, str) else _figure(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.commands import add_command, finish
+from apportion.cli.commands import add_alias, add_command, finish
 from apportion.cli.options import add_file, add_seed
 from apportion.cli.values import one_of, real, whole
 
@@ -85,8 +85,14 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
         help="share of requests that must end within their SLO, with --fewest (default: 0.99)",
     )
     group.add_argument(
-        "--gpus-per-node", type=whole(1), default=4, metavar="N", help="(default: %(default)s)"
+        "--gpus-per-machine",
+        dest="gpus_per_node",
+        type=whole(1),
+        default=4,
+        metavar="N",
+        help="(default: %(default)s)",
     )
+    add_alias(parser, "--gpus-per-node", "--gpus-per-machine")
     _add_number(group, "cold-start", 6.0, "seconds until a service is loaded")
     _add_number(group, "protect", 1.0, "times as long as DeepBoot keeps GPUs for a service")
     group.add_argument(

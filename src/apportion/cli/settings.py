@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> None:
         if name not in sections:
             raise unknown_name("option with settings", name, sections)
         sections = {name: sections[name]}
-    if args.json:
+    if args.format == "json":
         print(
             json.dumps({n: {k: s._asdict() for k, s in s_.items()} for n, s_ in sections.items()})
         )

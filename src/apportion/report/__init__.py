@@ -12,6 +12,7 @@ from apportion.faces import lazily
 
 if TYPE_CHECKING:
     from apportion.report.day_plots import day_figure
+    from apportion.report.gantt import gantt_figure
     from apportion.report.html import report_page
     from apportion.report.plots import PLOT_KINDS, kinds_of, plot
     from apportion.report.sections import REPORT_SECTIONS, Section, summary_html
@@ -24,6 +25,7 @@ __all__ = [
     "HumanTable",
     "Section",
     "day_figure",
+    "gantt_figure",
     "human_table",
     "kinds_of",
     "plot",
