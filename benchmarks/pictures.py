@@ -34,8 +34,11 @@ def aware(quick: bool) -> Figure:
     swept = ap.sweep(BLIND, workload, "v100=8,p100=8,k80=8", loads=loads, seeds=seeds, n_jobs=1)
     figure = swept.plot("mean_jct_s")
     (axes,) = figure.axes
-    axes.set_title("The same policy with and without knowledge of GPU types")
+    axes.set_title("Max-min fairness, by what it knows of the types of GPUs", loc="left")
     axes.set_xlabel("load (1: two jobs per hour)")
+    words = ("knows how fast each job is on each type", "takes all types for the same")
+    for text, said in zip(figure.legends[0].get_texts(), words, strict=True):
+        text.set_text(said)
     return figure
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError
+from apportion.notebook import as_html
 from apportion.sim.inference.tables import serving_figures
 from apportion.sim.metrics import by_group, makespan_s, measured_jobs, summarise
 from apportion.sim.schedule_files import save_batsim, save_schedule
@@ -251,3 +252,16 @@ class Run:
             f"utilization {figures['utilization']:.1%}, max FTF {figures['ftf_max']:.2f}, "
             f"{figures['rounds']} rounds{self._doubt()}>"
         )
+
+    def _repr_html_(self) -> str:
+        head = f"{self.policy} on {self.workload}: {len(self.jobs)} jobs, {self.cluster}"
+        figures = self.summary()
+        shown = {
+            "mean JCT, h": figures["mean_jct_s"] / 3600,
+            "p95 JCT, h": figures["p95_jct_s"] / 3600,
+            "makespan, h": figures["makespan_s"] / 3600,
+            "busy, %": 100 * figures["utilization"],
+            "max FTF": figures["ftf_max"],
+            "preempted": figures["preemptions"],
+        }
+        return as_html(head + self._doubt(), [shown])

@@ -12,6 +12,7 @@ from apportion.annotations import check_fields, checked
 from apportion.checks import file_path, label, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
+from apportion.notebook import as_html
 from apportion.sim.describe import describe_workload
 from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
 from apportion.sim.saving import save_tables
@@ -86,6 +87,9 @@ class Workload:
     def __repr__(self) -> str:
         kinds, types = self.jobs["job_type"].nunique(), ", ".join(self.throughputs.columns)
         return f"<Workload {self.name}: {len(self)} jobs of {kinds} types, on {types}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(repr(self).strip("<>"), self.jobs)
 
     def in_steps(self, cluster: Cluster) -> Workload:
         """Return jobs whose gangs, steps and speeds are known, as a run counts them."""

@@ -15,6 +15,7 @@ from apportion.mechanism.time_shifts.circle import MOST_ITERATIONS, TOLERANCE
 from apportion.mechanism.time_shifts.mixed import Mixture
 from apportion.mechanism.time_shifts.profile import ROUNDING, profiles_of
 from apportion.mechanism.time_shifts.turning import wrapped
+from apportion.notebook import as_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,6 +67,17 @@ class Compatibility:
     rotations_deg: tuple[float, ...]
     perimeter_s: float
     repetitions: tuple[int, ...]
+
+    def _repr_html_(self) -> str:
+        head = (
+            f"{len(self.profiles)} jobs on a link of {self.capacity_gbps:g} Gb/s: score "
+            f"{self.score:.3g} with these shifts, {self.unshifted_score:.3g} without"
+        )
+        shown = [
+            {"job": profile.name, "period, s": profile.period_s, "shift, s": shift}
+            for profile, shift in zip(self.profiles, self.shifts_s, strict=True)
+        ]
+        return as_html(head, shown)
 
     @property
     def jobs(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from apportion.annotations import checked, explained
 from apportion.checks import choice, label
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
+from apportion.notebook import as_html
 from apportion.policies.labelled import read
 from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files
@@ -160,6 +161,12 @@ class Session:
         """Give the solver's memory back; the session can no longer be used, its results can."""
         with self._lock:
             self._open, self._warm, self._singly = False, None, WarmJobs(self.policy)
+
+    def __repr__(self) -> str:
+        return f"<Session of {self.policy!r}: {len(self)} jobs on {self.cluster}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(repr(self).strip("<>"), [{"job": job} for job in self.jobs])
 
     def __len__(self) -> int:
         return len(self._jobs.roll)

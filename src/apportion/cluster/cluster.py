@@ -12,6 +12,7 @@ import numpy as np
 from apportion.checks import label, mapping, number, read_whole, whole
 from apportion.cluster.accelerators import ACCELERATORS
 from apportion.errors import InputError, unknown_name, written
+from apportion.notebook import as_html
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -243,6 +244,20 @@ class Cluster:
                 f"apart up to {_MOST_MACHINES:,}."
             )
         return np.array([each] * full + [rest] * (rest > 0), dtype=np.int64)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {
+                "type": name,
+                "GPUs": gpus,
+                "machines": len(self.machines(name)),
+                "GPUs per machine": self.machine_size(name),
+                "$ per GPU-hour": self.prices_per_gpu_hour.get(name, float("nan")),
+            }
+            for name, gpus in self.gpus.items()
+        ]
+        head = f"{self.total_gpus} GPUs of {len(self.gpus)} types"
+        return as_html(head, rows)
 
     def __str__(self) -> str:
         return ",".join(f"{name}={count}" for name, count in self.gpus.items())

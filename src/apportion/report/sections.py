@@ -63,7 +63,9 @@ def _start_costs(comparison: Comparison) -> Section | None:
     if table is None:
         return None
     legend = f"Mean JCT where a start costs so many times as much. {table.legend}"
-    return Section("What starts cost", [_as_html(table), f'<p class="legend">{escape(legend)}</p>'])
+    return Section(
+        "What starts cost", [table_html(table), f'<p class="legend">{escape(legend)}</p>']
+    )
 
 
 def _against(comparison: Comparison) -> Section | None:
@@ -73,7 +75,7 @@ def _against(comparison: Comparison) -> Section | None:
         return None
     legend = f"Later than by {RECORDED} (below 0: sooner), with paired 95 % intervals."
     legend += " Jobs that are done sooner count whatever the difference."
-    return Section("Against the log", [_as_html(table), f'<p class="legend">{legend}</p>'])
+    return Section("Against the log", [table_html(table), f'<p class="legend">{legend}</p>'])
 
 
 def _groups(comparison: Comparison) -> Section | None:
@@ -85,7 +87,7 @@ def _groups(comparison: Comparison) -> Section | None:
         of = whole[column].nunique()
         head = f"By {column}" + f", the {_GROUPS} of most GPU time out of {of}" * (of > _GROUPS)
         legend = f'<p class="legend">{escape(table.legend)}</p>'
-        parts += [f"<h3>{escape(head)}</h3>", _as_html(table), legend]
+        parts += [f"<h3>{escape(head)}</h3>", table_html(table), legend]
     return Section("Groups of jobs", parts) if parts else None
 
 
@@ -241,13 +243,13 @@ def summary_html(comparison: Comparison) -> str:
     """Return the summary in human units as an HTML table, best values marked."""
     table = comparison.human_table()
     return (
-        f"{_as_html(table)}"
+        f"{table_html(table)}"
         '<p class="legend">Busy: share of GPUs in use until the last completion. '
         f"{escape(table.legend)}</p>{_failures(comparison.summary())}"
     )
 
 
-def _as_html(table: HumanTable) -> str:
+def table_html(table: HumanTable) -> str:
     """Return a table as HTML."""
     head = "".join(
         f"<th>{escape(label)}<br><small>{escape(unit) or '&nbsp;'}</small></th>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from apportion.experiments.sweeps.possible import nearest_in_words
 from apportion.experiments.sweeps.readable import by_seed, readable_tables
 from apportion.report.files import write_table, write_text
 from apportion.report.groups import group_table
+from apportion.report.sections import table_html
 from apportion.sim.fingerprint import versions
 from apportion.statistics.differences import differences_of
 
@@ -289,6 +291,14 @@ class Sweep:
         head = f"{len(self)} runs on {self.clusters}" + (f", {failed} failed" * (failed > 0))
         tables = self.human_tables()
         return "\n\n".join([head, *(f"{name}\n{table}" for name, table in tables.items())])
+
+    def _repr_html_(self) -> str:
+        head, *_ = repr(self).splitlines()
+        tables = self.human_tables().items()
+        return f"<p>{escape(head)}</p>" + "".join(
+            f"<p>{escape(str(name))}</p>{table_html(table)}<p>{escape(table.legend)}</p>"
+            for name, table in tables
+        )
 
 
 def _said(texts: pd.Series[str]) -> str:
