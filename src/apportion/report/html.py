@@ -29,6 +29,7 @@ header p { margin: 4px 0 20px; color: #556; }
 section { background: #fff; border: 1px solid #e2e5ea; border-radius: 8px; padding: 18px 20px;
   margin: 0 0 18px; }
 .wide { overflow-x: auto; }
+.found { margin: 0; padding-left: 18px; font-size: 16px; }
 table { border-collapse: collapse; }
 th, td { padding: 5px 10px; border-bottom: 1px solid #eceef2; text-align: right;
   white-space: nowrap; }
@@ -57,6 +58,22 @@ pre { background: #f1f3f6; padding: 12px; border-radius: 6px; white-space: pre-w
   overflow-wrap: anywhere; }
 code { font-size: 13px; overflow-wrap: anywhere; }
 .failed { color: #9c1c1c; font-size: 13px; margin: 6px 0 0; }
+@media (max-width: 600px) { main { padding: 10px; } section { padding: 12px; }
+  figure { overflow-x: auto; } figure svg { min-width: 440px; }
+  dl.pairs { grid-template-columns: minmax(0, 1fr); } }
+@media screen and (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; }
+  body { background: #14171c; color: #e3e6ea; }
+  section { background: #1d2127; border-color: #353b44; }
+  th, td, dl.pairs div { border-color: #353b44; }
+  thead th { border-color: #59616d; }
+  header p, .legend, .notes, small, dt { color: #a9b1bc; }
+  td.best { color: #8fe0bd; background: #15392c; }
+  td.near { color: #8fe0bd; }
+  .failed { color: #ff9c8f; }
+  pre { background: #14171c; }
+  figure svg { background: #fff; border-radius: 4px; }
+}
 @page { margin: 12mm; }
 @media print {
   body { background: none; font-size: 9.5pt; print-color-adjust: exact; }

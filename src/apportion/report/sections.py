@@ -12,6 +12,7 @@ from apportion.errors import InputError, written
 from apportion.own_code import answered_by, place_of, said_with_place
 from apportion.registry import Registry
 from apportion.report.against import RECORDED
+from apportion.report.found import findings
 from apportion.report.groups import columns_of_groups, group_table
 from apportion.report.plots import kinds_of, plot
 from apportion.report.style import inline_svg
@@ -49,6 +50,12 @@ class Section(NamedTuple):
 
     title: str
     content: str | pd.DataFrame | Figure | Sequence[str | pd.DataFrame | Figure]
+
+
+def _found(comparison: Comparison) -> Section | None:
+    """Say what was found in three sentences."""
+    said = "".join(f"<li>{escape(text)}</li>" for text in findings(comparison))
+    return Section("What was found", f'<ul class="found">{said}</ul>') if said else None
 
 
 def _summary(comparison: Comparison) -> Section:
@@ -145,6 +152,7 @@ def _repeat(comparison: Comparison) -> Section:
 
 
 _FIRST = {
+    "found": _found,
     "summary": _summary,
     "against": _against,
     "start_costs": _start_costs,
