@@ -14,7 +14,6 @@ from apportion.annotations import checked, explained
 from apportion.checks import choice, label
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.notebook import as_html
 from apportion.policies.labelled import read
 from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files
@@ -24,6 +23,7 @@ from apportion.policies.sessions.session_jobs import SessionJobs
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving.driver import solve_instance
+from apportion.statistics.notebook import as_html
 from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 

@@ -345,12 +345,12 @@ def _add_papers(commands: Any) -> None:
 
 def _add_doctor(commands: Any) -> None:
     text = "say which versions, solvers, threads and extras are here, and solve one small problem"
-    finish(add_command(commands, "doctor", "doctor", text))
+    finish(add_command(commands, "doctor", "installation.doctor", text))
 
 
 def _add_completion(commands: Any) -> None:
     text = "print what makes a shell complete commands and options"
-    parser = add_command(commands, "completion", "completion", text)
+    parser = add_command(commands, "completion", "installation.completion", text)
     shells = ("bash", "zsh")
     parser.add_argument("shell", type=one_of("shell", shells), metavar="|".join(shells))
     parser.epilog = (

@@ -1,0 +1,1 @@
+"""What is installed, and shells that complete its commands."""
