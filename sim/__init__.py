@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from apportion.sim.elastic.generate import generate_elastic_workload
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.floors.floor import floor
+    from apportion.sim.inference.cheapest import CheapestGpus, cheapest_gpus
     from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
+    from apportion.sim.inference.read import read_requests
     from apportion.sim.inference.serve import ServingRun, serve
+    from apportion.sim.inference.serve_replicas import serve_replicas
+    from apportion.sim.inference.served_model import ServedModel
     from apportion.sim.inference.serving import Serving
     from apportion.sim.metrics import measuring
     from apportion.sim.phases.workload import generate_communicating_workload
@@ -28,12 +32,15 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
 
 __all__ = [
+    "CheapestGpus",
     "ElasticWorkload",
     "FewestGpus",
     "Run",
+    "ServedModel",
     "Serving",
     "ServingRun",
     "Workload",
+    "cheapest_gpus",
     "fewest_gpus",
     "floor",
     "generate_communicating_workload",
@@ -44,10 +51,12 @@ __all__ = [
     "generate_workload",
     "measuring",
     "read_elastic_workload",
+    "read_requests",
     "read_schedule",
     "read_workload",
     "resample",
     "serve",
+    "serve_replicas",
     "simulate",
 ]
 

@@ -35,7 +35,7 @@ __all__ = ["LENDING_COLUMNS", "lending_value"]
 
 LENDING_COLUMNS = {
     "from_s": "start of the interval, seconds",
-    "erlangs": "offered load of the requests",
+    "erlangs": "offered load of the requests; of those without durations, GPUs that run on average",
     "idle_gpus": "mean number of GPUs that are free or warm, and so may be lent",
     "jobs": "jobs that train at its start",
     "price": "what one more GPU would improve the sum of speed-ups by: dual of the relaxation",
@@ -91,9 +91,13 @@ def lending_value(
     """
     own = whole("gpus", gpus, 1)
     length_s = seconds("interval_s", interval_s, strict=True)
-    load = offered_load(run.asked, length_s).to_numpy()
     starts = np.arange(0.0, run.length_s, length_s)
-    idle = _idle(run, np.append(starts, starts[-1] + length_s))
+    edges_s = np.append(starts, starts[-1] + length_s)
+    if "duration_s" in run.asked:
+        load = offered_load(run.asked, length_s).to_numpy()
+    else:  # served in batches: how long one takes alone says little
+        load = _mean_in(run, edges_s, ["running"])
+    idle = _mean_in(run, edges_s, ["free", "warm"])
     trained = simulate("deepboot", workload, _cluster(own, gpus_per_node))
     asked = _Asked(workload, trained, own, own + run.gpus, gpus_per_node)
     load = np.append(load, np.zeros(max(starts.size - load.size, 0)))
@@ -116,10 +120,10 @@ def _cluster(gpus: int, per_node: int) -> Cluster:
     return Cluster({"gpu": gpus}, gpus_per_machine=whole("gpus_per_node", per_node, 1))
 
 
-def _idle(run: ServingRun, edges_s: Floats) -> Floats:
-    """Mean number of GPUs that are free or warm, between edges of time."""
+def _mean_in(run: ServingRun, edges_s: Floats, names: list[str]) -> Floats:
+    """Mean number of GPUs in some states, between edges of time."""
     states = run.gpu_states
-    lendable = states[states["state"].isin(["free", "warm"])]
+    lendable = states[states["state"].isin(names)]
     begin, end = (lendable[name].to_numpy()[:, None] for name in ("from_s", "to_s"))
     inside = np.minimum(end, edges_s[1:]) - np.maximum(begin, edges_s[:-1])
     spent_s = np.maximum(inside, 0.0).sum(axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apportion.annotations import open_doors
+from apportion.sim.inference.cheapest import CheapestGpus, cheapest_gpus
 from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
 from apportion.sim.inference.generate import Bursts, generate_requests
 from apportion.sim.inference.rates import DiurnalRate, MeasuredRate, RequestRate
@@ -14,6 +15,8 @@ from apportion.sim.inference.requests import (
     peak_gpus,
 )
 from apportion.sim.inference.serve import ServingRun, serve
+from apportion.sim.inference.serve_replicas import serve_replicas
+from apportion.sim.inference.served_model import ServedModel
 from apportion.sim.inference.serving import POOLED, Serving
 from apportion.sim.inference.tables import (
     GPU_STATE_COLUMNS,
@@ -28,12 +31,15 @@ __all__ = [
     "REQUEST_COLUMNS",
     "SERVED_COLUMNS",
     "Bursts",
+    "CheapestGpus",
     "DiurnalRate",
     "FewestGpus",
     "MeasuredRate",
     "RequestRate",
+    "ServedModel",
     "Serving",
     "ServingRun",
+    "cheapest_gpus",
     "checked_requests",
     "fewest_gpus",
     "generate_requests",
@@ -45,6 +51,7 @@ __all__ = [
     "read_requests",
     "requests_table",
     "serve",
+    "serve_replicas",
 ]
 
 open_doors(globals())

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from apportion.checks import label, seconds, whole
+from apportion.checks import label, mapping, seconds, whole
 from apportion.errors import InputError, unknown_name
 from apportion.sim.inference.rates import MeasuredRate
 from apportion.sim.inference.requests import REQUEST_COLUMNS, checked_requests
-from apportion.sim.traces.table import parse_table
+from apportion.sim.traces.table import missing_column, parse_table
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from apportion.sim.traces.table import TraceTable
+
+
+AZURE_COLUMNS = {
+    "arrival_s": "TIMESTAMP",
+    "context_tokens": "ContextTokens",
+    "generated_tokens": "GeneratedTokens",
+}
+"""Columns of Azure's traces of LLM inference, for `read_requests`."""
 
 
 def read_azure_llm(
@@ -52,16 +64,9 @@ def read_azure_llm(
     InputError
         For a missing column, a malformed line, or one speed without the other.
     """
-    lines = parse_table(read_text(path))
-    times = lines.times("TIMESTAMP")
-    found = pd.DataFrame(
-        {
-            "arrival_s": times - times.min(),
-            "service": label("service", service),
-            "context_tokens": lines.numbers("ContextTokens", "a whole number >= 0", whole=True),
-            "generated_tokens": lines.numbers("GeneratedTokens", "a whole number >= 0", whole=True),
-        }
-    )
+    found = read_requests(path, AZURE_COLUMNS, service=service)[
+        ["arrival_s", "service", "context_tokens", "generated_tokens"]
+    ]
     speeds = (seconds_per_context_token, seconds_per_generated_token)
     if speeds != (None, None):
         if speeds[0] is None or speeds[1] is None:
@@ -101,10 +106,28 @@ def read_request_rate(path: str | Path) -> MeasuredRate:
     return MeasuredRate(start_s, rates, float(2 * start_s[-1] - start_s[-2]))
 
 
-def read_requests(path: str | Path) -> pd.DataFrame:
+def read_requests(
+    path: str | Path,
+    columns: Mapping[str, str] | None = None,
+    *,
+    service: str | None = None,
+) -> pd.DataFrame:
     """Read requests from a csv, plain or gzipped, with the columns of `REQUEST_COLUMNS`.
 
     A column ``request`` holds their names; without it they are numbered from 0.
+
+    Parameters
+    ----------
+    path
+        The csv.
+    columns
+        What columns are called in the file, by their names here: ``{"arrival_s": "TIMESTAMP",
+        "context_tokens": "ContextTokens", "generated_tokens": "GeneratedTokens"}``. Other columns
+        of the file are left out then. Arrivals may be date-times, and then begin at 0 with the
+        first.
+    service
+        What all requests ask, where the file does not say it; by default ``"model"`` where columns
+        are given.
 
     Raises
     ------
@@ -112,13 +135,49 @@ def read_requests(path: str | Path) -> pd.DataFrame:
         For a missing or unknown column, a malformed line, or what `checked_requests` refuses.
     """
     lines = parse_table(read_text(path))
-    named = "request" in lines.rows.columns
-    names = [name for name in lines.rows.columns if name != "request"]
-    for name in names:
-        if name not in REQUEST_COLUMNS:
-            raise unknown_name(f"column of {lines.file.path}", name, REQUEST_COLUMNS)
-    found = {
-        name: lines.texts(name) if name == "service" else lines.numbers(name) for name in names
+    given = _named(lines, columns)
+    found: dict[str, Any] = {
+        name: _column(lines, name, given[name]) for name in given if name != "request"
     }
-    index = lines.ids("request") if named else pd.RangeIndex(len(lines.rows))
-    return checked_requests(pd.DataFrame(found).set_axis(index, axis=0))
+    if "service" not in found and (service is not None or columns is not None):
+        found["service"] = label("service", "model" if service is None else service)
+    elif service is not None:
+        raise InputError(f"{lines.file.path} says which service is asked; leave service out.")
+    named = "request" in given
+    index = lines.ids(given["request"]) if named else pd.RangeIndex(len(lines.rows))
+    table = pd.DataFrame(found, index=lines.rows.index).set_axis(index, axis=0)
+    return checked_requests(table, sized=columns is None)
+
+
+def _named(lines: TraceTable, columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Return what columns of requests are called in a file, by their names here."""
+    known = ("request", *REQUEST_COLUMNS)
+    has = lines.rows.columns
+    if columns is None:
+        for name in has:
+            if name not in known:
+                raise unknown_name(f"column of {lines.file.path}", name, REQUEST_COLUMNS)
+        return {name: name for name in has}
+    for name, given in mapping("columns", columns).items():
+        if name not in known:
+            raise unknown_name("column of requests", name, known)
+        if given not in has:
+            raise missing_column(lines.file, given, has)
+    if "arrival_s" not in columns:
+        raise InputError(
+            f"Say which column of {lines.file.path} has the arrivals: arrival_s=NAME. It has: "
+            f"{', '.join(map(str, has))}."
+        )
+    return dict(columns)
+
+
+def _column(lines: TraceTable, name: str, given: str) -> pd.Series:
+    """Return a column of requests, by its name here and in the file."""
+    if name == "service":
+        return lines.texts(given)
+    if name.endswith("_tokens"):
+        return lines.numbers(given, "a whole number >= 0", whole=True)
+    if name == "arrival_s" and re.match(r"\d{4}-\d{2}", str(lines.rows[given].iloc[0])):
+        times = lines.times(given)
+        return times.sub(times.min())
+    return lines.numbers(given)

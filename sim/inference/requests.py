@@ -27,13 +27,15 @@ REQUEST_COLUMNS = {
 _MOST_WINDOWS = 1_000_000
 
 
-def checked_requests(requests: pd.DataFrame) -> pd.DataFrame:
+def checked_requests(requests: pd.DataFrame, *, sized: bool = True) -> pd.DataFrame:
     """Check a table of requests, and sort it by arrival.
 
     Parameters
     ----------
     requests
         Columns of `REQUEST_COLUMNS`, one row per request, indexed by the name of the request.
+    sized
+        Whether they must say how much they need, by a duration or tokens.
 
     Raises
     ------
@@ -48,7 +50,11 @@ def checked_requests(requests: pd.DataFrame) -> pd.DataFrame:
     for column in ("arrival_s", "service"):
         if column not in given.columns:
             raise InputError(f"The requests have no column {column!r}.")
-    if "duration_s" not in given and not {"context_tokens", "generated_tokens"} <= set(given):
+    if (
+        sized
+        and "duration_s" not in given
+        and not {"context_tokens", "generated_tokens"} <= set(given)
+    ):
         raise InputError("The requests have neither a column 'duration_s' nor tokens.")
     check_unique("request", given.index)
     found = given.copy()

@@ -150,6 +150,7 @@ _CLASSES = (
     "RoundPlan",
     "Rounds",
     "Run",
+    "ServedModel",
     "ServedRequest",
     "Serving",
     "ServingRun",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import add_alias, add_command, finish
 from apportion.cli.options import add_file, add_seed
-from apportion.cli.values import one_of, real, whole
+from apportion.cli.values import by_accelerator, by_name, number_or_by_type, one_of, real, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +26,9 @@ def add_serve(commands: Any) -> None:
     """Add ``apportion serve``."""
     parser = add_command(commands, "serve", "serve", "serve requests on GPUs that only serve")
     add_file(parser, "csv of requests, see `apportion requests generate`")
+    _add_columns(parser)
     _add_serving(parser)
+    _add_model(parser)
     _add_training(parser)
     parser.add_argument("--out", metavar="DIR", help="write the tables, and a picture")
     finish(parser)
@@ -74,7 +76,12 @@ def _add_request_generator(parser: argparse.ArgumentParser) -> None:
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     """Add the GPUs that serve requests, and how they do."""
     group = parser.add_argument_group("the GPUs")
-    group.add_argument("--gpus", type=whole(1), metavar="N", help="how many")
+    group.add_argument(
+        "--gpus",
+        type=number_or_by_type,
+        metavar="N|TYPE=N,...",
+        help="how many; with --model by type, with --fewest too at most so many",
+    )
     group.add_argument(
         "--fewest", action="store_true", help="in place of --gpus: find the fewest that do"
     )
@@ -103,6 +110,41 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
         help="that may be loaded at a time (default: %(default)s)",
     )
     _add_slo(group)
+
+
+def _add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add what columns are called in a file of one's own."""
+    parser.add_argument(
+        "--columns",
+        type=by_name,
+        metavar="OURS=THEIRS,...",
+        help="names in the file: arrival_s=TIMESTAMP,context_tokens=ContextTokens",
+    )
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    """Add replicas of a model that serves in batches."""
+    group = parser.add_argument_group("replicas of a model that serves requests in batches")
+    group.add_argument(
+        "--model", metavar="FILE", help="csv of seconds by phase, size and type: phase,size,a100"
+    )
+    group.add_argument(
+        "--gpus-per-replica",
+        type=number_or_by_type,
+        default=1,
+        metavar="N|TYPE=N,...",
+        help="all on one machine (default: %(default)s)",
+    )
+    group.add_argument("--batch", type=whole(1), metavar="N", help="most requests at a time")
+    group.add_argument(
+        "--slo",
+        metavar="FIGURE=SECONDS,...",
+        type=by_name,
+        help="with --fewest, percentiles of delay, ttft, tpot, request: p99_ttft_s=2",
+    )
+    group.add_argument(
+        "--prices", type=by_accelerator, metavar="TYPE=X,...", help="US dollars of a GPU-hour"
+    )
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.checks import file_path
 from apportion.cli.output import print_table
+from apportion.cli.serve_model import check_model, requests_of, serve_model
 from apportion.errors import InputError
 from apportion.report import day_figure
 from apportion.report.files import check_folder, write_png, write_table
@@ -96,6 +97,12 @@ _SHOWN = (
     ("p99_delay_s", "P99 delay", "s", 1.0, 3),
     ("mean_request_s", "mean from arrival to end", "s", 1.0, 3),
     ("p99_request_s", "P99 from arrival to end", "s", 1.0, 3),
+    ("p50_ttft_s", "P50 time to first token", "s", 1.0, 3),
+    ("p95_ttft_s", "P95 time to first token", "s", 1.0, 3),
+    ("p99_ttft_s", "P99 time to first token", "s", 1.0, 3),
+    ("p50_tpot_s", "P50 time per token", "s", 1.0, 4),
+    ("p95_tpot_s", "P95 time per token", "s", 1.0, 4),
+    ("p99_tpot_s", "P99 time per token", "s", 1.0, 4),
     ("cold_starts", "cold starts", "", 1.0, 0),
     ("nominal_use", "nominal use of GPUs", "%", 0.01, 1),
     ("computing", "computing", "%", 0.01, 1),
@@ -113,14 +120,17 @@ def run(args: argparse.Namespace) -> None:
     if out is not None:
         check_folder(out)
     lends = check_training(args)
-    if args.fewest:
+    check_model(args)
+    if args.model is not None:
+        served = serve_model(args)
+    elif args.fewest:
         served = _fewest(args)
     elif args.attainment is not None:
         raise InputError("--attainment is for --fewest; give that too, or leave it out.")
     elif args.gpus is None:
         raise InputError("Say how many GPUs serve, --gpus N, or ask for the --fewest that do.")
     else:
-        served = serve(args.file, args.gpus, **serving_options(args))
+        served = serve(requests_of(args), args.gpus, **serving_options(args))
     print(f"{args.file} on {served.gpus} GPUs, {served.length_s / 3600:.2f} h")
     show(served)
     tables = {
@@ -160,7 +170,7 @@ def _fewest(args: argparse.Namespace) -> ServingRun:
     if args.gpus is not None:
         raise InputError("--gpus says how many serve, and --fewest asks; leave one of them out.")
     share = _ATTAINMENT if args.attainment is None else args.attainment
-    found = fewest_gpus(args.file, share, **serving_options(args))
+    found = fewest_gpus(requests_of(args), share, **serving_options(args))
     columns = ["gpus", "slo_attainment", "p99_delay_s"]
     rows = [
         [f"{int(gpus)}", f"{100 * attained:.3f}", f"{p99_s:,.3f}"]
@@ -183,6 +193,8 @@ def show(served: ServingRun) -> None:
     figures = served.summary()
     rows = []
     for figure, name, unit, scale, decimals in _SHOWN:
+        if figure not in figures:
+            continue
         value = figures[figure] / scale
         rows.append([name, f"{value:,.{decimals}f}" if np.isfinite(value) else "-", unit])
     print_table(["figure", "value", "unit"], rows, left=(0, 2))

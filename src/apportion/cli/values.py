@@ -102,6 +102,19 @@ def by_accelerator(word: str) -> dict[str, float]:
     return found
 
 
+def by_name(word: str) -> dict[str, str]:
+    """Read texts by name: ``arrival_s=TIMESTAMP,context_tokens=ContextTokens``."""
+    found: dict[str, str] = {}
+    for part in word.split(","):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not (name and equals and value):
+            raise argparse.ArgumentTypeError(f"{part!r} is no NAME=VALUE")
+        if name in found:
+            raise argparse.ArgumentTypeError(f"{name!r} stands twice in {word!r}")
+        found[name] = value
+    return found
+
+
 def by_job_type(word: str) -> float | str | dict[str, float]:
     """Read a number, or one for each job type: ``bert=60,others=20``, or a csv file of them."""
     if word == MEASURED:

@@ -85,7 +85,7 @@ def by_tick(gpus: InferenceGpus, unit_s: float) -> Iterator[list[tuple[str, str 
         while changes and changes[0].time_s <= now * unit_s:
             change = changes.pop(0)
             states[change.gpu] = change.after
-            last[change.gpu] = change.service or last[change.gpu]
+            last[change.gpu] = str(change.service) if change.service else last[change.gpu]
         none = (GpuState.FREE, GpuState.LOANED)
         yield [
             (its.name.lower(), None if its in none else last[gpu]) for gpu, its in enumerate(states)

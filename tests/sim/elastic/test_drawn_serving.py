@@ -51,7 +51,7 @@ def drawn_serving(rng: np.random.Generator, asked: pd.DataFrame, gpus: int) -> a
         services_per_gpu=int(rng.choice([1, 1, 2])),
         reclaim=str(rng.choice(["least_loss", "random", "whole_server"])),
         lending=not apart,
-        binding=BINDINGS[int(rng.integers(3))],
+        binding=BINDINGS[int(rng.integers(3))],  # type: ignore[arg-type]
         yield_seconds=[None, 0.0, 4.0][int(rng.integers(3))],
     )
 

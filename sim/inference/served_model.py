@@ -1,0 +1,289 @@
+"""A model as it is served: GPUs of a replica, and seconds by batch, or of prefill and decode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from apportion.checks import label, number, whole
+from apportion.errors import InputError, unknown_name, written
+from apportion.sim.traces.table import TraceTable, missing_column, parse_table
+from apportion.sim.traces.text import TextFile, read_text
+
+if TYPE_CHECKING:
+    from apportion.cluster import Cluster
+
+PHASES = {
+    "request": "a batch of requests that are answered at once, size: requests",
+    "prefill": "the prompts of a language model, size: tokens of all that join together",
+    "decode": "one token for each request of a batch, size: requests",
+}
+"""Kinds of iterations in a table of a `ServedModel`."""
+
+_MOST_BATCH = 65_536
+_HEADER = "phase,size,a100,h100"
+
+BatchSeconds = Mapping[str, Mapping[int, float]] | Callable[[str, int], float] | None
+"""Seconds by type and size, or a callable ``(accelerator, size) -> seconds``."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """How replicas of a model serve requests.
+
+    Without seconds a request takes its own ``duration_s`` on any type, alone.
+
+    Parameters
+    ----------
+    gpus
+        GPUs of a replica, all on one machine: of all types, or by type.
+    request
+        Seconds that a batch of requests takes, by type and size of the batch:
+        ``{"a100": {1: 0.02, 8: 0.05}}``. They begin and end together.
+    prefill, decode
+        Of a language model, both or neither, in place of `request`: seconds for the prompts that
+        join a batch, by type and tokens, and seconds of a step that gives each request one token,
+        by type and size of the batch. Prompts may join after every step.
+    batch
+        Most requests at a time; by default the largest batch of the table, which a callable needs.
+
+    Notes
+    -----
+    Between the sizes of a table seconds are interpolated linearly. A batch below the smallest takes
+    as long as that, a larger one than the largest is not made. Tokens beyond the largest number go
+    on with the slope of the last two; a single number of tokens stands for a proportion.
+
+    Raises
+    ------
+    InputError
+        For sizes and seconds that are none, fewer seconds for a larger size, types that only one
+        phase knows, and phases that do not go together.
+    """
+
+    gpus: int | Mapping[str, int] = 1
+    request: BatchSeconds = None
+    prefill: BatchSeconds = None
+    decode: BatchSeconds = None
+    batch: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.request is not None and (self.prefill is not None or self.decode is not None):
+            raise InputError(
+                "A model has either seconds of a request, or of prefill and decode; leave one out."
+            )
+        if (self.prefill is None) != (self.decode is None):
+            missing = "decode" if self.decode is None else "prefill"
+            raise InputError(
+                f"A language model needs seconds of prefill and decode; add {missing}."
+            )
+        for phase in PHASES:
+            told = getattr(self, phase)
+            if isinstance(told, Mapping):
+                object.__setattr__(self, phase, _checked(phase, told))
+            elif told is not None and not callable(told):
+                raise InputError(
+                    f"The seconds of {phase} are {written(told)}; they must be by type and size, "
+                    f"{{'a100': {{1: 0.02}}}}, or a callable (accelerator, size) -> seconds."
+                )
+        tables = [table for table in (self.request, self.prefill, self.decode) if table is not None]
+        known = [set(table) for table in tables if isinstance(table, Mapping)]
+        if any(each != known[0] for each in known):
+            raise InputError(
+                f"prefill knows {', '.join(sorted(known[0]))}, decode "
+                f"{', '.join(sorted(known[1]))}; both need the same types."
+            )
+        self._check_gpus()
+        batched = self.request if self.request is not None else self.decode
+        if self.batch is not None:
+            whole("batch", self.batch, 1, _MOST_BATCH)
+        elif batched is not None and not isinstance(batched, Mapping):
+            raise InputError("Seconds of a callable need batch=, the most requests at a time.")
+
+    def _check_gpus(self) -> None:
+        if not isinstance(self.gpus, Mapping):
+            whole("gpus of a replica", self.gpus, 1)
+            return
+        for name, count in self.gpus.items():
+            whole(f"gpus of a replica on {label('accelerator type', name)}", count, 1)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: pd.DataFrame | str | Path,
+        *,
+        gpus: int | Mapping[str, int] = 1,
+        batch: int | None = None,
+    ) -> ServedModel:
+        """Make a model of a table or csv.
+
+        Parameters
+        ----------
+        table
+            Columns phase (request, prefill or decode), size, and one of seconds for each type:
+            the header is ``phase,size,a100,h100``. An empty cell: not measured.
+        gpus, batch
+            As in `ServedModel`.
+
+        Raises
+        ------
+        InputError
+            For missing columns, and cells that are no numbers; it names column and line.
+        """
+        lines = _lines(table)
+        for column in ("phase", "size"):
+            if column not in lines.rows.columns:
+                raise InputError(
+                    f"{missing_column(lines.file, column, lines.rows.columns)} A header is "
+                    f"{_HEADER!r}."
+                )
+        phases = lines.texts("phase")
+        lines.refuse(phases, ~phases.isin(PHASES), f"one of {', '.join(PHASES)}")
+        sizes = lines.numbers("size", "a whole number >= 1", least=1, whole=True)
+        types = [name for name in lines.rows.columns if name not in ("phase", "size")]
+        if not types:
+            raise InputError(
+                f"{lines.file.path} has no column of seconds; a header is {_HEADER!r}."
+            )
+        found: dict[str, dict[str, dict[int, float]]] = {}
+        for name in types:
+            cells = lines.numbers(name, "a number > 0 (seconds)", strict=True, optional=True)
+            for phase, size, value in zip(phases, sizes, cells, strict=True):
+                if not np.isnan(value):
+                    of_type = found.setdefault(str(phase), {}).setdefault(str(name), {})
+                    if int(size) in of_type:
+                        raise InputError(
+                            f"{lines.file.path} has {phase} of size {size} on {name} twice."
+                        )
+                    of_type[int(size)] = float(value)
+        return cls(gpus, **{phase: found.get(phase) for phase in PHASES}, batch=batch)
+
+    @property
+    def by_tokens(self) -> bool:
+        """Whether requests need tokens."""
+        return self.prefill is not None
+
+    def of_replica(self, accelerator: str) -> int:
+        """Return the GPUs of a replica on a type.
+
+        Raises
+        ------
+        InputError
+            For a type that the model does not know.
+        """
+        table = self.request if self.request is not None else self.decode
+        if isinstance(table, Mapping) and accelerator not in table:
+            raise unknown_name("accelerator of the served model", accelerator, table)
+        if not isinstance(self.gpus, Mapping):
+            return int(self.gpus)
+        if accelerator not in self.gpus:
+            raise unknown_name("accelerator in gpus of a replica", accelerator, self.gpus)
+        return int(self.gpus[accelerator])
+
+    def replicas(self, cluster: Cluster, accelerator: str) -> int:
+        """Return how many replicas fit the machines of a type.
+
+        Raises
+        ------
+        InputError
+            If machines are smaller than a replica.
+        """
+        each, size = self.of_replica(accelerator), cluster.machine_size(accelerator)
+        if each > size:
+            raise InputError(
+                f"A replica needs {each} GPUs of {accelerator} on one machine, and machines have "
+                f"{size}; give larger machines (gpus_per_machine, --gpus-per-node)."
+            )
+        full, rest = divmod(cluster.gpus[accelerator], size)
+        return full * (size // each) + rest // each
+
+    def batch_seconds(self, accelerator: str) -> list[float]:
+        """Return seconds by size of the batch, from 1 on, of a request or a step."""
+        told = self.request if self.request is not None else self.decode
+        if told is None:
+            return []
+        if not isinstance(told, Mapping):
+            sizes = np.arange(1, int(self.batch or 1) + 1)
+            return [
+                number(
+                    f"The seconds of {size} on {accelerator}",
+                    told(accelerator, int(size)),
+                    strict=True,
+                )
+                for size in sizes
+            ]
+        table = told[accelerator]
+        most = max(table) if self.batch is None else min(max(table), int(self.batch))
+        known = sorted(table)
+        seconds = np.interp(np.arange(1, most + 1), known, [table[size] for size in known])
+        return [float(each) for each in seconds]
+
+    def prefill_seconds(self, accelerator: str) -> Callable[[float], float]:
+        """Return what tells the seconds of so many tokens of prompts."""
+        told = self.prefill
+        if told is None:
+            raise InputError("Only language models have seconds of prefill.")
+        if not isinstance(told, Mapping):
+            return lambda tokens: number(
+                f"The seconds of prefill of {tokens:g} tokens on {accelerator}",
+                told(accelerator, int(tokens)),
+                strict=True,
+            )
+        sizes = sorted(told[accelerator])
+        seconds = [told[accelerator][size] for size in sizes]
+        if len(sizes) == 1:
+            return lambda tokens: max(tokens, 1.0) * seconds[0] / sizes[0]
+        slope = (seconds[-1] - seconds[-2]) / (sizes[-1] - sizes[-2])
+        last, most = seconds[-1], sizes[-1]
+
+        def of(tokens: float) -> float:
+            if tokens > most:
+                return float(last + (tokens - most) * slope)
+            return float(np.interp(tokens, sizes, seconds))
+
+        return of
+
+
+def _checked(phase: str, told: Mapping[Any, Any]) -> dict[str, dict[int, float]]:
+    """Return seconds by type and size, checked."""
+    found: dict[str, dict[int, float]] = {}
+    for name, sizes in told.items():
+        kind = label("accelerator type", name)
+        if not isinstance(sizes, Mapping) or not sizes:
+            raise InputError(
+                f"The seconds of {phase} on {kind} are {written(sizes)}; they must be by size, "
+                f"e.g. {{1: 0.02, 8: 0.05}}."
+            )
+        most = _MOST_BATCH if phase != "prefill" else 10**9
+        found[kind] = {
+            whole(f"A size of {phase} on {kind}", size, 1, most): number(
+                f"The seconds of {phase} of size {written(size)} on {kind}", value, strict=True
+            )
+            for size, value in sizes.items()
+        }
+        for small, large in pairwise(sorted(found[kind])):
+            if found[kind][large] < found[kind][small]:
+                raise InputError(
+                    f"{phase} of size {large} on {kind} takes {found[kind][large]:g} s, less than "
+                    f"the {found[kind][small]:g} s of size {small}; more cannot take less."
+                )
+    if not found:
+        raise InputError(f"The seconds of {phase} name no type, e.g. {{'a100': {{1: 0.02}}}}.")
+    return found
+
+
+def _lines(table: pd.DataFrame | str | Path) -> TraceTable:
+    if isinstance(table, (str, Path)):
+        return parse_table(read_text(table))
+    if not isinstance(table, pd.DataFrame):
+        raise InputError(
+            f"The served model is {written(table)}; it must be a table or csv with the columns "
+            f"{_HEADER}."
+        )
+    text = table.to_csv(index=False).encode()
+    return parse_table(TextFile(Path("The table"), text, (), 1))
