@@ -28,7 +28,9 @@ PAGES = {"deepboot": "elastic"}
 """Folders of benchmarks whose names are not those of their systems."""
 
 MINUTES: dict[str, tuple[float, str]] = {
+    "gavel.types": (0.1, ""),
     "gavel.testbed": (0.5, ""),
+    "gavel.static": (10, ""),
     "gavel.load": (60, "--full --seeds 0 1 --policies max_min_fairness_agnostic max_min_fairness"),
     "gavel.hierarchy": (1, ""),
     "gavel.scaling": (1, ""),
@@ -42,6 +44,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "dally.policies": (5, ""),
     "dally.programs": (5, ""),
     "dally.tuner": (3, ""),
+    "dally.by_job": (1, ""),
     "cassini.link": (0.5, ""),
     "cassini.paper": (0.5, ""),
     "cassini.scenarios": (0.5, ""),
@@ -49,11 +52,14 @@ MINUTES: dict[str, tuple[float, str]] = {
     "cassini.loops": (1, ""),
     "cassini.decisions": (1, ""),
     "cassini.hosts": (1, ""),
+    "cassini.pictures": (0.5, ""),
+    "cassini.matrix": (120, ""),
     "cassini.deciders": (240, ""),
     "cassini.verdicts": (120, ""),
     "ada_srsf.tables": (4, ""),
     "ada_srsf.points": (3, ""),
     "ada_srsf.gates": (10, ""),
+    "ada_srsf.costs": (0.1, ""),
     "ada_srsf.measurement": (0.2, ""),
     "ada_srsf.theorems": (0.2, ""),
     "ada_srsf.mechanisms": (1, ""),
@@ -61,6 +67,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "elastic.sia": (3, ""),
     "elastic.deepboot": (20, ""),
     "elastic.released": (1.5, ""),
+    "elastic.stages": (1, ""),
     "elastic.speed": (1, "--types 3"),
 }
 """Minutes of one core that each takes in full, about, and with which options."""

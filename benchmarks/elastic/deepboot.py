@@ -44,6 +44,9 @@ LENGTH_H = 36
 """How long requests come: longer than all but the slowest jobs train."""
 
 REQUEST_S = 5.0
+FEWEST = 14
+"""GPUs that serve apart and meet the SLO as often as where all are pooled, at 2.9 that are busy."""
+
 AFE, APART = {"restart": "afe"}, {"lending": False}
 Way = tuple[str, dict[str, Any], dict[str, Any]]
 
@@ -70,6 +73,11 @@ DeepBoot without ATS-I is the one that is apart. Where none is kept, no GPU stay
 service after a request.
 """
 
+FAIR: dict[str, Way] = {
+    "deepboot, apart, fewest": ("deepboot", AFE, {"gpus": FEWEST, "lending": False}),
+    "pollux, apart, fewest": ("pollux", {}, {"gpus": FEWEST, "lending": False}),
+    "pollux, loans": ("pollux", {}, {}),
+}
 PROTECT: dict[str, Way] = {
     f"protect x {times:g}": ("deepboot", AFE, {"gpus": "pooled", "protect": times})
     for times in (0.0, 0.5, 2.0, 8.0)
@@ -83,7 +91,7 @@ RESTARTS: dict[str, Way] = {
     for each in (10, 30, 100)
     for how in ("stop_resume", "afe")
 }
-PARTS = {"ways": WAYS, "protect": PROTECT, "restarts": RESTARTS}
+PARTS = {"ways": WAYS, "fair": FAIR, "protect": PROTECT, "restarts": RESTARTS}
 ALL = {name: way for part in PARTS.values() for name, way in part.items()}
 FEW = ("deepboot, pooled", "deepboot, apart")
 PAPER = {"pollux, apart": 0.62}

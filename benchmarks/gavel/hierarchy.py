@@ -21,6 +21,7 @@ from benchmarks.gavel.workloads import draw_jobs
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
+    import argparse
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -30,16 +31,21 @@ WEIGHTS = {"entity 1": 1.0, "entity 2": 2.0, "entity 3": 3.0}
 JOBS_EACH = 6
 SEEDS, QUICK_SEEDS = 10, 2
 ROUNDS, QUICK_ROUNDS = 200, 50
+UNAWARE = {"heterogeneity_aware": False}
 MEANT_WITHIN, REALISED_WITHIN = 0.01, 0.05
 
 
 def main() -> None:
     """Print shares by number of entities, and judge them once all are there."""
-    options = parser(
+    what = parser(
         "gavel.hierarchy", "Shares of entities.", f"{QUICK_SEEDS} seeds, {QUICK_ROUNDS} rounds"
-    ).parse_args()
+    )
+    what.add_argument("--sharing", action="store_true", help="what space sharing gains, instead")
+    options = what.parse_args()
     print(f"Hierarchical fairness on {machine()}")
-    data_of(options)
+    if data_of(options) is not None and options.sharing:
+        _report_sharing(options)
+        return
     rounds = QUICK_ROUNDS if options.quick else ROUNDS
     settings = [
         {"seed": seed, "rounds": rounds, "entities": present}
@@ -85,6 +91,42 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
         figures[f"had {name}"] = had[own].sum() / had.sum()
         figures[f"spread {name}"] = level[own].max() / level[own].min() - 1
     return {name: float(value) for name, value in figures.items()}
+
+
+def _report_sharing(options: argparse.Namespace) -> None:
+    """Print what space sharing adds to the effective throughput, by number of entities."""
+    settings = [
+        {"seed": seed, "entities": present}
+        for seed in range(QUICK_SEEDS if options.quick else SEEDS)
+        for present in range(1, len(WEIGHTS) + 1)
+    ]
+    runs = run_all(_with_sharing, settings, options, "gavel_hierarchy_sharing")
+    gains = runs.groupby("entities")[["over none", "unaware over aware"]]
+    table = gains.agg(["mean", "min", "max"]).round(3)
+    table.columns = [f"{name}, {how}" for name, how in table.columns]
+    show(table.reset_index(), digits=4)
+    write_csv(runs, options.out, "gavel_hierarchy_sharing")
+
+
+def _with_sharing(settings: Settings, data: Path | None) -> dict[str, float]:
+    """Return total effective throughput with space sharing over that without."""
+    present = list(WEIGHTS)[: settings["entities"]]
+    workload = draw_jobs(data, jobs=JOBS_EACH * len(WEIGHTS), seed=settings["seed"])
+    speed = workload.throughput_of(CLUSTER).head(JOBS_EACH * len(present))
+    columns = {"entity": np.repeat(present, JOBS_EACH), "arrival_s": np.arange(len(speed))}
+    jobs = pd.DataFrame(columns | {"job_type": workload.jobs["job_type"].iloc[: len(speed)]})
+    jobs.index = speed.index
+    weights = {name: WEIGHTS[name] for name in present}
+    gpus = np.array(list(CLUSTER.values()), dtype=float)
+    equal = speed.to_numpy() @ (gpus / gpus.sum())
+    total = {}
+    for name, how in (("none", {}), ("both", {"space_sharing": True}), ("unaware", UNAWARE)):
+        pairs = workload.pairs if "space_sharing" in how else None
+        policy = HierarchicalFairness(weights=weights, **how)
+        found = ap.solve(policy, speed, workers=CLUSTER, jobs=jobs, pairs=pairs)
+        total[name] = float((found.throughput.to_numpy() / equal).sum())
+    over = total["unaware"] / total["none"]
+    return {"over none": total["both"] / total["none"], "unaware over aware": over}
 
 
 def _in_rounds(allocation: ap.Allocation, speed: pd.DataFrame, rounds: int) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
     from pathlib import Path
 
 CLUSTER = "v100=36,p100=36,k80=36"
@@ -38,6 +39,24 @@ GAVEL = {
     AWARE: dict(zip(LOADS, (16.82, 18.97, 22.02, 28.96), strict=True)),
     SHARING: dict(zip(LOADS, (16.96, 18.67, 19.14, 19.64), strict=True)),
 }
+OTHERS = {
+    "finish_time_fairness_agnostic": dict(zip(LOADS, (23.43, 34.93, 64.46, 85.54), strict=True)),
+    "finish_time_fairness": dict(zip(LOADS, (17.57, 20.43, 23.38, 30.47), strict=True)),
+    "fifo_agnostic": dict(zip(LOADS, (25.38, 99.19, 151.67), strict=False)),
+    "fifo": dict(zip(LOADS, (17.08, 22.24, 56.69, 104.12), strict=True)),
+}
+"""Policies of its other figures, run only where they are named."""
+
+GANG_LOADS = (2.0, 2.6, 2.8)
+OF_GANGS = {
+    AGNOSTIC: dict(zip(GANG_LOADS, (28.91, 70.54, 169.93), strict=True)),
+    GANDIVA: dict(zip(GANG_LOADS, (25.16, 60.43), strict=False)),
+    AWARE: dict(zip(GANG_LOADS, (21.90, 36.44, 55.78), strict=True)),
+    SHARING: dict(zip(GANG_LOADS, (20.85, 30.51, 38.25), strict=True)),
+    "finish_time_fairness_agnostic": {2.6: 64.38},
+    "finish_time_fairness": {2.6: 33.90},
+}
+"""The same of jobs of one to eight GPUs."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +67,8 @@ class Window:
     last: int
     jobs: int
 
+
+QUANTILES = (1, 5, *range(10, 100, 10), 95, 99)
 
 QUICK, DEFAULT, FULL = Window(60, 100, 130), Window(1000, 1500, 2000), Window(4000, 5000, 6000)
 
@@ -63,21 +84,22 @@ def main() -> None:
     )
     data = data_of(options)
     settings = [
-        {"policy": policy, "load": load, "seed": seed, **vars(window)}
+        {"policy": policy, "load": load, "seed": seed, **vars(window), "gangs": options.gangs}
         for load in options.loads
         for seed in options.seeds
         for policy in options.policies
     ]
     runs = run_all(_work, settings, options, "gavel_load")
-    table = _beside_gavel(runs)
+    table = _beside_gavel(runs, OF_GANGS if options.gangs else GAVEL | OTHERS)
     show(table, digits=4)
-    judged = data is not None and not options.quick
+    judged = data is not None and not options.quick and not options.gangs
     verdicts = _verdicts(table) if judged else []
     print("" if judged else "No verdicts: they need Gavel's data and a window of steady state.")
     write_csv(runs, options.out, "gavel_load_runs")
     write_csv(table, options.out, "gavel_load")
     write_csv(pd.DataFrame(verdicts), options.out, "gavel_load_verdicts")
     _plot(table, options.out, window)
+    _distributions(runs, options.out)
 
 
 def _options() -> argparse.Namespace:
@@ -86,33 +108,37 @@ def _options() -> argparse.Namespace:
     what.add_argument("--loads", type=float, nargs="+", metavar="R", help="jobs per hour")
     what.add_argument("--seeds", type=int, nargs="+", metavar="N")
     what.add_argument("--policies", nargs="+", default=list(GAVEL), metavar="NAME")
+    what.add_argument("--gangs", action="store_true", help="jobs of one to eight GPUs")
     options = what.parse_args()
-    options.loads = options.loads or ([4.0, 5.6] if options.quick else list(LOADS))
+    loads = list(GANG_LOADS if options.gangs else LOADS)
+    options.loads = options.loads or (loads[:: len(loads) - 1] if options.quick else loads)
     options.seeds = options.seeds or ([0] if options.quick else [0, 1, 2])
-    options.policies = chosen("policy", options.policies, list(GAVEL))
+    options.policies = chosen("policy", options.policies, [*GAVEL, *OTHERS])
     return options
 
 
 def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     """Simulate one policy at one load; return the mean over the window, hours."""
     load, seed = settings["load"], settings["seed"]
-    workload = draw_jobs(data, jobs=settings["jobs"], seed=seed, jobs_per_hour=load)
+    gangs = {"scale_factors": "gavel"} if settings["gangs"] else {}
+    workload = draw_jobs(data, jobs=settings["jobs"], seed=seed, jobs_per_hour=load, **gangs)
     run = ap.simulate(settings["policy"], workload, CLUSTER, resolve_seconds=RESOLVE_SECONDS)
     counted = run.jobs["jct_s"].iloc[settings["first"] : settings["last"]]
     return {
         "jct_h": float(counted.mean()) / 3600,
+        **{f"q{at} h": float(counted.quantile(at / 100)) / 3600 for at in QUANTILES},
         "most_active": float(run.rounds["active_jobs"].max()),
         "wall_s": run.wall_seconds,
         "policy_s": run.policy_seconds,
     }
 
 
-def _beside_gavel(runs: pd.DataFrame) -> pd.DataFrame:
+def _beside_gavel(runs: pd.DataFrame, gavel: Mapping[str, Mapping[float, float]]) -> pd.DataFrame:
     """Average over the seeds and put Gavel's figures beside ours."""
     rows: list[dict[str, Any]] = []
     for (policy, load), group in runs.groupby(["policy", "load"], sort=False):
         jct_h = float(group["jct_h"].mean())
-        gavel_h = GAVEL[str(policy)].get(float(str(load)), float("nan"))
+        gavel_h = gavel.get(str(policy), {}).get(float(str(load)), float("nan"))
         off = jct_h / gavel_h - 1
         close = "-" if off != off else "yes" if abs(off) <= TOLERANCE else "no"
         rows.append(
@@ -175,6 +201,23 @@ def _plot(table: pd.DataFrame, out: Path | None, window: Window) -> None:
             title=f"Jobs {window.first}-{window.last}; x: Gavel, jobs 4000-5000",
         )
         axes.legend(fontsize="small")
+
+
+def _distributions(runs: pd.DataFrame, out: Path | None) -> None:
+    """Draw the distribution of completion times at each load, over all seeds."""
+    loads = sorted(set(runs["load"]))
+    with drawing(out, "gavel_load_distributions", 3.2 * len(loads), 3.2) as figure:
+        if figure is None:
+            return
+        panels: Any = figure.subplots(1, len(loads), sharey=True, squeeze=False)[0]
+        for axes, load in zip(panels, loads, strict=True):
+            for policy, style in line_styles(list(dict.fromkeys(runs["policy"]))).items():
+                rows = runs[(runs["load"] == load) & (runs["policy"] == policy)]
+                hours = [rows[f"q{at} h"].mean() for at in QUANTILES]
+                axes.plot(hours, [at / 100 for at in QUANTILES], label=policy, **style)
+            axes.set(xscale="log", title=f"{load:g} jobs/h", xlabel="completion time (hours)")
+        panels[0].set(ylabel="part of the jobs")
+        panels[-1].legend(fontsize="x-small")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Claim:
     figures
         One for each case; none if nothing was measured.
     commit
-        The one that recorded the figures.
+        The one whose code gave the figures, or that recorded them.
     seeds
         Over how many draws; 0 where nothing is drawn.
     by_interval

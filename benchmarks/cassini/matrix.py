@@ -1,0 +1,146 @@
+"""CASSINI's gains as a matrix: hosts, data and model parallel jobs, servers of one and two GPUs.
+
+``python -m benchmarks.cassini.matrix [--quick] [--hosts ...] [--jobs-send data model] [--servers
+...] [--seeds N]``. Iterations over those alone, their 99th percentile and completion times; what
+the host has over what each way has, geometric means of seeds with 95 % intervals. *itself*: random
+starts; *shifts*; *placement*: the best of ten without shifts; *both*; *program*: placement and
+rotation in one program. Elastic jobs (Pollux) send in their synchronisation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+import apportion as ap
+from apportion.statistics import paired, to_markdown
+from benchmarks.experiment import chosen, drawing, parser, run_all
+from benchmarks.reporting import machine, write_csv
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+HOSTS: dict[str, dict[str, Any]] = {
+    "themis": {"mechanism": "leases", "lease_seconds": 600},
+    "max_min_fairness": {"mechanism": "rounds", "round_seconds": 600},
+    "pollux": {},
+}
+SENDS = {
+    "data": ("VGG11", "VGG16", "ResNet50", "BERT", "RoBERTa", "CamemBERT"),
+    "model": ("DLRM", "GPT-1", "GPT-2"),
+}
+SERVERS = {"24 x 1": "cassini", "24 x 1, leaves of four": "cassini_leaves_of_four"}
+SERVERS |= {"6 x 2": "cassini_two_gpus"}
+WAYS = {
+    "itself": ("phases_unshifted", {}),
+    "shifts": ("phases", {}),
+    "placement": ("phases_unshifted", {"placement": "cassini"}),
+    "both": ("phases", {"placement": "cassini"}),
+    "program": ("phases", {"placement": "cassini_program"}),
+}
+PAPER = {
+    ("data", "24 x 1"): "1.6, 1.8",
+    ("model", "24 x 1"): "1.2, 1.6",
+    ("data", "6 x 2"): "1.4, 1.9",
+}
+"""Gains of the mean and the 99th percentile, over Themis."""
+
+
+def workload_of(settings: Mapping[str, Any]) -> Any:
+    """Draw jobs that keep nine tenths of the servers busy, or elastic ones."""
+    jobs, seed = int(settings["jobs"]), int(settings["seed"])
+    small = settings["servers"] == "6 x 2"
+    if settings["host"] == "pollux":
+        return ap.generate_elastic_workload(jobs, hours=jobs / (6 if small else 12), seed=seed)
+    models, gpus = SENDS[settings["jobs send"]], (2, 3, 4, 5) if small else (3, 5)
+    rate = 9.0 / (2 if small else 1)
+    return ap.generate_communicating_workload(
+        jobs, models=models, gpus=gpus, jobs_per_hour=rate, seed=seed
+    )
+
+
+def play(settings: Mapping[str, Any], _data: Path | None) -> dict[str, Any]:
+    """Run one way; return the mean and P99 of iterations over those alone, and hours."""
+    workload, topology = workload_of(settings), SERVERS[settings["servers"]]
+    each = 2 if settings["servers"] == "6 x 2" else 1
+    racks = {"machines_per_rack": 6 if each == 2 else 4 if "four" in settings["servers"] else 2}
+    name = "v100" if settings["host"] == "pollux" else "a100"
+    cluster = ap.Cluster({name: 24 // each}, gpus_per_machine=each, **racks)
+    network, how = WAYS[settings["way"]]
+    options = {**HOSTS[settings["host"]], **how, "network": network, "topology": topology}
+    run = ap.simulate(settings["host"], workload, cluster, **options)
+    slowdown, weight = run.tables["links"]["slowdown"], None
+    if "iterations" in run.tables:
+        made = run.tables["iterations"]
+        jobs = workload.jobs.loc[made["job"]]
+        keys = pd.MultiIndex.from_frame(jobs[["job_type", "scale_factor"]])
+        slowdown = made["iteration_s"] * workload.throughputs["a100"].loc[keys].to_numpy()
+        weight = made["iterations"].to_numpy()
+    order = np.argsort(slowdown.to_numpy())
+    passed = np.cumsum(np.ones(len(order)) if weight is None else weight[order])
+    tail = slowdown.to_numpy()[order][np.searchsorted(passed, 0.99 * passed[-1])]
+    hours = run.jobs["jct_s"] / 3600
+    marks = float(run.tables["links"]["marks_gigabits"].sum())
+    mean = float(np.average(slowdown, weights=weight))
+    return {"mean": mean, "P99": float(tail), "JCT h": float(hours.mean()), "marks": marks}
+
+
+def gains(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return what the host has over what each way has, paired by seed."""
+    rows = []
+    for key, here in runs.groupby(["host", "jobs send", "servers"], sort=False):
+        by_way = {way: each.set_index("seed") for way, each in here.groupby("way")}
+        for way in [each for each in WAYS if each in by_way and each != "itself"]:
+            row: dict[str, Any] = dict(zip(("host", "jobs send", "servers"), key, strict=True))
+            row |= {"way": way, "itself": f"{by_way['itself']['mean'].mean():.3f}"}
+            for figure in ("mean", "P99", "JCT h"):
+                found = paired(by_way["itself"][figure], by_way[way][figure], ratio=True)
+                row[figure] = f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
+            before, after = by_way["itself"]["marks"].sum(), by_way[way]["marks"].sum()
+            row["marks, times fewer"] = f"{before / after:.1f}" if after else "none left"
+            row["paper"] = PAPER.get((row["jobs send"], row["servers"]), "-")
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    """Run what is asked for, and print gains."""
+    first = (__doc__ or "").partition("\n")[0]
+    options = parser("cassini.matrix", first, "five jobs, one seed, Themis")
+    options.add_argument("--hosts", nargs="+", default=list(HOSTS))
+    options.add_argument("--jobs-send", nargs="+", default=list(SENDS), choices=list(SENDS))
+    options.add_argument("--servers", nargs="+", default=list(SERVERS), choices=list(SERVERS))
+    options.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
+    options.add_argument("--seeds", type=int, default=5)
+    args = options.parse_args()
+    hosts = ["themis"] if args.quick else chosen("host", args.hosts, list(HOSTS))
+    settings = [
+        {"host": host, "jobs send": sends, "servers": servers, "way": way, "seed": seed}
+        | {"jobs": 5 if args.quick else 12}
+        for servers in (args.servers[:1] if args.quick else args.servers)
+        for sends in (args.jobs_send[-1:] if args.quick else args.jobs_send)
+        for host in hosts
+        if host != "pollux" or sends == "data"  # elastic jobs send as they were measured
+        for seed in range(1 if args.quick else args.seeds)
+        for way in dict.fromkeys(["itself", *(("both",) if args.quick else args.ways)])
+    ]
+    runs = run_all(play, settings, args, "cassini_matrix")
+    table = gains(runs)
+    print(to_markdown(table))
+    write_csv(runs, args.out, "cassini_matrix_runs")
+    write_csv(table, args.out, "cassini_matrix")
+    with drawing(args.out, "cassini_matrix", 8.0, 1.5 + 0.25 * len(table)) as figure:
+        if figure is not None:
+            axes: Any = figure.subplots()
+            cells = table[["host", "jobs send", "servers", "way"]].agg(", ".join, axis=1)
+            axes.barh(cells, table["mean"].str.split().str[0].astype(float) - 1, left=1.0)
+            axes.set(xlabel="times shorter iterations, mean")
+            axes.invert_yaxis()
+    print(machine())
+
+
+if __name__ == "__main__":
+    main()

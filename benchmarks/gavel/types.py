@@ -1,0 +1,53 @@
+"""How much faster types are than a K80, by model, and how much more they do for a dollar.
+
+``python -m benchmarks.gavel.types`` reads the single-GPU throughputs of Gavel's artefact; without
+them it takes generated ones. Prices are those that `apportion` knows, dollars per hour.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+import apportion as ap
+from benchmarks.experiment import data_of, drawing, parser
+from benchmarks.gavel.workloads import draw_jobs
+from benchmarks.reporting import show, write_csv
+
+TYPES = ("v100", "p100", "k80")
+
+
+def main() -> None:
+    """Print speed-ups over a K80, in all and per dollar."""
+    options = parser("gavel.types", "Speed-ups by type.", "the same; it takes seconds").parse_args()
+    workload = draw_jobs(data_of(options), jobs=1, seed=0)
+    speed = workload.throughputs.xs(1, level="scale_factor")[list(TYPES)]
+    speed = speed[(speed > 0).all(axis=1)]
+    cluster = ap.Cluster(dict.fromkeys(TYPES, 1))
+    price = dict(zip(cluster.accelerators, cluster.prices, strict=True))
+    table = pd.DataFrame(
+        {f"{name} / k80": speed[name] / speed["k80"] for name in TYPES[:2]}
+        | {
+            f"{name} / k80, per dollar": speed[name] / price[name] / (speed["k80"] / price["k80"])
+            for name in TYPES[:2]
+        }
+    ).sort_values("v100 / k80")
+    table.insert(0, "model", table.index)
+    show(table)
+    gains = table["v100 / k80"]
+    print(f"largest over least speed-up of a V100: {gains.max() / gains.min():.2f}")
+    best = (table[["v100 / k80, per dollar", "p100 / k80, per dollar"]] > 1).sum()
+    print(f"of {len(table)} models cheaper than on a K80: {best.to_dict()}")
+    write_csv(table, options.out, "gavel_types")
+    with drawing(options.out, "gavel_types", 7.0, 5.0) as figure:
+        if figure is not None:
+            axes = figure.subplots()
+            for place, name in enumerate(table.columns[1:3]):
+                rows = [row + 0.4 * place for row in range(len(table))]
+                axes.barh(rows, table[name], height=0.4, label=name)
+            axes.set_yticks(range(len(table)), table["model"], fontsize="small")
+            axes.set(xlabel="times as fast")
+            axes.legend(fontsize="small")
+
+
+if __name__ == "__main__":
+    main()
