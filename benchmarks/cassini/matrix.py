@@ -34,7 +34,7 @@ SENDS = {
 }
 SERVERS = {"24 x 1": "cassini", "24 x 1, leaves of four": "cassini_leaves_of_four"}
 SERVERS |= {"6 x 2": "cassini_two_gpus"}
-WAYS = {
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "itself": ("phases_unshifted", {}),
     "shifts": ("phases", {}),
     "placement": ("phases_unshifted", {"placement": "cassini"}),
@@ -66,11 +66,16 @@ def play(settings: Mapping[str, Any], _data: Path | None) -> dict[str, Any]:
     """Run one way; return the mean and P99 of iterations over those alone, and hours."""
     workload, topology = workload_of(settings), SERVERS[settings["servers"]]
     each = 2 if settings["servers"] == "6 x 2" else 1
-    racks = {"machines_per_rack": 6 if each == 2 else 4 if "four" in settings["servers"] else 2}
+    racks = 6 if each == 2 else 4 if "four" in settings["servers"] else 2
     name = "v100" if settings["host"] == "pollux" else "a100"
-    cluster = ap.Cluster({name: 24 // each}, gpus_per_machine=each, **racks)
+    cluster = ap.Cluster({name: 24 // each}, gpus_per_machine=each, machines_per_rack=racks)
     network, how = WAYS[settings["way"]]
-    options = {**HOSTS[settings["host"]], **how, "network": network, "topology": topology}
+    options: dict[str, Any] = {
+        **HOSTS[settings["host"]],
+        **how,
+        "network": network,
+        "topology": topology,
+    }
     run = ap.simulate(settings["host"], workload, cluster, **options)
     slowdown, weight = run.tables["links"]["slowdown"], None
     if "iterations" in run.tables:

@@ -106,7 +106,7 @@ def series(jobs: int, out: Path | None) -> None:
     cluster = ap.Cluster({"a100": 24}, gpus_per_machine=1, machines_per_rack=2)
     by_hour, marks = {}, {}
     for way, options in WAYS.items():
-        common = {"lease_seconds": 600, "topology": "cassini"}
+        common: dict[str, Any] = {"lease_seconds": 600, "topology": "cassini"}
         run = ap.simulate("themis", workload, cluster, **common, **options)
         made = run.tables["iterations"]
         keys = pd.MultiIndex.from_frame(

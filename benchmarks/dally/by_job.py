@@ -59,7 +59,7 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, float]:
     workload = ap.resample(listed, settings["seed"])
     run = ap.simulate(settings["scheduler"], workload, ap.Cluster.of_racks(settings["racks"]))
     jobs = run.jobs
-    found = {}
+    found: dict[str, float] = {}
     for name, column in (("JCT", "jct_s"), ("wait", "queueing_s")):
         hours = jobs[column] / 3600
         found |= {f"{name} q{at}": float(hours.quantile(at / 100)) for at in QUANTILES}
@@ -67,8 +67,8 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, float]:
     part = 100 * (jobs["communication_s"] / ran_s).groupby(jobs["job_type"]).mean()
     found |= {f"comm {model}": float(value) for model, value in part.items()}
     held = jobs[["machine_s", "rack_s", "network_s"]].multiply(jobs["scale_factor"], axis=0).sum()
-    for name, value in (100 * held / held.sum()).items():
-        found[f"in {str(name).removesuffix('_s')} %"] = float(value)
+    for tier, value in (100 * held / held.sum()).items():
+        found[f"in {str(tier).removesuffix('_s')} %"] = float(value)
     return found
 
 

@@ -31,7 +31,7 @@ WEIGHTS = {"entity 1": 1.0, "entity 2": 2.0, "entity 3": 3.0}
 JOBS_EACH = 6
 SEEDS, QUICK_SEEDS = 10, 2
 ROUNDS, QUICK_ROUNDS = 200, 50
-UNAWARE = {"heterogeneity_aware": False}
+UNAWARE: dict[str, Any] = {"heterogeneity_aware": False}
 MEANT_WITHIN, REALISED_WITHIN = 0.01, 0.05
 
 
@@ -103,7 +103,7 @@ def _report_sharing(options: argparse.Namespace) -> None:
     runs = run_all(_with_sharing, settings, options, "gavel_hierarchy_sharing")
     gains = runs.groupby("entities")[["over none", "unaware over aware"]]
     table = gains.agg(["mean", "min", "max"]).round(3)
-    table.columns = [f"{name}, {how}" for name, how in table.columns]
+    table.columns = pd.Index([", ".join(names) for names in table.columns.to_list()])
     show(table.reset_index(), digits=4)
     write_csv(runs, options.out, "gavel_hierarchy_sharing")
 
@@ -119,8 +119,8 @@ def _with_sharing(settings: Settings, data: Path | None) -> dict[str, float]:
     weights = {name: WEIGHTS[name] for name in present}
     gpus = np.array(list(CLUSTER.values()), dtype=float)
     equal = speed.to_numpy() @ (gpus / gpus.sum())
-    total = {}
-    for name, how in (("none", {}), ("both", {"space_sharing": True}), ("unaware", UNAWARE)):
+    total, ways = {}, {"none": {}, "both": {"space_sharing": True}, "unaware": UNAWARE}
+    for name, how in ways.items():
         pairs = workload.pairs if "space_sharing" in how else None
         policy = HierarchicalFairness(weights=weights, **how)
         found = ap.solve(policy, speed, workers=CLUSTER, jobs=jobs, pairs=pairs)

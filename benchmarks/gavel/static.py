@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 JOBS, QUICK_JOBS = (100, 300, 500, 700), (20, 40)
 # Gavel's simulator, hours, by number of jobs; "fifo" is without knowing types.
-GAVEL = {
+GAVEL: dict[str, dict[int, int]] = {
     "makespan": dict(zip(JOBS, (161, 161, 169, 244), strict=True)),
     "makespan_agnostic": {},
     "fifo_agnostic": dict(zip(JOBS, (182, 296, 427, 620), strict=True)),
@@ -48,7 +48,10 @@ def main() -> None:
     ]
     runs = run_all(_work, settings, options, "gavel_static")
     table = runs.groupby(["jobs", "policy"], sort=False)["makespan h"].mean().reset_index()
-    known = [GAVEL[row.policy].get(row.jobs) for row in table.itertuples()]
+    known = [
+        GAVEL[str(policy)].get(int(jobs))
+        for policy, jobs in zip(table["policy"], table["jobs"], strict=True)
+    ]
     own = table[table["policy"] == "makespan"].set_index("jobs")["makespan h"]
     table["over makespan"] = table["makespan h"] / table["jobs"].map(own)
     table["Gavel h"] = pd.Series(known, dtype=float)

@@ -20,8 +20,9 @@ def main() -> None:
     """Print speed-ups over a K80, in all and per dollar."""
     options = parser("gavel.types", "Speed-ups by type.", "the same; it takes seconds").parse_args()
     workload = draw_jobs(data_of(options), jobs=1, seed=0)
-    speed = workload.throughputs.xs(1, level="scale_factor")[list(TYPES)]
-    speed = speed[(speed > 0).all(axis=1)]
+    known = pd.DataFrame(workload.throughputs).xs(1, level="scale_factor")
+    speed = pd.DataFrame(known).loc[:, list(TYPES)]
+    speed = speed.loc[speed.gt(0).all(axis=1)]
     cluster = ap.Cluster(dict.fromkeys(TYPES, 1))
     price = dict(zip(cluster.accelerators, cluster.prices, strict=True))
     table = pd.DataFrame(

@@ -43,10 +43,11 @@ def test_costs_are_those_of_the_paper_by_hand(tmp_path: Path) -> None:
     """Wang et al., Equations 2 and 5, Table I: of 100 MB .085969 s, .194769 for two, .412369 s."""
     run("ada_srsf.costs", tmp_path)
     by_size = pd.read_csv(tmp_path / "ada_srsf_costs_1.csv").set_index("size")
-    told = by_size.loc["100 MB", ["1 share", "2 share", "4 share"]].astype(float).tolist()
+    told = [by_size[f"{k} share"].loc["100 MB"] for k in (1, 2, 4)]
     assert told == pytest.approx([0.085969, 0.194769, 0.412369], rel=1e-3)
     by_nodes = pd.read_csv(tmp_path / "ada_srsf_costs_2.csv").set_index("algorithm")
-    assert by_nodes.loc["ring", "2 nodes"] == by_nodes.loc["halving_doubling", "2 nodes"]
+    of_two = by_nodes["2 nodes"].to_dict()
+    assert of_two["ring"] == of_two["halving_doubling"]
     models = pd.read_csv(tmp_path / "ada_srsf_costs_3.csv").set_index("model")
     assert models.loc["VGG-16", "computes, alone"] == "16.6 %"
 
@@ -66,7 +67,7 @@ WRITTEN: Mapping[str, tuple[str, ...]] = {
 def test_experiments_in_little_write_tables_and_pictures(name: str, tmp_path: Path) -> None:
     run(name, tmp_path)
     for file in WRITTEN[name]:
-        assert (tmp_path / file).stat().st_size > 100
+        assert (tmp_path / file).stat().st_size > 30
 
 
 @pytest.mark.slow
