@@ -59,7 +59,7 @@ pre { background: #f1f3f6; padding: 12px; border-radius: 6px; white-space: pre-w
 code { font-size: 13px; overflow-wrap: anywhere; }
 .failed { color: #9c1c1c; font-size: 13px; margin: 6px 0 0; }
 @media (max-width: 600px) { main { padding: 10px; } section { padding: 12px; }
-  figure { overflow-x: auto; } figure svg { min-width: 440px; }
+  figure { overflow-x: auto; } figure svg { min-width: var(--least, 440px); }
   dl.pairs { grid-template-columns: minmax(0, 1fr); } }
 @media screen and (prefers-color-scheme: dark) {
   :root { color-scheme: dark; }
