@@ -15,7 +15,7 @@ import apportion as ap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FLEET = 1080
+GPUS = {"fleet": 1080, "crowd": 10_800}
 """GPUs of three types, for runs in rounds."""
 
 
@@ -39,9 +39,10 @@ _LONG_S = 8.0
 
 def _run(how: str, decider: str, jobs: int) -> Callable[[], Any]:
     """Draw the jobs, and return what runs them."""
-    if how == "fleet":
-        load = ap.generate_workload(jobs=jobs, seed=1, jobs_per_hour=80, scale_factors="gavel")
-        each = FLEET // 3
+    if how in GPUS:
+        each = GPUS[how] // 3
+        hourly = 80 * GPUS[how] // GPUS["fleet"]
+        load = ap.generate_workload(jobs=jobs, seed=1, jobs_per_hour=hourly, scale_factors="gavel")
         cluster: Any = {"v100": each, "p100": each, "k80": each}
         return lambda: ap.simulate(decider, load, cluster)
     load = ap.generate_rack_workload(jobs=jobs, seed=1, max_scale_factor=32)

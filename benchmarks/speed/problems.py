@@ -62,7 +62,9 @@ class Case:
     @property
     def instance(self) -> Instance:
         """The problem in the arrays of `apportion.policies.solve_instance`."""
-        return Instance.of_jobs(self.speed, self.scale, self.gpus, columns=self.columns)
+        prices = np.linspace(3.0, 1.0, self.gpus.size)  # by the GPU and hour, the fastest first
+        given = self.speed, self.scale, self.gpus
+        return Instance.of_jobs(*given, columns=self.columns, prices=prices)
 
     @property
     def table(self) -> pd.DataFrame:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from benchmarks.speed.gavel import Gavel
@@ -16,12 +15,8 @@ __all__ = ["Settings"]
 
 @dataclass(frozen=True)
 class Settings:
-    """Small sizes or not, the folder of Gavel's oracle if it is there, and Gavel's own code.
-
-    And checkouts of earlier commits, by what is run on them.
-    """
+    """Small sizes or not, the folder of Gavel's oracle if it is there, and Gavel's own code."""
 
     quick: bool
     data: Path | None
     gavel: Gavel
-    past: Mapping[str, Path] = field(default_factory=dict)

@@ -15,24 +15,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.policies import get_policy
+from apportion.policies import get_policy, solve_instance
 from apportion.policies.sessions.warm_jobs import WarmJobs
-from apportion.threads import one_thread
-from benchmarks.speed.harness import Row, cpu_seconds
+from benchmarks.speed.harness import Row, cpu_seconds, two_digits
 from benchmarks.speed.problems import TYPES, draw
 from benchmarks.speed.simulator import beside_gavel
 
 if TYPE_CHECKING:
     from benchmarks.speed.settings import Settings
 
-__all__ = ["every_event", "links", "warm"]
+__all__ = ["every_event", "links", "shell", "warm"]
 
-SINGLY = ("fifo", "shortest_job_first", "makespan", "finish_time_fairness", "max_total_throughput")
+SINGLY = (
+    *("fifo", "shortest_job_first", "makespan", "finish_time_fairness", "max_total_throughput"),
+    *("network_sensitive", "min_cost"),
+)
 """Policies of which each job has its numbers in the program."""
-MOST_MULTIPLES, GAVEL_TIMES = 9, {108: 12, 1080: 45}
+MOST_MULTIPLES, MOST_S, GAVEL_TIMES = 9, 0.0006, {108: 12, 1080: 45}
 BOTH_HAVE = (
     *("max_min_fairness", "fifo", "makespan", "finish_time_fairness", "max_total_throughput"),
 )
@@ -40,8 +43,9 @@ BOTH_HAVE = (
 
 
 def warm(settings: Settings) -> list[Row]:
-    """Measure events and a shell."""
-    return [*(_event(settings, policy) for policy in SINGLY), _shell()]
+    """Measure events of sessions of single jobs."""
+    with threadpool_limits(1):
+        return [row for policy in SINGLY for row in _event(settings, policy)]
 
 
 def every_event(settings: Settings) -> list[Row]:
@@ -57,39 +61,47 @@ def every_event(settings: Settings) -> list[Row]:
     return rows
 
 
-@one_thread
-def _event(settings: Settings, policy: str) -> Row:
+def _event(settings: Settings, policy: str) -> list[Row]:
     """Let jobs come and go one by one, both stages; beside HiGHS when nothing has changed."""
     jobs, events = (40, 10) if settings.quick else (64, 200)
     case = draw(2 * jobs, len(TYPES), settings.data)
+    case.columns["network_priority"] = np.linspace(0.1, 1.0, 2 * jobs)
     asked, rng, kept = get_policy(policy), np.random.default_rng(1), WarmJobs(get_policy(policy))
     there, seconds, pivots = list(range(jobs)), list[float](), list[float]()
-    runs: list[float] = []
+    runs, anew = list[float](), 0
     for _ in range(events):
         there.pop(int(rng.integers(len(there))))
         there.append(int(rng.choice(np.setdiff1d(np.arange(2 * jobs), there))))
         here = np.array(there)
         instance = case.part(here, 0.5).instance
-        started, solved = time.process_time(), sum(pivots)
+        solved, started = sum(pivots), time.process_time()
         found = kept.certified(here, instance, least_prices=False)
+        if found is None:
+            solve_instance(asked, instance)
+            anew += 1
         seconds.append(time.process_time() - started)
         solver = None if kept.places is None else kept.places.solver.highs
         if solver is not None and "solve" not in vars(solver):
             vars(solver)["solve"] = _timed(solver.solve, pivots)
         runs.append(sum(pivots) - solved)
-        if found is None:
-            raise RuntimeError(f"{asked!r} was not certified.")
-    assert kept.places is not None
+    what = f"{policy}, {jobs} jobs, one for another"
+    both_s = statistics.median(seconds)
+    in_ms = Row("S3", what, f"<= {1000 * MOST_S:g} ms", both_s=both_s, seconds_goal=MOST_S)
+    in_ms.note = f"{anew} of {events} events solved anew"
+    if kept.places is None:  # no program
+        return [in_ms]
     floor_s, _ = cpu_seconds(kept.places.solver.highs.solve, 200)
     alone_s = statistics.median(runs[1:])
-    return Row(
-        *("S3", f"{policy}, {jobs} jobs, one for another", f"<= {MOST_MULTIPLES} x HiGHS"),
+    in_ms.floor = f"HiGHS with its pivots, first stage {1000 * alone_s:.2f} ms"
+    beside = Row(
+        *("S3", what, f"<= {MOST_MULTIPLES} x HiGHS"),
         peer="HiGHS, nothing changed",
         peer_s=floor_s,
-        both_s=statistics.median(seconds),
+        both_s=both_s,
         floor=f"HiGHS with its pivots, first stage {alone_s / floor_s:.1f} x",
         ratio_goal=1 / MOST_MULTIPLES,
     )
+    return [in_ms, beside]
 
 
 def _timed(call: Any, spent: list[float]) -> Any:
@@ -142,9 +154,15 @@ def _growth(scale: float, times: tuple[int, ...]) -> list[Row]:
         workload = replace(drawn, jobs=jobs.reset_index(drop=True))
         what = {"engine": engine, "gate": "at_most_1", "gpu_memory_gb": 32.0}
         seconds, _ = cpu_seconds(partial(_on_links, workload, 64 * copies, what), 1)
-        exponent = np.log2(seconds / rows[-1].called_s) if rows else np.nan
-        said = f"srsf_1, {len(jobs)} jobs on {64 * copies} GPUs"
-        rows.append(Row("S11", said, "jobs^1.1", called_s=seconds, note=f"exponent {exponent:.2f}"))
+        power = float(np.log2(seconds / rows[-1].called_s)) if rows else np.nan
+        row = Row(
+            *("S11", f"srsf_1, {len(jobs)} jobs on {64 * copies} GPUs", "jobs^1.1"),
+            called_s=seconds,
+            exponent=power,
+            exponent_goal=1.1,
+            note=f"exponent {power:.2f}",
+        )
+        rows.append(row)
     return rows
 
 
@@ -153,7 +171,7 @@ def _on_links(workload: ap.Workload, gpus: int, settings: dict[str, Any]) -> ap.
     return ap.simulate("srsf_1", workload, cluster, **settings)
 
 
-def _shell() -> Row:
+def shell(_: Settings) -> list[Row]:
     """Solve two jobs from a shell: CPU seconds of the process, imports included."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "speeds.csv"
@@ -161,13 +179,16 @@ def _shell() -> Row:
         program = "import sys; from apportion.cli import main; sys.exit(main())"
         called_s = _in_process(program, "solve", str(file), "--workers", "v100=1,k80=1")
     what = "apportion solve, two jobs, from a shell"
-    return Row(
+    alone_s = _in_process("import cvxpy")
+    row = Row(
         *("S9", what, "<= .7 s"),
         peer="import cvxpy alone, with all solvers that are installed",
-        peer_s=_in_process("import cvxpy"),
+        peer_s=alone_s,
         called_s=called_s,
         seconds_goal=0.7,
+        floor=f"import cvxpy alone {two_digits(alone_s)} s",
     )
+    return [row]
 
 
 def _in_process(program: str, *words: str) -> float:

@@ -10,6 +10,7 @@ import pytest
 
 import apportion as ap
 from benchmarks.speed.gavel import Gavel
+from benchmarks.speed.goals import ASKED, goals
 from benchmarks.speed.harness import Row
 from benchmarks.speed.markdown import markdown
 from benchmarks.speed.peers import gavel_value
@@ -100,3 +101,23 @@ def test_a_verdict_for_each_column_that_was_timed() -> None:
     row.seconds_goal = None
     assert row.record()["verdict"] == "met / met"
     assert row.record()["x both"] == pytest.approx(80.6, abs=0.1)
+
+
+def test_a_goal_is_met_where_each_of_its_rows_is_and_else_says_by_how_much_not() -> None:
+    rows = [
+        Row("S6", "near", "<= 1 s", called_s=0.5, seconds_goal=1),
+        Row("S6", "far", "<= 1 s", both_s=1.0, called_s=3.0, seconds_goal=1, floor="2.5 s alone"),
+        Row("S7", "beside", ">= 8 x", peer="other", called_s=1.0, ratio_goal=8),
+        Row("S12", "first", "jobs^1.1", called_s=1.0, exponent_goal=1.1),
+        Row("S12", "twice as many", "jobs^1.1", called_s=4.0, exponent=2.0, exponent_goal=1.1),
+        Row("S8", "both", "", both_s=0.1, seconds_goal=1, exponent=1.0, exponent_goal=1.05),
+        Row("P1", "another kind", "<= 1 s", called_s=3.0, seconds_goal=1),
+    ]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in goals(rows).splitlines()]
+    said = {line[0]: line[2:] for line in lines[2:]}
+    assert list(said) == list(ASKED)
+    assert said["S6"] == ["1 of 2", "far: <= 1 s", "3.00", "2.5 s alone"]
+    assert said["S7"] == ["not measured", "", "", ""]
+    assert said["S12"][:3] == ["0 of 1", "twice as many: jobs^1.1", "1.82"]
+    assert said["S8"][0] == "1 of 1"
+    assert said["S1"][0] == "not measured"
