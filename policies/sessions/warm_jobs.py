@@ -1,6 +1,6 @@
 """A policy over single jobs, kept warm: each has a place in a program that stays in HiGHS.
 
-One type of GPU under an affine objective: jobs are served in an order, and need no program.
+Under an affine objective jobs are served in an order, or at prices, and mostly need no program.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from apportion.errors import SolveError
 from apportion.policies.sessions.job_places import JobPlaces, Stated
+from apportion.policies.sessions.served import served
 from apportion.policies.sessions.warm_share import WarmShare
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import make_feasible, relative_gap
@@ -31,61 +30,7 @@ from apportion.policies.solving.worst_off.levels import by_levels
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.demands import Gains
-    from apportion.types import Ints
-
-
-_APART = 1e-6
-"""Least difference, relative to the largest, of what jobs add per GPU that no solver overlooks."""
-
-
-def served_in_order(told: Instance, gains: Gains) -> Attempted | None:
-    """Give GPUs to the job that adds most to the objective per GPU, then to the next, and so on.
-
-    That is the optimum of ::
-
-        max over x of sum of v * x,  such that  sum of g * x <= W,  0 <= x <= 1
-
-    where v is what a job adds if it runs all the time, and g are its GPUs, both above 0. For let p
-    be ``v / g`` of the first job that does not run all the time, or 0 if there is none. Every x
-    that is feasible adds at most ``W p + sum of max(v - g p, 0)``, as ``v x <= g p x + max(v - g p,
-    0)`` for each job; and this one adds so much. No other x does if no other job has the same
-    ``v / g``, and p is the least price at which the bound holds.
-
-    Returns
-    -------
-    Attempted
-        ``None`` where there are several types, jobs add nothing, or some at the end of what there
-        is add nearly as much per GPU as each other: other choices count there.
-    """
-    if told.options != 1:
-        return None
-    gpus, available = told.gpus[:, 0], float(told.capacity[0])
-    sign = 1.0 if gains.maximised else -1.0
-    adds = sign * gains.slope * told.throughput[:, 0]
-    if not (available > 0 and (adds > 0).all() and (gpus > 0).all()):
-        return None
-    per_gpu = adds / gpus
-    order = np.argsort(-per_gpu, kind="stable")
-    held = np.cumsum(gpus[order])
-    served = int(np.searchsorted(held, available, side="right"))
-    x, price = np.zeros(gpus.size), 0.0
-    x[order[:served]] = 1.0
-    if served < gpus.size:
-        last = order[served]
-        price = float(per_gpu[last])
-        left = available - (held[served - 1] if served else 0.0)
-        x[last] = left / gpus[last]
-        beside = per_gpu[order[max(served - 1, 0) : served + 2]]
-        if (np.diff(beside) > -_APART * per_gpu[order[0]]).any():
-            return None
-    X = make_feasible(x[:, None], told)
-    value = float(adds @ X[:, 0])
-    bound = available * price + float(np.maximum(adds - gpus * price, 0.0).sum())
-    constant = sign * gains.constant
-    gap = relative_gap(value + constant, bound + constant)
-    stats = {"solver": "order", "changed": 0}
-    return Attempted(X, sign * value + gains.constant, gap, np.array([price]), stats)
+    from apportion.types import Floats, Ints
 
 
 _LOG = logging.getLogger(__name__)
@@ -105,8 +50,9 @@ class WarmJobs:
     Where demands are no multiple of the level it is solved at several (`by_levels`), and t is the
     share of them that can be met. Each job has a place in the program for as long as it is there.
     HiGHS is told of the numbers that are no longer what they were, and goes on from its last basis.
-    Of one type of GPU an affine objective serves jobs in an order, without a program
-    (`served_in_order`). The result is that of `solve_instance`.
+    An affine objective serves jobs in an order on one type of GPU, and at the prices of several,
+    without a program where its optimum is the only one (`served`). The result is that of
+    `solve_instance`.
 
     Attributes
     ----------
@@ -118,6 +64,7 @@ class WarmJobs:
         self.policy = policy
         self._may = not (policy.space_sharing or policy.integral or fills_further(policy))
         self.places: JobPlaces | None = None
+        self._prices: Floats | None = None  # at which the last walk ended
 
     def certified(
         self,
@@ -156,10 +103,11 @@ class WarmJobs:
         self._may &= is_exact(self.policy, told)
         if not self._may:
             return None
-        in_order = None if gains is None else served_in_order(told, gains)
+        alone = None if gains is None else served(told, gains, self._prices, least=least_prices)
         try:
-            if in_order is not None:
-                solution = _solution(told, in_order)
+            if alone is not None:
+                self._prices = alone.prices
+                solution = _solution(told, alone)
             elif levels is None or levels.proportional:
                 solution = self._solve(jobs, told, second_stage, least_prices)
             else:

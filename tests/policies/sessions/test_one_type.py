@@ -6,7 +6,8 @@ from tests.seeds import each_seed
 
 from apportion.policies import FIFO, Instance, solve_instance
 from apportion.policies.registry import get_policy
-from apportion.policies.sessions.warm_jobs import WarmJobs, served_in_order
+from apportion.policies.sessions.served import served_in_order
+from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving.demands import Gains, gains_of
 
 POLICIES = ("fifo", "shortest_job_first", "network_sensitive", "max_total_throughput")

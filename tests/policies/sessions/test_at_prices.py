@@ -1,0 +1,110 @@
+"""Jobs served at prices of several types, against the program that they need no longer."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from tests.seeds import each_seed
+
+from apportion.policies import Instance, solve_instance
+from apportion.policies.registry import get_policy
+from apportion.policies.sessions.served import served, served_at_prices
+from apportion.policies.sessions.warm_jobs import WarmJobs
+from apportion.policies.solving.demands import Gains, gains_of
+from apportion.types import Floats
+
+POLICIES = ("fifo", "shortest_job_first", "network_sensitive", "max_total_throughput")
+
+
+def drawn(rng: np.random.Generator, jobs: int, types: int) -> Instance:
+    """Draw gangs that are as fast, or nearly, or not at all able on some types; little room."""
+    speed = rng.choice([rng.uniform(0.1, 10.0, (jobs, types)), rng.integers(1, 4, (jobs, types))])
+    speed = speed * (rng.random(speed.shape) < rng.choice([1.0, 0.8]))
+    speed[np.arange(jobs), rng.integers(0, types, jobs)] += 1.0
+    gpus = rng.choice([1, 2, 4, 8], jobs)
+    room = rng.integers(1, max(2, int(gpus.sum() * rng.choice([0.2, 0.6, 1.5]) / types)), types)
+    columns = {
+        "order": rng.permutation(jobs).astype(float),
+        "steps_remaining": rng.uniform(1.0, 1e5, jobs),
+        "network_priority": rng.choice([1.0, 0.5, 0.0], jobs),
+    }
+    return Instance.of_jobs(speed, gpus, room.astype(float), columns=columns)
+
+
+def best(adds: Floats, told: Instance) -> float:
+    """The most that shares of time can add, by scipy."""
+    jobs, types = adds.shape
+    time = np.repeat(np.eye(jobs), types, axis=1)
+    held = np.tile(np.eye(types), jobs) * told.gpus.ravel()
+    limits = np.append(np.ones(jobs), told.capacity)
+    upper = [(0, None if speed > 0 else 0) for speed in told.throughput.ravel()]
+    rows = np.vstack([time, held])
+    return -float(linprog(-adds.ravel(), A_ub=rows, b_ub=limits, bounds=upper).fun)
+
+
+@pytest.mark.parametrize("seed", each_seed(25, 1000))
+def test_what_prices_give_is_the_only_optimum_of_the_program(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    told = drawn(rng, int(rng.integers(1, 30)), int(rng.integers(2, 6)))
+    for name in POLICIES:
+        policy = get_policy(name)
+        gains = gains_of(policy, told)
+        assert gains is not None
+        from_nothing = served_at_prices(told, gains)
+        near = rng.uniform(0.0, 3.0, told.capacity.size)
+        elsewhere = served_at_prices(told, gains, near, least=False)
+        for found in (from_nothing, elsewhere):
+            if found is None:
+                continue
+            program = solve_instance(policy, told)
+            np.testing.assert_allclose(found.X, program.X, atol=1e-9)
+            assert found.objective == pytest.approx(program.objective, rel=1e-9)
+            assert found.gap <= 1e-10
+            most = best(gains.slope[:, None] * told.throughput, told)
+            assert found.objective == pytest.approx(most + gains.constant, rel=1e-9)
+        if from_nothing is not None:
+            np.testing.assert_allclose(from_nothing.prices, program.prices, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["fifo", "shortest_job_first"])
+def test_most_events_of_orders_need_no_program(name: str) -> None:
+    rng = np.random.default_rng(1)
+    told, policy, speed = drawn(rng, 60, 3), get_policy(name), rng.uniform(0.1, 10.0, (60, 3))
+    kept, asked, there = WarmJobs(policy), 0, list(range(40))
+    for number in range(20):
+        there[number] = 40 + number
+        here = np.array(there)
+        columns = {key: values[here] for key, values in told.columns.items()}
+        jobs = speed[here], told.gpus[here, 0], told.capacity
+        instance = Instance.of_jobs(*jobs, columns=columns)
+        found = kept.certified(here, instance, least_prices=False)
+        assert found is not None
+        np.testing.assert_allclose(found.X, solve_instance(policy, instance).X, atol=1e-9)
+        asked += found.stats["solver"] != "prices"
+    assert asked <= 5
+
+
+def test_by_hand_a_job_is_split_where_a_type_is_full() -> None:
+    told = Instance.of_jobs(np.array([[4.0, 1.0], [3.0, 1.5]]), [1, 2], [2.0, 8.0])
+    found = served(told, Gains(np.array([1.0, 1.0]), 0.5, maximised=True))
+    assert found is not None  # the first fills one GPU of type 0, the other half a time of it
+    np.testing.assert_allclose(found.X, [[1.0, 0.0], [0.5, 0.5]], atol=1e-12)
+    np.testing.assert_allclose(found.prices, [0.75, 0.0], atol=1e-12)
+    assert found.objective == pytest.approx(6.75)
+
+
+@pytest.mark.parametrize(
+    ("speed", "slope", "gpus"),
+    [
+        ([[2.0, 1.0], [2.0, 1.0]], [1.0, 1.0], [1.0, 1.0]),  # two alike
+        ([[2.0, 2.0], [1.0, 0.5]], [1.0, 1.0], [9.0, 9.0]),  # two options alike
+        ([[2.0, 1.0], [1.0, 0.5]], [0.0, 1.0], [1.0, 1.0]),  # one that adds nothing
+        ([[2.0, 1.0], [1.0, 0.5]], [1.0, 1.0], [1.0, 0.0]),  # a type without GPUs
+        ([[2.0, 1.0], [1e-8, 5e-9]], [1.0, 1.0], [1.0, 1.0]),  # one that hardly adds anything
+    ],
+)
+def test_where_other_choices_count_there_are_no_prices(
+    speed: list[list[float]], slope: list[float], gpus: list[float]
+) -> None:
+    told = Instance.of_jobs(np.array(speed), np.ones(2), np.array(gpus))
+    gains = Gains(np.array(slope), 0.0, maximised=True)
+    assert served_at_prices(told, gains, least=False) is None
