@@ -86,7 +86,8 @@ class PriceWalk:
     def _left(self) -> Floats:
         """Return what of each type is left by all who spend their time on their base."""
         taken = self._gpus[self._rows, self._base]
-        return self._capacity - np.bincount(self._kind[self._base], taken, self._capacity.size)
+        held = np.bincount(self._kind[self._base], taken, self._capacity.size)
+        return np.asarray(self._capacity - held)
 
     def _leaves(self) -> int:
         """Return the tie that is to be given up, -1 for none.
@@ -190,7 +191,7 @@ class PriceWalk:
         Other prices are right then as well; so is a price that is still held.
         """
         base = [1.0 - self._share[self._job == job].sum() for job in self._job if job >= 0]
-        return min(float(self._share.min()), *base, 1.0) <= _FULL
+        return bool(min(float(self._share.min()), *base, 1.0) <= _FULL)
 
     @property
     def bound(self) -> float:
