@@ -49,7 +49,7 @@ class Allocation:
         What a reader should know beside the numbers.
     stats
         Jobs, classes of identical jobs, options, solver, seconds by stage; of whole decisions
-        ``proved_by``: "relaxation", "highs", or "dynamic programme".
+        ``proved_by``: "relaxation", "states", "highs", or "dynamic programme".
     integral
         Whether decisions are whole; `choice` then tells the option of each row.
     """

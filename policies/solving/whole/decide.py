@@ -18,15 +18,19 @@ from apportion.policies.solving.whole.core import search
 from apportion.policies.solving.whole.dynamic_programme import chain_of
 from apportion.policies.solving.whole.in_order import decide_in_order
 from apportion.policies.solving.whole.relaxation import DWARFED, relax
+from apportion.policies.solving.whole.rounding import rounded_down
 from apportion.policies.solving.whole.statement import state
+from apportion.policies.solving.whole.states import by_states
 from apportion.policies.solving.whole.valid import check_decision, check_pins
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.rows import Reduction
+    from apportion.policies.solving.whole.branch_and_bound import Found
     from apportion.policies.solving.whole.dynamic_programme import Chain
     from apportion.policies.solving.whole.program import WholeProgram
+    from apportion.policies.solving.whole.relaxation import Relaxed
     from apportion.types import Floats, Ints
 
 
@@ -227,7 +231,10 @@ def _by_search(
         x[whole.whole] = np.rint(x[whole.whole])
         stats["solve_s"] = time.perf_counter() - started
         return Decided(x, relaxed.bound, relaxed.prices, "relaxation", stats)
-    if known is None:
+    quick = _by_states(whole, relaxed, deadline) if known is None else None
+    if quick is not None:
+        found = quick
+    elif known is None:
         found = search(whole, relaxed, deadline, gap)
     else:
         narrow = relaxed.narrowed(whole, relaxed.slack(whole, known))
@@ -236,9 +243,16 @@ def _by_search(
     stats["solve_s"], stats["nodes"] = time.perf_counter() - started, found.nodes
     value = whole.program.value(found.x)
     by_relaxation = relative_gap(value, relaxed.bound) <= max(gap, 1e-12)
-    proved_by = "relaxation" if by_relaxation else "highs" if found.status == "optimal" else ""
+    solver = "states" if quick is not None else "highs"
+    proved_by = "relaxation" if by_relaxation else solver if found.status == "optimal" else ""
     bound = max(relaxed.bound, found.bound)
     return Decided(found.x, bound, relaxed.prices, proved_by, stats)
+
+
+def _by_states(whole: WholeProgram, relaxed: Relaxed, deadline: float) -> Found | None:
+    """Search near the relaxation, where that is quick."""
+    best = rounded_down(whole, relaxed.x)
+    return None if best is None else by_states(whole, relaxed, best, deadline)
 
 
 def _solution(

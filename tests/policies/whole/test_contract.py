@@ -153,6 +153,7 @@ def test_a_decision_without_a_proof_has_the_status_and_its_gap(
     rng = np.random.default_rng(4)
     instance = random_instance(rng, types=3, jobs=60)
     instance = replace(instance, capacity=np.array([23.0, 31.0, 17.0]))
+    monkeypatch.setattr("apportion.policies.solving.whole.decide.by_states", lambda *_: None)
     best = solve_instance(Knapsack(), instance)
     assert best.stats["proved_by"] == "highs"
     monkeypatch.setattr(core, "_left", lambda _: 0.0)
@@ -184,6 +185,7 @@ def test_the_status_is_optimal_up_to_a_certified_gap_of_a_millionth(seeds: range
 
 def test_a_solver_without_a_point_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = random_instance(np.random.default_rng(4), types=3, jobs=60)
+    monkeypatch.setattr("apportion.policies.solving.whole.decide.by_states", lambda *_: None)
     monkeypatch.setattr(core, "likely", lambda *_: None)
     monkeypatch.setattr(core, "rounded_down", lambda *_: None)
     monkeypatch.setitem(search._OPTIONS, "presolve", "off")

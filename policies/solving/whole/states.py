@@ -1,0 +1,263 @@
+"""Exact search over what has been taken of each resource, job by job, near the relaxation.
+
+With dual values y of the relaxation, prices p of the resources and u of the jobs' units, a whole
+decision x is worth ::
+
+    value(x) = least + sum over jobs of cost of their choice + p @ (capacity - taken)
+
+where an option costs its reduced cost, no option costs u, both less the least of their job, and
+``least`` is what is left. All terms are at least 0. So a decision within some *reach* of ``least``
+takes only choices that cost no more than it, and so does every part of it: of two parts that have
+taken the same of each resource only the cheaper one matters, and one that costs more than the
+reach, or is sure to leave idle what does, matters not at all. If any decision is within the reach
+the best of all is; else the reach is widened. Choices that are dear come first: few parts survive
+them, and at the end little of each resource is open (the core of a knapsack problem by lists, after
+Pisinger, "A minimal algorithm for the multiple-choice knapsack problem", EJOR 83, 1995).
+
+To keep the option that a job has is worth `STAYING`, as in branch and bound.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.policies.solving.whole.branch_and_bound import STAYING, Found
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from apportion.policies.solving.whole.program import WholeProgram
+    from apportion.policies.solving.whole.relaxation import Relaxed
+    from apportion.types import Floats
+
+    Ints = NDArray[np.int64]
+
+_BEAM, _FIRST = 500, 1 / 64
+"""Parts kept of each length where any good decision will do, and where to reach for one first."""
+_PARTS = (0.4, 0.6, 0.8, 1.0)
+"""Parts of what a good decision costs within which the best is looked for, one after the other."""
+_MOST_WORK = 20_000_000
+"""Parts up to which it is quicker than branch and bound."""
+_MOST_BITS = 62
+_ROUNDING = 1e-12
+"""Part of the largest number of a sum that rounding may make of it."""
+
+
+class _Choices(NamedTuple):
+    """What a job can choose: what it takes of all resources, packed, its cost, its column or -1."""
+
+    taken: Ints
+    cost: Floats
+    column: Ints
+
+
+class _TooMany(Exception):
+    """There are too many parts for this to be quick."""
+
+
+@dataclass
+class States:
+    """The choices of all jobs at the dual values of a relaxation.
+
+    Attributes
+    ----------
+    choices
+        Of each job.
+    capacity, price
+        Of each resource, shape (resources,).
+    shift, mask
+        Where a resource lies in a packed number, and its bits, shape (resources,).
+    least
+        Least adjusted value of any decision.
+    stays
+        What each column is worth more because its job has it now, shape (columns,).
+    """
+
+    choices: list[_Choices]
+    capacity: Floats
+    price: Floats
+    shift: list[int]
+    mask: list[int]
+    least: float
+    stays: Floats
+
+    @classmethod
+    def of(cls, whole: WholeProgram, relaxed: Relaxed) -> States | None:
+        """Read a problem; ``None`` where it is no sum over single jobs that take whole amounts."""
+        instance, program, k = whole.p.instance, whole.program, whole.cells.size
+        single = whole.separable and instance.solo and bool((instance.count == 1).all())
+        if not (single and k) or whole.lower.any():
+            return None
+        held = program.A[whole.priced].tocsc()[:, :k].toarray()
+        there = program.b[whole.priced]
+        if (
+            (held != np.rint(held)).any()
+            or held.min(initial=0.0) < 0
+            or not np.isfinite(there).all()
+        ):
+            return None
+        bits = [int(most).bit_length() + 1 for most in there + held.max(axis=1)]
+        if sum(bits) > _MOST_BITS:
+            return None
+        shift = [sum(bits[:place]) for place in range(len(bits))]
+        taken = (held.astype(np.int64) << np.array(shift)[:, None]).sum(axis=0)
+        dual = np.maximum(relaxed.dual, 0.0)
+        own = dual[whole.priced.stop :]
+        stays = STAYING * whole.largest_cost * whole.stays
+        price = dual[whole.priced]
+        reduced = program.c + held.T @ price + own[whole.row_of_cell] - stays
+        starts = np.searchsorted(whole.row_of_cell, np.arange(instance.jobs + 1)).tolist()
+        choices, least = [], program.offset - float(there @ price)
+        for job in range(instance.jobs):
+            mine = slice(starts[job], starts[job + 1])
+            cost = np.append(reduced[mine], own[job])
+            lowest = float(cost.min())
+            column = np.append(np.arange(starts[job], starts[job + 1]), -1)
+            choices.append(_Choices(np.append(taken[mine], 0), cost - lowest, column))
+            least += lowest - float(own[job])
+        mask = [(1 << each) - 1 for each in bits]
+        return cls(choices, there, price, shift, mask, least, stays)
+
+    def within(
+        self, reach: float, deadline: float, beam: int | None = None
+    ) -> tuple[Ints, float] | None:
+        """Return the columns and the cost of the best decision within a reach, if there is one.
+
+        With a `beam` only so many parts are kept of each length, the cheapest, and what is found
+        need not be the best.
+
+        Raises
+        ------
+        _TooMany
+            If that takes too many parts, or too long.
+        """
+        near = [_near(each, reach) for each in self.choices]
+        settled = [each for each in near if each.cost.size == 1]
+        open_ = [each for each in near if each.cost.size > 1]
+        open_.sort(key=lambda each: -float(each.cost[1]))
+        least, most = self._rest(settled)
+        if (least[0] > self.capacity + 1e-9).any():
+            return None
+        key = np.array([sum(int(each.taken[0]) for each in settled)], dtype=np.int64)
+        cost, work = np.zeros(1), 0
+        least, most = self._rest(open_)
+        steps: list[tuple[Ints, Ints]] = []
+        for turn, each in enumerate(open_):
+            work += key.size * each.cost.size
+            if work > _MOST_WORK or time.perf_counter() > deadline:
+                raise _TooMany
+            sums = cost[:, None] + each.cost
+            before, choice = np.nonzero(sums <= reach)
+            key, cost = key[before] + each.taken[choice], sums[before, choice]
+            kept, idle = self._matter(key, cost, reach, least[turn + 1], most[turn + 1])
+            if not kept.size:
+                return None
+            if beam is not None and kept.size > beam:
+                kept = np.sort(kept[np.argsort(idle[kept], kind="stable")[:beam]])
+            key, cost = key[kept], cost[kept]
+            steps.append((before[kept], choice[kept]))
+        total = cost + sum(
+            price * (there - self._of(key, place))
+            for place, (there, price) in enumerate(zip(self.capacity, self.price, strict=True))
+        )
+        at = int(total.argmin())
+        if total[at] > reach:
+            return None
+        columns = [int(each.column[0]) for each in settled]
+        for (before, choice), each in zip(reversed(steps), reversed(open_), strict=True):
+            columns.append(int(each.column[choice[at]]))
+            at = int(before[at])
+        taken = np.array([column for column in columns if column >= 0], dtype=np.int64)
+        return taken, float(total.min())
+
+    def _of(self, key: Ints, place: int) -> Ints:
+        """Return what packed numbers have of a resource."""
+        return (key >> self.shift[place]) & self.mask[place]
+
+    def _rest(self, choices: list[_Choices]) -> tuple[Ints, Ints]:
+        """Return the least and the most that the jobs from each on take, by resource."""
+        resources, jobs = len(self.shift), len(choices)
+        least, most = np.zeros((2, jobs + 1, resources), dtype=np.int64)
+        for turn in range(jobs - 1, -1, -1):
+            for place in range(resources):
+                each = self._of(choices[turn].taken, place)
+                least[turn, place] = least[turn + 1, place] + each.min()
+                most[turn, place] = most[turn + 1, place] + each.max()
+        return least, most
+
+    def _matter(
+        self, key: Ints, cost: Floats, reach: float, least: Ints, most: Ints
+    ) -> tuple[Ints, Floats]:
+        """Return which parts may become a decision within reach, and what each costs at least."""
+        fits, idle = np.ones(key.size, dtype=bool), cost
+        for place, (there, price) in enumerate(zip(self.capacity, self.price, strict=True)):
+            left = there - self._of(key, place)
+            fits &= left >= least[place] - 1e-9
+            if price:
+                idle = idle + price * np.maximum(left - most[place], 0.0)
+        kept = np.flatnonzero(fits & (idle <= reach))
+        if not kept.size:
+            return kept, idle
+        kept = kept[np.argsort(key[kept], kind="stable")]
+        starts = np.flatnonzero(np.diff(key[kept], prepend=-1))
+        cheapest = np.minimum.reduceat(cost[kept], starts)
+        group = np.repeat(np.arange(starts.size), np.diff(starts, append=kept.size))
+        ties = np.flatnonzero(cost[kept] == cheapest[group])
+        return kept[ties[np.diff(group[ties], prepend=-1) != 0]], idle
+
+
+def _near(choices: _Choices, reach: float) -> _Choices:
+    """Return the choices of a job within reach, the cheapest first."""
+    order = np.argsort(choices.cost, kind="stable")
+    order = order[choices.cost[order] <= reach]
+    return _Choices(*(each[order] for each in choices))
+
+
+def by_states(
+    whole: WholeProgram, relaxed: Relaxed, known: Floats, deadline: float
+) -> Found | None:
+    """Find the best whole decision; ``None`` where this is not the way, or not a quick one.
+
+    Parameters
+    ----------
+    known
+        Any whole decision: how far to reach at most.
+    deadline
+        Value of the clock at which the search ends.
+    """
+    states = States.of(whole, relaxed)
+    if states is None:
+        return None
+    most = relaxed.slack(whole, known) + abs(states.least - relaxed.bound)
+    try:
+        found = _best(
+            states, most, _ROUNDING * max(abs(relaxed.bound), whole.largest_cost), deadline
+        )
+    except _TooMany:
+        return None
+    if found is None:
+        return None
+    x = np.zeros(whole.program.c.size)
+    x[found] = 1.0
+    bound = whole.program.value(x) - float(states.stays @ x)
+    return Found(x, bound, "optimal", 0)
+
+
+def _best(states: States, most: float, rounding: float, deadline: float) -> Ints | None:
+    """Reach for a good decision first, then for the best, never further than needed."""
+    reach, good = _FIRST * most, None
+    while good is None and reach < most:
+        good = states.within(reach, deadline, _BEAM)
+        reach *= 2
+    if good is not None:
+        good = states.within(good[1] + rounding, deadline, _BEAM) or good
+        most = good[1] + rounding
+    for part in _PARTS:
+        found = states.within(part * most, deadline)
+        if found is not None:
+            return found[0]
+    return None

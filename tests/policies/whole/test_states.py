@@ -1,0 +1,105 @@
+"""Whole decisions by states, against scipy's integer programs and branch and bound."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import optimize
+from tests.policies.whole.oracle import Knapsack, random_instance
+from tests.seeds import each_seed
+
+from apportion.policies import Instance, solve_instance
+from apportion.policies.registry import get_policy
+from apportion.policies.solving.whole import decide, states
+from apportion.types import Floats
+
+
+def drawn(rng: np.random.Generator, *, jobs: int, types: int) -> Instance:
+    """Draw options with values that are all different, or of a few whole numbers; little room."""
+    instance = random_instance(rng, types=types, jobs=jobs)
+    value = instance.throughput
+    if rng.random() < 0.5:
+        value = np.where(value > 0, rng.integers(1, 5, value.shape), 0.0)
+    now = rng.integers(-1, instance.options, jobs).astype(float)
+    columns = {**instance.columns, "current_option": now}
+    room = np.ceil(instance.capacity * rng.choice([0.5, 1.0, 3.0]) * jobs / 10)
+    return replace(instance.with_columns(columns), throughput=value, capacity=room)
+
+
+def most(instance: Instance, value: Floats) -> float:
+    """The most that a whole decision adds, by scipy."""
+    jobs, options = value.shape
+    usage = instance.usage.toarray().reshape(jobs * options, -1).T
+    rows = np.kron(np.eye(jobs), np.ones(options))
+    limits: Any = optimize.LinearConstraint(
+        np.vstack([usage, rows]), ub=np.append(instance.capacity, np.ones(jobs))
+    )
+    worth = value.ravel()
+    found = optimize.milp(
+        -worth,
+        constraints=limits,
+        integrality=np.ones(worth.size, dtype=int),
+        bounds=optimize.Bounds(0, worth > 0),
+        options={"mip_rel_gap": 0.0},
+    )
+    return -float(found.fun or 0.0)
+
+
+@pytest.mark.parametrize("seed", each_seed(12, 300))
+@pytest.mark.parametrize("beam", [1, 500])
+def test_states_decide_as_branch_and_bound(
+    seed: int, beam: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "_BEAM", beam)  # how good a first decision is moves no result
+    rng = np.random.default_rng(seed)
+    instance = drawn(rng, jobs=int(rng.integers(1, 25)), types=int(rng.integers(2, 5)))
+    found = solve_instance(Knapsack(), instance)
+    assert found.objective == pytest.approx(most(instance, instance.throughput), rel=1e-9)
+    assert found.stats["proved_by"] in ("relaxation", "states")
+    assert found.gap <= 1e-9
+    held = np.einsum("jo,jor->r", found.X, instance.usage.toarray().reshape(*found.X.shape, -1))
+    assert (held <= instance.capacity + 1e-9).all()
+    monkeypatch.setattr(decide, "by_states", lambda *_: None)
+    searched = solve_instance(Knapsack(), instance)
+    assert searched.stats["proved_by"] in ("relaxation", "highs")
+    assert found.objective == pytest.approx(searched.objective, rel=1e-9)
+    np.testing.assert_allclose(found.prices, searched.prices, rtol=1e-9, atol=1e-12)
+    keeps = [float((each.X * instance.current).sum()) for each in (found, searched)]
+    assert keeps[0] >= keeps[1]  # of decisions that are as good, in which more jobs stay
+
+
+@pytest.mark.parametrize("name", ["sia", "pollux", "deepboot"])
+def test_where_there_are_too_many_states_branch_and_bound_goes_on(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    jobs, gpus = 30, np.array([1.0, 2.0, 4.0, 8.0])
+    kind, held = np.repeat([0, 1], gpus.size), np.tile(gpus, 2)
+    speed = rng.lognormal(0.0, 0.5, (jobs, 1)) * np.array([1.0, 0.6])[kind]
+    speed = speed * held / (1 + rng.uniform(0.01, 0.2, (jobs, 1)) * (held - 1))
+    columns = {
+        "current_option": rng.integers(-1, held.size, jobs).astype(float),
+        "weight": rng.choice([1.0, 2.0], jobs),
+        "reallocation_factor": rng.uniform(0.7, 1.0, jobs),
+    }
+    instance = Instance.of_options(
+        speed, held, np.array([30.0, 41.0]), option_accelerator=kind, columns=columns
+    )
+    found = solve_instance(get_policy(name), instance)
+    assert found.stats["proved_by"] == "states"
+    monkeypatch.setattr(states, "_MOST_WORK", 0)
+    searched = solve_instance(get_policy(name), instance)
+    assert searched.stats["proved_by"] == "highs"
+    assert found.objective == pytest.approx(searched.objective, rel=1e-9)
+    assert found.X.tolist() == searched.X.tolist()
+
+
+def test_amounts_that_are_no_whole_numbers_are_left_to_branch_and_bound() -> None:
+    rng = np.random.default_rng(8)
+    speed, held = rng.uniform(1.0, 2.0, (8, 4)), np.array([0.5, 1.3, 0.5, 1.3])
+    given = np.array([2.0, 2.1])
+    instance = Instance.of_options(speed, held, given, option_accelerator=np.array([0, 0, 1, 1]))
+    found = solve_instance(Knapsack(), instance)
+    assert found.stats["proved_by"] in ("relaxation", "highs")
+    assert found.objective == pytest.approx(most(instance, speed), rel=1e-9)
