@@ -103,3 +103,12 @@ def test_amounts_that_are_no_whole_numbers_are_left_to_branch_and_bound() -> Non
     found = solve_instance(Knapsack(), instance)
     assert found.stats["proved_by"] in ("relaxation", "highs")
     assert found.objective == pytest.approx(most(instance, speed), rel=1e-9)
+
+
+def test_far_more_is_wanted_than_there_is() -> None:
+    rng = np.random.default_rng(2)
+    speed, held = rng.uniform(1.0, 2.0, (200, 2)), np.array([64.0, 64.0])
+    given = np.array([70.0, 130.0])
+    instance = Instance.of_options(speed, held, given, option_accelerator=np.array([0, 1]))
+    found = solve_instance(Knapsack(), instance)
+    assert found.objective == pytest.approx(most(instance, speed), rel=1e-9)
