@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from apportion.checks import choice, number, seed, whole, yes_no
+from apportion.checks import choice, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
+from apportion.estimators.speeds.worth import checked_optimism
 from apportion.mechanism.own import is_own
 from apportion.mechanisms import MECHANISMS, mechanism_name
 from apportion.mechanisms.settings import MechanismSettings, settings_of
@@ -338,4 +339,4 @@ def _check_beliefs(settings: dict[str, Any]) -> None:
     if speeds == "estimated":
         if settings.get("references") is not None:
             whole("references", settings["references"])
-        number("optimism", settings["optimism"], most=10.0)
+        checked_optimism(settings["optimism"])

@@ -17,8 +17,14 @@ from apportion.estimators.speeds.completion import completion_by
 from apportion.estimators.speeds.job_rows import JobRows
 from apportion.estimators.speeds.measurements import Measurements
 from apportion.estimators.speeds.model import noise_level
-from apportion.estimators.speeds.runs import checked_columns, checked_jobs, checked_runs
+from apportion.estimators.speeds.runs import (
+    checked_amounts,
+    checked_columns,
+    checked_jobs,
+    checked_runs,
+)
 from apportion.estimators.speeds.tables import read_speeds
+from apportion.estimators.speeds.worth import checked_optimism, log_worth
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -36,19 +42,18 @@ _WORTH_TELLING = 0.05
 _MOST_ROWS_TO_LEARN_FROM = 200
 """Jobs that a new fit learns from beside the references: those with the most measured columns."""
 
-_MOST_OPTIMISM = 10.0
-
 
 class EstimatedSpeeds:
     r"""Believe what `SpeedModel` predicts from references and from what has run so far.
 
     Of a cell that was never measured, policies are told :math:`\exp(m + \kappa\, sd)`: what might
-    be fast is tried. Of a measured one they are told :math:`\exp(m)`, and of one that cannot run,
-    0. A job's row is estimated anew as soon as it was measured; what is told of it changes once the
-    estimate of a cell is off by more than 5 %, so that policies solve no more often than they must.
-    Measurements that do not agree with those before, as when a speed has changed, begin a cell anew
-    and leave it in doubt for a while (`apportion.estimators.speeds.measurements`). Of a column that
-    no reference was measured on, `spread` is wide and a warning is logged.
+    be fast is tried; or what it is worth to the job (`apportion.estimators.speeds.worth`), if
+    optimism is ``"worth"``. Of a measured one they are told :math:`\exp(m)`, and of one that cannot
+    run, 0. A job's row is estimated anew as soon as it was measured; what is told of it changes
+    once the estimate of a cell is off by more than 5 %, so that policies solve no more often than
+    they must. Measurements that do not agree with those before, as when a speed has changed, begin
+    a cell anew and leave it in doubt for a while (`apportion.estimators.speeds.measurements`). Of a
+    column that no reference was measured on, `spread` is wide and a warning is logged.
 
     Parameters
     ----------
@@ -58,7 +63,10 @@ class EstimatedSpeeds:
     columns
         Labels of the columns, see `SpeedModel`; those of the references if left out.
     optimism
-        :math:`\kappa`, standard deviations that are added where nothing was measured.
+        :math:`\kappa`, standard deviations that are added where nothing was measured; or
+        ``"worth"``, by the steps that jobs have left (see `tell_steps_left`).
+    trial_s
+        Seconds of work that a trial takes, such as a round: for ``"worth"``.
     noise
         Standard deviation of the logarithm of a measurement.
     rows
@@ -83,14 +91,16 @@ class EstimatedSpeeds:
         references: Any,
         columns: Iterable[Hashable] | None = None,
         *,
-        optimism: float = 1.0,
+        optimism: float | Literal["worth"] = 1.0,
         noise: float = 0.05,
         rows: Literal["job", "type"] = "job",
         model: Any = None,
         memory: float = 1.0,
+        trial_s: float = 360.0,
         seed: int | None = None,
     ) -> None:
-        self.optimism = number("optimism", optimism, most=_MOST_OPTIMISM)
+        self.optimism = checked_optimism(optimism)
+        self._trial_s = number("trial_s", trial_s, strict=True)
         self._noise = noise_level(noise)
         self._jobs = JobRows(choice("rows", rows, ("job", "type")) == "type")
         named = None if columns is None else SpeedColumns.of(columns)
@@ -114,6 +124,7 @@ class EstimatedSpeeds:
     def digest(self) -> str:
         """Return a text that is another one for other references, columns or options."""
         told = [list(map(str, self.columns)), self.optimism, self._noise, self._jobs.by_type]
+        told += [self._trial_s] if self.optimism == "worth" else []
         rows = [[name, *map(float, row)] for name, row in self._known.items()]
         text = json.dumps([*told, type(self._completion).__name__, rows])
         return hashlib.sha256(text.encode()).hexdigest()
@@ -127,6 +138,17 @@ class EstimatedSpeeds:
             For more types than jobs or fewer, and for a job that was of another type.
         """
         self._jobs.admit(checked_jobs(jobs), checked_jobs(types))
+
+    def tell_steps_left(self, jobs: Iterable[int | str], steps: ArrayLike) -> None:
+        """Tell how many steps jobs have left; those that `observe` is shown are taken off.
+
+        Raises
+        ------
+        InputError
+            For another number of them than of jobs, and for negative or missing numbers.
+        """
+        names = checked_jobs(jobs)
+        self._jobs.tell_left(names, checked_amounts("steps", steps, len(names)).tolist())
 
     def forget(self, jobs: Iterable[int | str]) -> None:
         """Let go of jobs that are done, or of another type from now on; what they taught stays."""
@@ -183,6 +205,7 @@ class EstimatedSpeeds:
         """
         runs = checked_runs(gangs, steps, seconds, len(self._columns))
         rows = self._rows(runs.jobs)
+        self._jobs.made(runs.jobs, runs.steps.tolist())
         counts = runs.steps > 0
         logs = np.log(runs.steps[counts] / runs.seconds[counts])
         if self._rng is not None:
@@ -248,7 +271,7 @@ class EstimatedSpeeds:
         try:
             count = len(state["measured"]["rows"])
             told = np.array(state["told"], dtype=np.float64).reshape(count, size)
-            jobs = [(job, row) for job, row in state["jobs"]]
+            jobs = [(job, row, left) for job, row, left in state["jobs"]]
             rng = None if self._rng is None else np.random.default_rng()
             if rng is not None:
                 rng.bit_generator.state = state["random"]
@@ -263,6 +286,8 @@ class EstimatedSpeeds:
     def _rows(self, jobs: list[int | str]) -> Ints:
         """Places of the rows of jobs; new ones are estimated and told at once."""
         names = self._jobs.names(jobs)
+        if self.optimism == "worth":
+            self._jobs.check_left(jobs, names)
         before = len(self._measured)
         rows = self._measured.rows(names)
         if len(self._measured) > before:
@@ -292,8 +317,15 @@ class EstimatedSpeeds:
     def _to_tell(self, rows: Ints) -> Floats:
         """Return what there is to tell of rows, by what is known now."""
         mean, sd = self._estimate(rows)
-        hopeful = mean + np.where(self._measured.count[rows] > 0, 0.0, self.optimism * sd)
-        return np.where(self._measured.failed[rows], 0.0, _exp(hopeful))
+        told = np.where(self._measured.count[rows] > 0, mean, self._hope(rows, mean, sd))
+        return np.where(self._measured.failed[rows], 0.0, _exp(told))
+
+    def _hope(self, rows: Ints, mean: Floats, sd: Floats) -> Floats:
+        """Logarithms of what is told of rows where nothing was measured."""
+        if not isinstance(self.optimism, str):
+            return mean + self.optimism * sd
+        left = np.nan_to_num(self._jobs.left(self._measured.names(rows)))
+        return log_worth(mean, sd, left / self._trial_s)
 
     def _tell(self, rows: Ints) -> list[int | str]:
         """Tell rows anew that are off by too much; return their jobs."""

@@ -1,17 +1,22 @@
-"""Which row of speeds a job has: one of its own, or that of its type."""
+"""Which row of speeds a job has, one of its own or that of its type, and what it has to do."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from apportion.types import Floats
+
 
 class JobRows:
-    """Names of rows by job, and jobs by row.
+    """Names of rows by job, jobs by row, and the steps that jobs have left.
 
     Parameters
     ----------
@@ -23,6 +28,7 @@ class JobRows:
         self.by_type = by_type
         self._row: dict[int | str, int | str] = {}
         self._jobs: dict[int | str, list[int | str]] = {}
+        self._left: dict[int | str, float] = {}
 
     def admit(self, jobs: list[int | str], types: list[int | str]) -> None:
         """Note the types of jobs, all or none of them.
@@ -53,6 +59,7 @@ class JobRows:
                 self._jobs[row].remove(job)
                 if not self._jobs[row]:
                     del self._jobs[row]
+            self._left.pop(job, None)
 
     def names(self, jobs: list[int | str]) -> list[int | str]:
         """Return the names of the rows of jobs.
@@ -74,14 +81,45 @@ class JobRows:
         """Return all jobs of some rows."""
         return [job for row in rows for job in self._jobs.get(row, ())]
 
+    def tell_left(self, jobs: list[int | str], steps: list[float]) -> None:
+        """Note how many steps jobs have left."""
+        self._left.update(zip(jobs, steps, strict=True))
+
+    def made(self, jobs: list[int | str], steps: list[float]) -> None:
+        """Take steps that were made from what jobs have left."""
+        for job, count in zip(jobs, steps, strict=True):
+            if job in self._left:
+                self._left[job] = max(self._left[job] - count, 0.0)
+
+    def check_left(self, jobs: list[int | str], rows: list[int | str]) -> None:
+        """Check that it is known how many steps jobs have left, or others of their rows.
+
+        Raises
+        ------
+        InputError
+            If not; the first such job is named.
+        """
+        for job, left in zip(jobs, self.left(rows).tolist(), strict=True):
+            if np.isnan(left):
+                raise InputError(
+                    f"Nobody has told how many steps job {written(job)} has left, by which its "
+                    f"estimates go: `tell_steps_left`, or give a number for optimism."
+                )
+
+    def left(self, rows: Iterable[int | str]) -> Floats:
+        """Return the steps that the jobs of rows have left together, NaN where none are told."""
+        told = [[self._left[job] for job in self.jobs([row]) if job in self._left] for row in rows]
+        return np.array([math.fsum(each) if each else np.nan for each in told])
+
     def state(self) -> list[Any]:
-        """Pairs of a job and its row, for JSON."""
-        return [[job, row] for job, row in self._row.items()]
+        """Return jobs, each with its row and the steps that it has left, for JSON."""
+        return [[job, row, self._left.get(job)] for job, row in self._row.items()]
 
     def restore(self, state: list[Any]) -> None:
         """Take up a state of `state`."""
         self._row, self._jobs = {}, {}
-        self._enter((job, row) for job, row in state)
+        self._enter((job, row) for job, row, _ in state)
+        self._left = {job: left for job, _, left in state if left is not None}
 
     def _enter(self, pairs: Iterable[tuple[int | str, int | str]]) -> None:
         for job, row in pairs:

@@ -76,17 +76,28 @@ def checked_runs(gangs: RanWhere, steps: ArrayLike, seconds: ArrayLike, columns:
         raise InputError(f"The gangs need `job` and `column`; got {written(type(gangs).__name__)}.")
     names = checked_jobs(gangs.job)
     place = checked_columns(gangs.column, len(names), columns)
-    made, lasted = float_array("steps", steps), float_array("seconds", seconds)
-    for what, values in (("steps", made), ("seconds", lasted)):
-        if values.shape != (len(names),):
-            raise InputError(f"There are {len(names)} jobs and {what} of shape {values.shape}.")
-    for what, values in (("steps", made), ("seconds", lasted)):
-        wrong = ~((values >= 0) & (values <= LARGEST_NUMBER))
-        if wrong.any():
-            raise InputError(f"The {what} are {values[wrong][0]}; they must be numbers >= 0.")
+    made = checked_amounts("steps", steps, len(names))
+    lasted = checked_amounts("seconds", seconds, len(names))
     long = lasted >= _LEAST_SECONDS
     kept = [name for name, counts in zip(names, long.tolist(), strict=True) if counts]
     return Runs(kept, place[long], made[long], lasted[long])
+
+
+def checked_amounts(what: str, given: ArrayLike, jobs: int) -> Floats:
+    """Return a number >= 0 for each job.
+
+    Raises
+    ------
+    InputError
+        For another number of them, and for negative or missing numbers.
+    """
+    values = float_array(what, given)
+    if values.shape != (jobs,):
+        raise InputError(f"There are {jobs} jobs and {what} of shape {values.shape}.")
+    wrong = ~((values >= 0) & (values <= LARGEST_NUMBER))
+    if wrong.any():
+        raise InputError(f"The {what} are {values[wrong][0]}; they must be numbers >= 0.")
+    return values
 
 
 def checked_columns(given: ArrayLike, cells: int, columns: int) -> Ints:

@@ -16,6 +16,7 @@ from apportion.checks import choice, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
 from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, SpeedModel
+from apportion.estimators.speeds.worth import checked_optimism
 from apportion.mechanism.scheduler import NOBODY
 from apportion.resumable import Resumable
 from apportion.sim.beliefs import Agnostic, Told
@@ -58,7 +59,8 @@ class Estimated:
         Job types of the workload that were profiled before on every accelerator type and number of
         GPUs: so many, drawn at random. ``None``: 12, or all if there are fewer.
     optimism
-        Standard deviations of the logarithm that are added where nothing was measured.
+        Standard deviations of the logarithm that are added where nothing was measured; or
+        ``"worth"``, by the steps that the job has left (`apportion.estimators.speeds.worth`).
     noise
         Standard deviation of the logarithm of a measurement.
     rows
@@ -68,6 +70,8 @@ class Estimated:
         What completes a job's speeds: ``"required"``, `SpeedModel`; ``"log_additive"``, the job's
         scale times a ratio for each column; ``"constant"``, what references make in the mean.
         Optimism is for the first one: the other two know no deviations.
+    trial_s
+        Seconds of work that a trial takes, such as a round: for ``optimism="worth"``.
     seed
         Of the references and of the noise.
 
@@ -78,21 +82,23 @@ class Estimated:
     """
 
     references: int | None = None
-    optimism: float = 1.0
+    optimism: float | Literal["worth"] = 1.0
     noise: float = 0.05
     rows: Literal["job", "type"] = "job"
     seed: int = 0
     model: Literal["required", "log_additive", "constant"] = "required"
+    trial_s: float = 360.0
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.references is not None:
             whole("references", self.references)
-        number("optimism", self.optimism, most=10.0)
+        checked_optimism(self.optimism)
         number("noise", self.noise, most=10.0)
         choice("rows", self.rows, ("job", "type"))
         check_seed(self.seed)
         choice("model", self.model, tuple(_MODELS))
+        number("trial_s", self.trial_s, strict=True)
 
     def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Profile the references, and estimate every job."""
@@ -111,15 +117,19 @@ class Estimated:
             noise=self.noise,
             rows=self.rows,
             model=_MODELS[self.model](),
+            trial_s=self.trial_s,
             seed=int(rng.integers(2**31)),
         )
         types = workload.jobs["job_type"].tolist()
+        jobs = np.arange(len(types))
+        estimated.admit(jobs.tolist(), types)
+        estimated.tell_steps_left(jobs, truth.remaining)
         place = {label: column for column, label in enumerate(estimated.columns)}
         columns = np.array(
             [[place[name, gpus] for name in cluster.accelerators] for gpus in truth.scale.tolist()],
             dtype=np.intp,
         ).reshape(truth.speed.shape)
-        return _Learning(estimated, types, columns, truth.speed > 0, truth.beside)
+        return _Learning(estimated, columns, truth.speed > 0, truth.beside)
 
 
 def _profiled(workload: Workload, cluster: Cluster) -> pd.DataFrame:
@@ -147,17 +157,14 @@ class _Learning(Resumable):
     def __init__(
         self,
         estimated: EstimatedSpeeds,
-        types: list[str],
         columns: Ints,
         runs: NDArray[np.bool_],
         pairs: BelievedPairs | None,
     ) -> None:
         self.pairs = pairs
         self._estimated, self._columns, self._runs = estimated, columns, runs
-        jobs = np.arange(len(types))
-        estimated.admit(jobs.tolist(), types)
         self.speed = np.zeros(columns.shape)
-        self._read(jobs)
+        self._read(np.arange(len(columns)))
 
     def observe(self, gangs: Gangs, rate: Floats, seconds: Floats) -> Ints:
         """Learn from jobs that had their devices for themselves; return those that moved."""

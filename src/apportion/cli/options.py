@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import group_of
 from apportion.cli.sections import add_setting
-from apportion.cli.values import by_job_type, number_or_by_type, one_of, read_by, real, whole
+from apportion.cli.values import (
+    by_job_type,
+    number_or,
+    number_or_by_type,
+    one_of,
+    read_by,
+    real,
+    whole,
+)
 from apportion.mechanisms import MECHANISMS, mechanism_name
 from apportion.mechanisms.settings import settings_of
 
@@ -263,9 +271,10 @@ def _add_beliefs(parser: argparse.ArgumentParser) -> None:
         group,
         "speeds",
         "--optimism",
-        type=real(),
+        type=number_or("worth"),
         metavar="K",
-        help="standard deviations that estimates add where nothing was measured (default: 1)",
+        help="standard deviations that estimates add where nothing was measured (default: 1), or "
+        "worth: by how long the job still runs",
     )
     pairs = ("completed", "nearest")
     add_setting(

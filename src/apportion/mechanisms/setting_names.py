@@ -78,7 +78,7 @@ class SimulationSettings(TypedDict, total=False):
     # What policies are told of speeds.
     speeds: Literal["told", "estimated", "agnostic"] | None
     references: int | None
-    optimism: float | None
+    optimism: float | Literal["worth"] | None
 
 
 class ComparisonSettings(SimulationSettings, total=False):
