@@ -10,11 +10,14 @@ import pandas as pd
 
 from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, written
+from apportion.estimators.speeds.families import priors_of_families
 from apportion.estimators.speeds.model import SpeedModel
 from apportion.estimators.speeds.posterior import posterior
 from apportion.estimators.speeds.prior import SpeedPrior, learn_prior
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from apportion.estimators.speeds.columns import SpeedColumns
@@ -22,16 +25,22 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
+ANY = ""
+"""Family of rows of which it is not known."""
+
 
 class Completion(Protocol):
     """Completes rows of logarithms of speeds."""
 
-    def fit(self, rows: Floats, imitated: Mask | None = None) -> None:
+    def fit(self, rows: Floats, families: Sequence[str], imitated: Mask | None = None) -> None:
         """Learn from rows, NaN where not measured; of those imitated others may be copies."""
         ...
 
-    def estimate(self, logs: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of rows of which some cells were measured so many times."""
+    def estimate(self, logs: Floats, counts: Floats, family: str = ANY) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of rows of which some cells were measured so many times.
+
+        They are rows of one family; of one that was never seen, or "", nothing is known before.
+        """
         ...
 
     def state(self) -> Any:
@@ -58,64 +67,84 @@ def completion_by(model: Any, columns: SpeedColumns, noise: float) -> Completion
             f"model is {written(model)}; it must have fit and predict as SpeedModel() has, such "
             f"as ImputedSpeeds() or ColumnMeans()."
         )
-    return _ByModel(deepcopy(model), columns, noise)
+    return _ByModel(model, columns, noise)
 
 
 class _ByPrior:
     """The model of `SpeedModel`, measured cells weighed by how often they were measured."""
 
-    _prior: SpeedPrior
+    _priors: dict[str, SpeedPrior]
 
     def __init__(self, columns: SpeedColumns, noise: float) -> None:
         self._columns, self._noise = columns, noise
 
-    def fit(self, rows: Floats, imitated: Mask | None = None) -> None:
-        self._prior = learn_prior(rows, self._columns, self._noise, imitated)
+    def fit(self, rows: Floats, families: Sequence[str], imitated: Mask | None = None) -> None:
+        prior = learn_prior(rows, self._columns, self._noise, imitated)
+        self._priors = {ANY: prior}
+        if any(families):
+            self._priors |= priors_of_families(prior, rows, families, imitated)
 
-    def estimate(self, logs: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        return posterior(self._prior, logs, counts)
+    def estimate(self, logs: Floats, counts: Floats, family: str = ANY) -> tuple[Floats, Floats]:
+        return posterior(self._priors.get(family, self._priors[ANY]), logs, counts)
 
     def state(self) -> Any:
-        return self._prior.state()
+        return {name: prior.state() for name, prior in self._priors.items()}
 
     def restore(self, state: Any) -> None:
-        self._prior = SpeedPrior.of_state(state, len(self._columns), self._noise)
+        size = len(self._columns)
+        self._priors = {
+            name: SpeedPrior.of_state(prior, size, self._noise) for name, prior in state.items()
+        }
 
 
 class _ByModel:
-    """Any other model: measured cells are what they are, and the rest has no deviation."""
+    """Any other model: measured cells are what they are, and the rest has no deviation.
+
+    Of a family it learns from the rows of the family alone.
+    """
 
     def __init__(self, model: Any, columns: SpeedColumns, noise: float) -> None:
         self._model, self._columns, self._noise = model, columns, noise
-        self._scale = 0.0
 
-    def fit(self, rows: Floats, imitated: Mask | None = None) -> None:
-        self._rows = rows
-        self._model.fit(self._table(rows))
-        # Where nothing of a row was measured, its scale is that of the rows in the mean.
-        rest = rows - self._predicted(np.full((1, len(self._columns)), np.nan))
-        known = ~np.isnan(rest)
-        of_rows = np.where(known, rest, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-        self._scale = float(of_rows[known.any(axis=1)].mean())
+    def fit(self, rows: Floats, families: Sequence[str], imitated: Mask | None = None) -> None:
+        self._rows, self._families = rows, list(families)
+        named = np.array(self._families, dtype=object)
+        self._fitted = {ANY: self._fit(rows)}
+        for name in sorted({*self._families} - {ANY}):
+            own = rows[named == name]
+            if not np.isnan(own).all():
+                self._fitted[name] = self._fit(own)
 
-    def estimate(self, logs: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    def estimate(self, logs: Floats, counts: Floats, family: str = ANY) -> tuple[Floats, Floats]:
         measured = counts > 0
         if not len(logs):
             return logs, logs
-        guess = self._predicted(np.where(measured, logs, np.nan))
-        guess = guess + np.where(measured.any(axis=1, keepdims=True), 0.0, self._scale)
+        model, scale = self._fitted.get(family, self._fitted[ANY])
+        guess = self._predicted(model, np.where(measured, logs, np.nan))
+        guess = guess + np.where(measured.any(axis=1, keepdims=True), 0.0, scale)
         sd = np.where(measured, self._noise / np.sqrt(np.maximum(counts, 1e-12)), 0.0)
         return np.where(measured, logs, guess), sd
 
     def state(self) -> Any:
-        return [[None if np.isnan(cell) else cell for cell in row] for row in self._rows.tolist()]
+        rows = [[None if np.isnan(cell) else cell for cell in row] for row in self._rows.tolist()]
+        return {"rows": rows, "families": self._families}
 
     def restore(self, state: Any) -> None:
-        self.fit(np.array(state, dtype=np.float64).reshape(-1, len(self._columns)))
+        rows = np.array(state["rows"], dtype=np.float64).reshape(-1, len(self._columns))
+        self.fit(rows, state["families"])
 
-    def _predicted(self, logs: Floats) -> Floats:
+    def _fit(self, rows: Floats) -> tuple[Any, float]:
+        """Return a model of rows, and their mean scale: that of rows that nobody measured."""
+        model = deepcopy(self._model)
+        model.fit(self._table(rows))
+        rest = rows - self._predicted(model, np.full((1, len(self._columns)), np.nan))
+        known = ~np.isnan(rest)
+        of_rows = np.where(known, rest, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+        return model, float(of_rows[known.any(axis=1)].mean())
+
+    def _predicted(self, model: Any, logs: Floats) -> Floats:
         """Logarithms of what the model predicts of rows."""
-        filled = np.asarray(self._model.predict(self._table(logs)), dtype=np.float64)
+        filled = np.asarray(model.predict(self._table(logs)), dtype=np.float64)
         return np.log(np.maximum(filled, 1.0 / LARGEST_NUMBER))
 
     def _table(self, logs: Floats) -> pd.DataFrame:

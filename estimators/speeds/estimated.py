@@ -12,6 +12,7 @@ import numpy as np
 from apportion.checks import LARGEST_NUMBER, choice, number
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
+from apportion.estimators.scaling import family_of
 from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.estimators.speeds.completion import completion_by
 from apportion.estimators.speeds.job_rows import JobRows
@@ -71,7 +72,9 @@ class EstimatedSpeeds:
         Standard deviation of the logarithm of a measurement.
     rows
         ``"job"``: no job is recognised, each has a row of its own. ``"type"``: jobs of one type
-        (see `admit`) have one, and a type that is a reference starts as it.
+        (see `admit`) have one, and a type that is a reference starts as it. ``"family"``: each job
+        has a row of its own, of which the references of its family tell something before it is
+        measured; the family is the name of the type up to " (", as in "LM (batch size 5)".
     model
         What completes rows, with the calls of `SpeedModel`, which is the default: `ImputedSpeeds`
         or `ColumnMeans`. Where one predicts no deviations, optimism does nothing.
@@ -93,7 +96,7 @@ class EstimatedSpeeds:
         *,
         optimism: float | Literal["worth"] = 1.0,
         noise: float = 0.05,
-        rows: Literal["job", "type"] = "job",
+        rows: Literal["job", "family", "type"] = "job",
         model: Any = None,
         memory: float = 1.0,
         trial_s: float = 360.0,
@@ -102,14 +105,16 @@ class EstimatedSpeeds:
         self.optimism = checked_optimism(optimism)
         self._trial_s = number("trial_s", trial_s, strict=True)
         self._noise = noise_level(noise)
-        self._jobs = JobRows(choice("rows", rows, ("job", "type")) == "type")
+        self._jobs = JobRows(choice("rows", rows, ("job", "family", "type")))
         named = None if columns is None else SpeedColumns.of(columns)
         read = read_speeds("The references", references, named)
         self._columns = read.columns
         self._references = read.logs
         self._known = {str(name): row for row, name in zip(read.speeds, read.rows, strict=True)}
         self._completion = completion_by(model, read.columns, self._noise)
-        self._completion.fit(read.logs)
+        by_family = rows == "family"
+        self._families = [family_of(str(name)) if by_family else "" for name in read.rows]
+        self._completion.fit(read.logs, self._families)
         self._measured = Measurements(
             len(read.columns), number("memory", memory, most=1.0), self._noise
         )
@@ -124,6 +129,7 @@ class EstimatedSpeeds:
     def digest(self) -> str:
         """Return a text that is another one for other references, columns or options."""
         told = [list(map(str, self.columns)), self.optimism, self._noise, self._jobs.by_type]
+        told += ["family"] if any(self._families) else []
         told += [self._trial_s] if self.optimism == "worth" else []
         rows = [[name, *map(float, row)] for name, row in self._known.items()]
         text = json.dumps([*told, type(self._completion).__name__, rows])
@@ -242,11 +248,12 @@ class EstimatedSpeeds:
         logs = np.where(self._measured.count > 0, self._measured.log, np.nan)
         cells = np.count_nonzero(self._measured.count, axis=1)
         most = np.argsort(-cells, kind="stable")[:_MOST_ROWS_TO_LEARN_FROM]
-        own = logs[most[cells[most] > 0]]
-        rows = np.concatenate([self._references, own])
+        chosen = most[cells[most] > 0]
+        rows = np.concatenate([self._references, logs[chosen]])
+        families = [*self._families, *self._jobs.families(self._measured.names(chosen))]
         # Jobs teach ratios and covariance; only the references given are imitated.
         imitated = np.arange(len(rows)) < len(self._references)
-        self._completion.fit(rows, imitated)
+        self._completion.fit(rows, families, imitated)
         return self._tell(np.arange(len(self._measured)))
 
     def state(self) -> dict[str, Any]:
@@ -271,7 +278,7 @@ class EstimatedSpeeds:
         try:
             count = len(state["measured"]["rows"])
             told = np.array(state["told"], dtype=np.float64).reshape(count, size)
-            jobs = [(job, row, left) for job, row, left in state["jobs"]]
+            jobs = [(job, row, left, family) for job, row, left, family in state["jobs"]]
             rng = None if self._rng is None else np.random.default_rng()
             if rng is not None:
                 rng.bit_generator.state = state["random"]
@@ -312,7 +319,15 @@ class EstimatedSpeeds:
 
     def _estimate(self, rows: Ints) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the logarithms of rows."""
-        return self._completion.estimate(self._measured.log[rows], self._measured.worth[rows])
+        logs, counts = self._measured.log[rows], self._measured.worth[rows]
+        if not any(self._families):
+            return self._completion.estimate(logs, counts)
+        families = np.array(self._jobs.families(self._measured.names(rows)), dtype=object)
+        mean, sd = np.zeros_like(logs), np.zeros_like(logs)
+        for name in dict.fromkeys(families.tolist()):
+            here = families == name
+            mean[here], sd[here] = self._completion.estimate(logs[here], counts[here], name)
+        return mean, sd
 
     def _to_tell(self, rows: Ints) -> Floats:
         """Return what there is to tell of rows, by what is known now."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError, written
+from apportion.estimators.scaling import family_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,12 +21,14 @@ class JobRows:
 
     Parameters
     ----------
-    by_type
-        Whether jobs of one type have one row.
+    by
+        ``"job"``: each job has a row, ``"type"``: those of one type have one. ``"family"``: each
+        job has a row, and those of one family (see `apportion.estimators.family_of`) are alike.
     """
 
-    def __init__(self, by_type: bool) -> None:
-        self.by_type = by_type
+    def __init__(self, by: str) -> None:
+        self.by_type, self._by_family = by == "type", by == "family"
+        self._family: dict[int | str, str] = {}
         self._row: dict[int | str, int | str] = {}
         self._jobs: dict[int | str, list[int | str]] = {}
         self._left: dict[int | str, float] = {}
@@ -40,6 +43,8 @@ class JobRows:
         """
         if len(jobs) != len(types):
             raise InputError(f"There are {len(jobs)} jobs and {len(types)} types.")
+        if self._by_family:
+            self._family.update(zip(jobs, map(family_of, map(str, types)), strict=True))
         if not self.by_type:
             return
         given: dict[int | str, int | str] = {}
@@ -51,6 +56,10 @@ class JobRows:
                 )
         self._enter(given.items())
 
+    def families(self, rows: Iterable[int | str]) -> list[str]:
+        """Return the family of each row, "" where none is known."""
+        return [self._family.get(row, "") for row in rows]
+
     def forget(self, jobs: Iterable[int | str]) -> None:
         """Let go of jobs; what was learnt of their rows stays."""
         for job in jobs:
@@ -60,6 +69,7 @@ class JobRows:
                 if not self._jobs[row]:
                     del self._jobs[row]
             self._left.pop(job, None)
+            self._family.pop(job, None)
 
     def names(self, jobs: list[int | str]) -> list[int | str]:
         """Return the names of the rows of jobs.
@@ -69,12 +79,13 @@ class JobRows:
         InputError
             For a job without a type where rows are by type.
         """
+        typed = self._family if self._by_family else self._row
+        for job in jobs if self.by_type or self._by_family else ():
+            if job not in typed:
+                raise InputError(f"Job {written(job)} has no type; `admit` it first.")
         if not self.by_type:
             self._enter((job, job) for job in jobs)
             return jobs
-        for job in jobs:
-            if job not in self._row:
-                raise InputError(f"Job {written(job)} has no type; `admit` it first.")
         return [self._row[job] for job in jobs]
 
     def jobs(self, rows: Iterable[int | str]) -> list[int | str]:
@@ -112,14 +123,18 @@ class JobRows:
         return np.array([math.fsum(each) if each else np.nan for each in told])
 
     def state(self) -> list[Any]:
-        """Return jobs, each with its row and the steps that it has left, for JSON."""
-        return [[job, row, self._left.get(job)] for job, row in self._row.items()]
+        """Return jobs, each with its row, the steps that it has left and its family, for JSON."""
+        jobs = dict.fromkeys([*self._row, *self._left, *self._family])
+        return [
+            [job, self._row.get(job), self._left.get(job), self._family.get(job)] for job in jobs
+        ]
 
     def restore(self, state: list[Any]) -> None:
         """Take up a state of `state`."""
         self._row, self._jobs = {}, {}
-        self._enter((job, row) for job, row, _ in state)
-        self._left = {job: left for job, _, left in state if left is not None}
+        self._enter((job, row) for job, row, _, _ in state if row is not None)
+        self._left = {job: left for job, _, left, _ in state if left is not None}
+        self._family = {job: family for job, _, _, family in state if family is not None}
 
     def _enter(self, pairs: Iterable[tuple[int | str, int | str]]) -> None:
         for job, row in pairs:

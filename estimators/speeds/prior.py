@@ -117,9 +117,7 @@ def learn_prior(
     """
     cells = np.count_nonzero(~np.isnan(rows), axis=1)
     used = rows[cells >= _CELLS_OF_RATIO]
-    chosen = cells >= _CELLS_OF_REFERENCE
-    if imitated is not None:
-        chosen &= imitated
+    chosen = referred_to(rows, imitated)
     enough = np.count_nonzero(cells >= _CELLS_OF_REFERENCE) >= _FEWEST_REFERENCES
     variances = np.array(DEFAULT_VARIANCES)
     if enough:
@@ -131,12 +129,18 @@ def learn_prior(
         covariance = covariance * (1 + 1 / len(used))
     references, closeness = np.zeros((0, len(columns))), _CLOSENESS[0]
     if np.count_nonzero(chosen) >= _FEWEST_REFERENCES:
-        references, _ = _of_rows(rows[chosen], mean, covariance, noise)
+        references, _ = deviations_of(rows[chosen], mean, covariance, noise)
         closeness = _most_likely_closeness(rows[chosen] - mean, references, covariance, noise)
-    _, scales = _of_rows(rows[cells > 0], mean, covariance, noise)
+    _, scales = deviations_of(rows[cells > 0], mean, covariance, noise)
     scale = float(scales.mean()) if scales.size else 0.0
     unknown = _unknown(used, covariance, columns, noise)
     return SpeedPrior(mean, covariance, references, closeness, scale, noise, unknown)
+
+
+def referred_to(rows: Floats, imitated: Mask | None) -> Mask:
+    """Return which rows may be references."""
+    chosen = np.count_nonzero(~np.isnan(rows), axis=1) >= _CELLS_OF_REFERENCE
+    return chosen if imitated is None else chosen & imitated
 
 
 def _unknown(
@@ -154,7 +158,9 @@ def _unknown(
     return np.where(np.outer(unseen, unseen), spread, 0.0)
 
 
-def _of_rows(rows: Floats, mean: Floats, covariance: Floats, noise: float) -> tuple[Floats, Floats]:
+def deviations_of(
+    rows: Floats, mean: Floats, covariance: Floats, noise: float
+) -> tuple[Floats, Floats]:
     """Deviations and scale of rows, expected given what was measured of them."""
     if not len(rows):
         return rows, np.zeros(0)
@@ -181,10 +187,10 @@ def _most_likely_closeness(
     known = ~np.isnan(rest)
     filled = np.where(known, rest, 0.0)
     nobody = np.zeros((1, rest.shape[1]))
-    broad = np.log(1 - REFERENCES_HALF) + _log_density(filled, nobody, known, covariance, noise)
+    broad = np.log(1 - REFERENCES_HALF) + log_density(filled, nobody, known, covariance, noise)
     total = np.zeros(len(_CLOSENESS))
     for index, closeness in enumerate(_CLOSENESS):
-        near = _log_density(filled, references, known, closeness * covariance, noise)
+        near = log_density(filled, references, known, closeness * covariance, noise)
         np.fill_diagonal(near, -np.inf)
         near += np.log(REFERENCES_HALF / (len(rest) - 1))
         total[index] = np.logaddexp.reduce(np.concatenate([broad, near], axis=1), axis=1).sum()
@@ -193,7 +199,7 @@ def _most_likely_closeness(
     return _CLOSENESS[int(best[-1])]
 
 
-def _log_density(
+def log_density(
     rows: Floats, centres: Floats, known: Mask, covariance: Floats, noise: float
 ) -> Floats:
     """Log density of rows around each centre, up to a constant; their scales are eliminated.

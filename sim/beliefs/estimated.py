@@ -64,8 +64,10 @@ class Estimated:
     noise
         Standard deviation of the logarithm of a measurement.
     rows
-        ``"job"``: no job is recognised. ``"type"``: what one job teaches counts for all jobs of its
-        type, and a type that is a reference is known from the beginning.
+        ``"job"``: no job is recognised. ``"family"``: jobs are known to be of the family of their
+        model (the name of the type up to " ("), of which the references tell something before a job
+        is measured. ``"type"``: what one job teaches counts for all jobs of its type, and a type
+        that is a reference is known from the beginning.
     model
         What completes a job's speeds: ``"required"``, `SpeedModel`; ``"log_additive"``, the job's
         scale times a ratio for each column; ``"constant"``, what references make in the mean.
@@ -84,7 +86,7 @@ class Estimated:
     references: int | None = None
     optimism: float | Literal["worth"] = 1.0
     noise: float = 0.05
-    rows: Literal["job", "type"] = "job"
+    rows: Literal["job", "family", "type"] = "job"
     seed: int = 0
     model: Literal["required", "log_additive", "constant"] = "required"
     trial_s: float = 360.0
@@ -95,7 +97,7 @@ class Estimated:
             whole("references", self.references)
         checked_optimism(self.optimism)
         number("noise", self.noise, most=10.0)
-        choice("rows", self.rows, ("job", "type"))
+        choice("rows", self.rows, ("job", "family", "type"))
         check_seed(self.seed)
         choice("model", self.model, tuple(_MODELS))
         number("trial_s", self.trial_s, strict=True)
