@@ -1,0 +1,140 @@
+"""Rows of families, against one normal distribution of everything, conditioned at once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.estimators.speeds.drawn import drawn_covariance
+
+import apportion as ap
+from apportion.errors import InputError
+from apportion.estimators import ColumnMeans, EstimatedSpeeds
+from apportion.estimators.speeds.families import priors_of_families
+from apportion.estimators.speeds.prior import SpeedPrior
+from apportion.sim.beliefs.estimated import Estimated
+from apportion.sim.job_types import job_types
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
+
+
+class Ran(NamedTuple):
+    job: Any
+    column: Any
+
+
+def normal(families: list[str], alike: float, covariance: Floats) -> Floats:
+    """Covariance of the deviations of all rows, one after the other."""
+    same = np.array([[one == other for other in families] for one in families], dtype=float)
+    return np.kron(alike * same + (1 - alike) * np.eye(len(families)), covariance)
+
+
+def doubt(alike: float, count: int) -> float:
+    """Share of the variance of a row that is left after so many others of its family."""
+    joint = normal(["a"] * (count + 1), alike, np.eye(1))
+    return float(1 - joint[-1, :-1] @ np.linalg.solve(joint[:-1, :-1], joint[:-1, -1]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_families_are_one_normal_distribution(seed: int) -> None:
+    """A further row of a family, given all others, by conditioning the joint distribution."""
+    rng = np.random.default_rng(seed)
+    size, count = int(rng.integers(3, 6)), int(rng.integers(4, 9))
+    covariance = drawn_covariance(rng, size)
+    families = [str(name) for name in rng.choice(["a", "b", "c"], count)]
+    deviations = rng.multivariate_normal(np.zeros(size), covariance, count, method="cholesky")
+    # No noise and mean scales of 0: what was measured are the deviations, and nothing is shrunk.
+    rows = deviations - deviations.mean(axis=1, keepdims=True)
+    prior = SpeedPrior(np.zeros(size), covariance, np.zeros((0, size)), 0.1, 0.0, 1e-4)
+    found = priors_of_families(prior, rows, families)
+    assert set(found) == set(families)
+    # The one share of the grid by which all families have what is left in doubt.
+    left = {name: np.trace(each.covariance) / np.trace(covariance) for name, each in found.items()}
+    shares = [
+        alike
+        for alike in SHARES
+        if all(abs(doubt(alike, families.count(n)) - left[n]) < 1e-9 for n in found)
+    ]
+    assert len(shares) == 1
+    for name, each in found.items():
+        joint = normal([*families, name], shares[0], covariance)
+        seen = slice(0, count * size)
+        new = slice(count * size, None)
+        gain = np.linalg.solve(joint[seen, seen], joint[seen, new]).T
+        np.testing.assert_allclose(
+            each.covariance, joint[new, new] - gain @ joint[seen, new], atol=1e-8
+        )
+        # Constants are lost with the scale; the rest of the mean is that of the joint one.
+        mean = gain @ expected_deviations(rows, covariance).reshape(-1)
+        np.testing.assert_allclose(each.mean, mean, atol=1e-6)
+
+
+def expected_deviations(rows: Floats, covariance: Floats) -> Floats:
+    """Deviations of rows by generalised least squares of their scale, with no noise."""
+    inverse = np.linalg.inv(covariance + 1e-8 * np.eye(len(covariance)))
+    scale = rows @ inverse.sum(axis=1) / inverse.sum()
+    return (rows - scale[:, None]) @ inverse @ covariance
+
+
+def test_what_a_family_says_halves_the_error_of_who_never_ran() -> None:
+    """On the 26 job types, 12 of them references: mean |log error| less the job's scale."""
+    table, errors = job_types(), {"job": [], "family": []}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        drawn = np.sort(rng.choice(len(table), 12, replace=False))
+        others = table.drop(index=table.index[drawn])
+        for rows, kept in errors.items():
+            beliefs = EstimatedSpeeds(table.iloc[drawn], rows=rows)
+            beliefs.admit(list(range(len(others))), others.index)
+            off = np.log(beliefs.expected(range(len(others))) / others.to_numpy())
+            kept.append(float(np.abs(off - off.mean(axis=1, keepdims=True)).mean()))
+    assert np.mean(errors["family"]) < 0.65 * np.mean(errors["job"])
+
+
+def test_jobs_of_a_family_have_rows_of_their_own_that_begin_alike() -> None:
+    table = job_types().iloc[::2]
+    beliefs = EstimatedSpeeds(table, rows="family", optimism="worth")
+    types = ["LM (batch size 10)", "LM (batch size 80)", "A new one", "A3C"]
+    beliefs.admit(range(4), types)
+    beliefs.tell_steps_left(range(4), [1e5] * 4)
+    told = beliefs.speeds(range(4))
+    np.testing.assert_array_equal(told[0], told[1])
+    assert (np.abs(told[0] / told[2] - 1) > 0.1).any()
+    unknown = EstimatedSpeeds(table, optimism="worth")
+    unknown.tell_steps_left(["x"], [1e5])
+    np.testing.assert_allclose(told[2], unknown.speeds(["x"])[0], rtol=1e-12)
+    beliefs.observe(Ran([0], [1]), [900.0], [100.0])
+    np.testing.assert_array_equal(beliefs.speeds([1])[0], told[1])
+    later = EstimatedSpeeds(table, rows="family", optimism="worth")
+    later.restore(json.loads(json.dumps(beliefs.state())))
+    np.testing.assert_array_equal(later.speeds(range(4)), beliefs.speeds(range(4)))
+    with pytest.raises(InputError, match="Job 9 has no type; `admit` it first"):
+        beliefs.speeds([9])
+
+
+def test_other_models_learn_from_the_family_alone() -> None:
+    table = pd.DataFrame(
+        {"v100": [8.0, 2.0, 3.0], "k80": [4.0, 1.0, 9.0]}, index=["a (1)", "a (2)", "b"]
+    )
+    beliefs = EstimatedSpeeds(table, rows="family", model=ColumnMeans())
+    beliefs.admit([0, 1, 2], ["a (7)", "b", "c"])
+    mean = np.exp(np.log(table.to_numpy()).mean(axis=0))
+    np.testing.assert_allclose(beliefs.speeds([0, 1, 2]), [[4, 2], [3, 9], mean], rtol=1e-9)
+
+
+def test_families_and_worth_in_a_simulation_name_and_order_nothing() -> None:
+    load = ap.generate_workload(jobs=14, seed=4, jobs_per_hour=6)
+    beliefs = Estimated(optimism="worth", rows="family", seed=2)
+    run = ap.simulate("max_min_fairness", load, "v100=2,p100=2,k80=2", beliefs=beliefs)
+    again = ap.simulate("max_min_fairness", load, "v100=2,p100=2,k80=2", beliefs=beliefs)
+    pd.testing.assert_frame_equal(run.jobs, again.jobs)
+    blind = ap.simulate("max_min_fairness", load, "v100=2,p100=2,k80=2", speeds="agnostic")
+    assert run.jobs["jct_s"].mean() < blind.jobs["jct_s"].mean()
