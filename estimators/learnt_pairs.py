@@ -52,7 +52,7 @@ class EstimatedPairs:
         rows: Literal["job", "type"] = "job",
         estimator: InterferenceEstimator | None = None,
     ) -> None:
-        self._jobs = JobRows(choice("rows", rows, ("job", "type")) == "type")
+        self._jobs = JobRows(choice("rows", rows, ("job", "type")))
         self._estimator = InterferenceEstimator(noise=0.05) if estimator is None else estimator
         if not isinstance(self._estimator, InterferenceEstimator):
             raise InputError(
@@ -185,7 +185,7 @@ class EstimatedPairs:
                 np.array(state[name], dtype=np.float64).reshape(shape)
                 for name in ("known", "count")
             )
-            jobs = [(job, row) for job, row in state["jobs"]]
+            jobs = [(job, row, left, family) for job, row, left, family in state["jobs"]]
         except (LookupError, TypeError, ValueError) as error:
             raise InputError(f"This is no state of estimated pairs: {written(error)}.") from error
         self._jobs.restore(jobs)

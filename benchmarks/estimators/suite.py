@@ -127,7 +127,7 @@ def _table(ratios: pd.DataFrame, hours: pd.DataFrame, runs: pd.DataFrame) -> pd.
     """One row per way, a column per workload: the mean ratio and half of its interval."""
     table = pd.DataFrame({"kind": KINDS})
     for (lasts, load), part in ratios.groupby(CELL, sort=False):
-        texts = [f"{hours.loc[(lasts, load), TOLD].mean():.2f} h"]
+        texts = [f"{hours[TOLD].loc[part.index].mean():.2f} h"]
         for kind in KINDS[1:]:
             mean = mean_interval(part[kind])
             texts.append(f"{mean.estimate:.3f} +-{mean.high - mean.estimate:.3f}")

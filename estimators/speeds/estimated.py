@@ -128,7 +128,8 @@ class EstimatedSpeeds:
 
     def digest(self) -> str:
         """Return a text that is another one for other references, columns or options."""
-        told = [list(map(str, self.columns)), self.optimism, self._noise, self._jobs.by_type]
+        told: list[Any] = [list(map(str, self.columns)), self.optimism, self._noise]
+        told.append(self._jobs.by_type)
         told += ["family"] if any(self._families) else []
         told += [self._trial_s] if self.optimism == "worth" else []
         rows = [[name, *map(float, row)] for name, row in self._known.items()]

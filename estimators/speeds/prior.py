@@ -139,7 +139,7 @@ def learn_prior(
 
 def referred_to(rows: Floats, imitated: Mask | None) -> Mask:
     """Return which rows may be references."""
-    chosen = np.count_nonzero(~np.isnan(rows), axis=1) >= _CELLS_OF_REFERENCE
+    chosen: Mask = np.count_nonzero(~np.isnan(rows), axis=1) >= _CELLS_OF_REFERENCE
     return chosen if imitated is None else chosen & imitated
 
 

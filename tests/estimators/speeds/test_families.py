@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,8 @@ class Ran(NamedTuple):
 def normal(families: list[str], alike: float, covariance: Floats) -> Floats:
     """Covariance of the deviations of all rows, one after the other."""
     same = np.array([[one == other for other in families] for one in families], dtype=float)
-    return np.kron(alike * same + (1 - alike) * np.eye(len(families)), covariance)
+    mixed = alike * same + (1 - alike) * np.eye(len(families))
+    return np.asarray(np.kron(mixed, covariance), dtype=np.float64)
 
 
 def doubt(alike: float, count: int) -> float:
@@ -81,21 +82,23 @@ def expected_deviations(rows: Floats, covariance: Floats) -> Floats:
     """Deviations of rows by generalised least squares of their scale, with no noise."""
     inverse = np.linalg.inv(covariance + 1e-8 * np.eye(len(covariance)))
     scale = rows @ inverse.sum(axis=1) / inverse.sum()
-    return (rows - scale[:, None]) @ inverse @ covariance
+    return np.asarray((rows - scale[:, None]) @ inverse @ covariance)
 
 
 def test_what_a_family_says_halves_the_error_of_who_never_ran() -> None:
     """On the 26 job types, 12 of them references: mean |log error| less the job's scale."""
-    table, errors = job_types(), {"job": [], "family": []}
+    table = job_types()
+    ways: tuple[Literal["job", "family"], ...] = "job", "family"
+    errors: dict[str, list[float]] = {way: [] for way in ways}
     for seed in range(3):
         rng = np.random.default_rng(seed)
         drawn = np.sort(rng.choice(len(table), 12, replace=False))
         others = table.drop(index=table.index[drawn])
-        for rows, kept in errors.items():
+        for rows in ways:
             beliefs = EstimatedSpeeds(table.iloc[drawn], rows=rows)
             beliefs.admit(list(range(len(others))), others.index)
             off = np.log(beliefs.expected(range(len(others))) / others.to_numpy())
-            kept.append(float(np.abs(off - off.mean(axis=1, keepdims=True)).mean()))
+            errors[rows].append(float(np.abs(off - off.mean(axis=1, keepdims=True)).mean()))
     assert np.mean(errors["family"]) < 0.65 * np.mean(errors["job"])
 
 

@@ -73,10 +73,8 @@ def best_seconds(work: float, sure: float, cells: list[Floats], told: Callable[.
     `told` gives the speeds that decide, sure one first, or None to look at all ways.
     """
     ways = []
-    choices = range(len(cells) + 1)
     speeds = told(work, sure, cells)
-    if speeds is not None:
-        choices = [int(np.argmax(speeds))]
+    choices = range(len(cells) + 1) if speeds is None else [int(np.argmax(speeds))]
     for choice in choices:
         if choice == 0:
             ways.append(work / sure if sure else np.inf)
