@@ -68,9 +68,7 @@ def main() -> None:
     seeds = TUNED_ON if options.tune else REPORTED
     seeds = seeds[:2] if options.quick else seeds
     print(f"Estimated speeds on {machine()}")
-    print(
-        f"{CLUSTER}, max_min_fairness, seeds {seeds[0]} to {seeds[-1]}; over told, 95 % interval."
-    )
+    print(f"{CLUSTER}, max_min_fairness, seeds {seeds[0]} to {seeds[-1]}; 95 % intervals.")
     settings = [
         {"lasts": lasts, "load": load, "kind": kind, "seed": seed, "jobs": jobs}
         for lasts, jobs in ({name: 8 for name in JOBS} if options.quick else JOBS).items()
@@ -107,7 +105,7 @@ def draw(lasts: str, load: float, jobs: int, seed: int) -> ap.Workload:
     return ap.Workload(name, table, drawn.throughputs, drawn.notes, drawn.pairs)
 
 
-def _knowledge(kind: str, seed: int) -> Beliefs:
+def knowledge(kind: str, seed: int) -> Beliefs:
     """Return a way to know speeds by its name."""
     if kind == TOLD:
         return Told()
@@ -117,7 +115,7 @@ def _knowledge(kind: str, seed: int) -> Beliefs:
 def _work(settings: Settings, _data: Path | None) -> dict[str, float]:
     """Simulate with one kind of knowledge; return the mean completion time, hours."""
     load = draw(settings["lasts"], settings["load"], settings["jobs"], settings["seed"])
-    beliefs = _knowledge(settings["kind"], settings["seed"])
+    beliefs = knowledge(settings["kind"], settings["seed"])
     run = ap.simulate("max_min_fairness", load, CLUSTER, beliefs=beliefs)
     hours = float(run.jobs["jct_s"].mean()) / 3600
     return {"mean_jct_h": hours, "solves": float(run.solves)}
