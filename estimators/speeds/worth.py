@@ -43,7 +43,7 @@ _LEAST_SPREAD = 1e-9
 """Standard deviation below which all that is believed is the mean."""
 
 _MOST_LOG = 300.0
-"""Logarithm of the most work in a trial's time that is reckoned with; more changes nothing."""
+"""Logarithm of the most work for a trial's time, and of the least, that are reckoned with."""
 
 _MOST_SPREAD = 10.0
 """Standard deviation beyond which no more is hoped for; exp of its square is still a number."""
@@ -83,7 +83,8 @@ def log_worth(mean: Floats, sd: Floats, per_trial: Floats) -> Floats:
     s = np.clip(sd, _LEAST_SPREAD, _MOST_SPREAD)
     # In units of exp(m).
     log_w = np.log(np.maximum(per_trial, np.finfo(float).tiny))[:, None] - mean
-    w = np.exp(np.minimum(log_w, _MOST_LOG))
+    log_w = np.clip(log_w, -_MOST_LOG, _MOST_LOG)
+    w = np.exp(log_w)
     factor = np.exp(s * s / 2.0)
     log_u = np.zeros_like(s)
     for _ in range(_MOST_ROUNDS):

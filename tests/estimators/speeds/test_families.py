@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -141,3 +142,41 @@ def test_families_and_worth_in_a_simulation_name_and_order_nothing() -> None:
     pd.testing.assert_frame_equal(run.jobs, again.jobs)
     blind = ap.simulate("max_min_fairness", load, "v100=2,p100=2,k80=2", speeds="agnostic")
     assert run.jobs["jct_s"].mean() < blind.jobs["jct_s"].mean()
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(5), pytest.param(range(5, 150), marks=pytest.mark.slow)], ids=["few", "more"]
+)
+def test_whatever_the_references_speeds_are_told_and_states_go_on(seeds: range) -> None:
+    """Tables with holes, with zeros, of hardly any rows; jobs with nothing left, failed runs."""
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        columns = [f"t{place}" for place in range(rng.integers(1, 6))]
+        names = [f"{rng.choice(list('abc'))} ({row})" for row in range(rng.integers(0, 7))]
+        speeds = np.exp(rng.choice([0.1, 1, 5]) * rng.normal(size=(len(names), len(columns))))
+        speeds[rng.random(speeds.shape) < 0.3] = np.nan
+        if names:
+            speeds[0, 0] = rng.choice([0.0, 1.0, 1e-50, 1e15])
+        table = pd.DataFrame(speeds, names, columns)
+        seconds = float(10 ** rng.uniform(-3, 6))
+        for model in (None, ColumnMeans()) if (table > 0).to_numpy().any() else (None,):
+            begin = partial(
+                EstimatedSpeeds,
+                *(table, columns),
+                rows="family",
+                optimism="worth",
+                model=model,
+                trial_s=seconds,
+            )
+            beliefs, jobs = begin(), list(range(5))
+            beliefs.admit(jobs, [f"{rng.choice(list('abcd'))} (x)" for _ in jobs])
+            beliefs.tell_steps_left(jobs, 10 ** rng.uniform(-5, 12, 5) * rng.integers(0, 2, 5))
+            for _ in range(4):
+                told = beliefs.speeds(jobs)
+                assert (np.isfinite(told) & (told >= 0)).all()
+                ran = Ran(rng.choice(jobs, 3, replace=False), rng.integers(0, len(columns), 3))
+                beliefs.observe(ran, rng.choice([0.0, 1.0, 1e6, 1e-6], 3), [60.0] * 3)
+            beliefs.refit()
+            again = begin()
+            again.restore(json.loads(json.dumps(beliefs.state())))
+            np.testing.assert_array_equal(again.speeds(jobs), beliefs.speeds(jobs))

@@ -151,7 +151,9 @@ def test_worth_is_a_speed_and_grows_with_what_there_is_to_do_and_with_doubt() ->
     # Nothing left to do: as fast as steps take long in the mean.
     np.testing.assert_allclose(log_worth(mean, sd, np.zeros(50)), mean - sd**2 / 2, atol=1e-9)
     assert (log_worth(mean, np.zeros_like(sd), work) == mean).all()
-    assert np.isfinite(log_worth(mean, 1e6 * sd, work * 1e200)).all()
+    for much in (1e-300, 1e-100, 1e200, 1e300):
+        assert np.isfinite(log_worth(mean, 1e6 * sd, work * much)).all()
+        assert np.isfinite(log_worth(400 * mean, sd, work * much)).all()
 
 
 def believed(**options: Any) -> EstimatedSpeeds:
