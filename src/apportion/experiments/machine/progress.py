@@ -55,6 +55,7 @@ class Display:
     def __init__(self, runs: int, folder: Path | None) -> None:
         self._folder = folder
         self._finished: set[int] = set()
+        self._furthest: dict[int, float] = {}
         files = [None if folder is None else folder / str(number) for number in range(runs)]
         self.reports = [None if file is None else Report(file) for file in files]
 
@@ -66,9 +67,15 @@ class Display:
                 (self._folder / str(number)).unlink(missing_ok=True)
 
     def done(self) -> float:
-        """Return the number of runs that are done, the fractions of running ones included."""
-        running = [] if self._folder is None else self._folder.iterdir()
-        return len(self._finished) + sum(map(_fraction, running))
+        """Return the number of runs that are done, the fractions of running ones included.
+
+        It never falls: a file that is just being written is as far as when it was last read.
+        """
+        for file in [] if self._folder is None else self._folder.iterdir():
+            number = int(file.name)
+            self._furthest[number] = max(self._furthest.get(number, 0.0), _fraction(file))
+        running = self._furthest.keys() - self._finished
+        return len(self._finished) + sum(self._furthest[number] for number in sorted(running))
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.readability import measured, pages_at, prose, sentences
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = pages_at(None)
 LEADING = (
     *("README.md", "docs/tutorial/first_steps.md", "docs/index.md"),
