@@ -171,7 +171,6 @@ class InConfigurations(Resumable):
         most = np.full(active.size, float(self._options.gpus.max(initial=1)))
         if np.isfinite(self._growth):
             most = np.minimum(most, np.where(started, self.most[active] * self._growth, 1.0))
-        paused = (self.ready_s[active] > now_s) & (self.option[active] >= 0)
         return Asked(
             now_s,
             active,
@@ -180,9 +179,15 @@ class InConfigurations(Resumable):
             self.restarts[active],
             started,
             self._restarts.believed_s[active],
-            paused & self._keep_paused | self._stays[active],
+            self._pinned(now_s),
             self._capacity(),
         )
+
+    def _pinned(self, now_s: float) -> Bools:
+        """Tell which active jobs keep what they have."""
+        active = self._jobs.active
+        paused = (self.ready_s[active] > now_s) & (self.option[active] >= 0)
+        return paused & self._keep_paused | self._stays[active]
 
     def _place(self, active: Ints, before: Ints) -> None:
         """Give GPUs to who has another option; who cannot be placed has none."""

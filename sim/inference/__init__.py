@@ -14,6 +14,7 @@ from apportion.sim.inference.requests import (
     offered_load,
     peak_gpus,
 )
+from apportion.sim.inference.reserve import Reserve, most_at_once
 from apportion.sim.inference.serve import ServingRun, serve
 from apportion.sim.inference.serve_replicas import serve_replicas
 from apportion.sim.inference.served_model import ServedModel
@@ -36,6 +37,7 @@ __all__ = [
     "FewestGpus",
     "MeasuredRate",
     "RequestRate",
+    "Reserve",
     "ServedModel",
     "Serving",
     "ServingRun",
@@ -44,6 +46,7 @@ __all__ = [
     "fewest_gpus",
     "generate_requests",
     "gpu_states_table",
+    "most_at_once",
     "offered_load",
     "peak_gpus",
     "read_azure_llm",

@@ -15,6 +15,7 @@ from apportion.mechanism.configurations.reclaims import RECLAIMS
 from apportion.mechanism.inference.settings import BINDINGS, FREE_GPU, ProtectTimes, cold_starts
 from apportion.sim.inference.read import read_requests
 from apportion.sim.inference.requests import checked_requests
+from apportion.sim.inference.reserve import Reserve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +58,10 @@ class Serving:
         Which GPU a request gets for whose service none is protected: ``"fewest_loans"``, by the
         order of the released DeepBoot, or ``"random"``, any that is free or warm, as in its paper;
         see `apportion.mechanism.inference.InferenceGpus`.
+    reserve
+        GPUs that training is not lent at an interval, by a forecast of the demand; see
+        `apportion.elastic.Reserve`. Those that serve already count. None: training may have all
+        that nobody needs now.
     yield_seconds
         How long training takes to leave a GPU that is called back; by default as long as the job
         pauses for it.
@@ -78,6 +83,7 @@ class Serving:
     binding: Literal["late", "early", "loaded"] = "late"
     yield_seconds: float | None = None
     free_gpu: Literal["fewest_loans", "random"] = "fewest_loans"
+    reserve: Reserve | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "requests", _read(self.requests))
@@ -97,6 +103,11 @@ class Serving:
         whole("services_per_gpu", self.services_per_gpu, 1)
         choice("reclaim", self.reclaim, RECLAIMS)
         choice("binding", self.binding, BINDINGS)
+        if self.reserve is not None and not isinstance(self.reserve, Reserve):
+            raise InputError(
+                f"reserve is {written(self.reserve)}; it must be a Reserve, such as "
+                f"Reserve.of_days([requests of yesterday])."
+            )
         choice("free_gpu", self.free_gpu, FREE_GPU)
         if self.yield_seconds is not None:
             seconds("yield_seconds", self.yield_seconds)
@@ -123,7 +134,11 @@ class Serving:
             pd.util.hash_pandas_object(self.requests, index=True).to_numpy().tobytes()
         )
         own = [f"{len(self.requests)} requests {digest.hexdigest()[:12]}"]
-        own += [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self)[1:]]
+        own += [
+            f"{each.name}={getattr(self, each.name)!r}"
+            for each in fields(self)[1:]
+            if each.name != "reserve" or self.reserve is not None
+        ]
         return f"Serving({', '.join(own)})"
 
 

@@ -1,0 +1,133 @@
+"""GPUs that are kept for requests by a forecast, so that training is lent the others only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from apportion.checks import number, seconds
+from apportion.errors import InputError
+from apportion.sim.inference.requests import checked_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from apportion.types import Floats, Ints
+
+_MOST_WINDOWS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reserve:
+    r"""GPUs by time, enough for the demand with probability 1 - epsilon.
+
+    .. math:: g(t) = \min \{ g : P(D_w \le g) \ge 1 - \epsilon \},\quad w \text{ the window of } t
+
+    the quantile of the demand over scenarios. It is what the 0/1 program of serving and training
+    (`apportion.elastic.joint_sizing`) has for one type. The last window is followed by the first.
+
+    Parameters
+    ----------
+    demand
+        GPUs that requests need in each window and scenario, shape (windows, scenarios).
+    window_s
+        Length of a window, seconds.
+    epsilon
+        Probability with which the demand may be above the GPUs kept for it, from 0 to below 1.
+
+    Raises
+    ------
+    InputError
+        For no windows or scenarios, demands below 0, and numbers out of range.
+    """
+
+    demand: Floats
+    window_s: float = 600.0
+    epsilon: float = 0.05
+
+    def __post_init__(self) -> None:
+        demand = np.asarray(self.demand, dtype=np.float64)
+        if demand.ndim != 2 or not demand.size or not (demand >= 0).all():
+            raise InputError(
+                "The demand of a reserve must be numbers >= 0, a row for each window and a column "
+                "for each scenario, at least one of both."
+            )
+        object.__setattr__(self, "demand", demand)
+        seconds("window_s", self.window_s, strict=True)
+        number("epsilon", self.epsilon, most=1.0 - 1e-9)
+
+    @classmethod
+    def of_days(
+        cls, days: Sequence[pd.DataFrame], *, window_s: float = 600.0, epsilon: float = 0.05
+    ) -> Reserve:
+        """Forecast by days past: each is a scenario, in which requests began when they came.
+
+        Parameters
+        ----------
+        days
+            Requests of each, with durations, times from the start of the day.
+        window_s, epsilon
+            As in `Reserve`.
+        """
+        if not days:
+            raise InputError("A forecast needs at least one day of requests.")
+        peaks = [most_at_once(day, window_s) for day in days]
+        longest = max(each.size for each in peaks)
+        columns = [np.pad(each, (0, longest - each.size)) for each in peaks]
+        return cls(np.column_stack(columns).astype(float), window_s, epsilon)
+
+    @property
+    def gpus(self) -> Ints:
+        """GPUs kept in each window, shape (windows,)."""
+        ordered = np.sort(self.demand, axis=1)
+        scenarios = ordered.shape[1]
+        place = int(np.ceil((1 - self.epsilon) * scenarios * (1 - 1e-12))) - 1
+        return np.ceil(ordered[:, max(place, 0)] * (1 - 1e-12)).astype(np.intp)
+
+    def at(self, time_s: float) -> int:
+        """GPUs kept at a time, seconds from the start."""
+        gpus = self.gpus
+        return int(gpus[int(time_s // self.window_s) % gpus.size])
+
+    def __repr__(self) -> str:
+        windows, scenarios = self.demand.shape
+        gpus = self.gpus
+        return (
+            f"Reserve({windows} windows of {self.window_s:g} s, {scenarios} scenarios, "
+            f"epsilon={self.epsilon:g}: {','.join(map(str, gpus.tolist()))} GPUs)"
+        )
+
+
+def most_at_once(requests: pd.DataFrame, window_s: float = 600.0) -> Ints:
+    """Return the most requests at a time in each window, if each began when it came.
+
+    Raises
+    ------
+    InputError
+        For requests without durations, and more than a million windows.
+    """
+    length_s = seconds("window_s", window_s, strict=True)
+    asked = checked_requests(requests)
+    if "duration_s" not in asked:
+        raise InputError("A forecast of GPUs needs the column 'duration_s' of the requests.")
+    if not len(asked):
+        return np.zeros(1, dtype=np.intp)
+    begin = asked["arrival_s"].to_numpy(dtype=np.float64)
+    end = begin + asked["duration_s"].to_numpy(dtype=np.float64)
+    windows = int(end.max() // length_s) + 1
+    if windows > _MOST_WINDOWS:
+        raise InputError(
+            f"Requests last until {end.max():g} s, too many windows of {length_s:g} s."
+        )
+    starts = np.arange(windows) * length_s
+    times = np.concatenate([end, starts, begin])  # what ends at a time has ended
+    change = np.repeat([-1, 0, 1], [end.size, windows, begin.size])
+    order = np.argsort(times, kind="stable")
+    at_once = np.cumsum(change[order])
+    most = np.zeros(windows, dtype=np.intp)
+    np.maximum.at(most, (times[order] // length_s).astype(np.intp), at_once)
+    return most

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.seeds import each_seed
+
+import apportion as ap
+from apportion.elastic import Reserve, most_at_once
+from apportion.errors import InputError
+
+
+def day(seed: int, count: int = 120, length_s: float = 2400.0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "arrival_s": np.sort(rng.uniform(0, length_s, count)),
+            "service": rng.choice(["a", "b"], count),
+            "duration_s": rng.integers(1, 60, count).astype(float),
+        }
+    ).assign(slo_s=lambda made: made["duration_s"] + 40)
+
+
+@pytest.mark.parametrize("seed", each_seed(3, 20))
+def test_most_at_once_as_counted_at_every_arrival(seed: int) -> None:
+    asked = day(seed)
+    begin, end = asked["arrival_s"], asked["arrival_s"] + asked["duration_s"]
+    found = most_at_once(asked, 300.0)
+    for window, most in enumerate(found):
+        first = 300.0 * window
+        times = [first, *begin[(begin >= first) & (begin < first + 300.0)]]
+        assert most == max(int(((begin <= now) & (now < end)).sum()) for now in times)
+
+
+@pytest.mark.parametrize("seed", each_seed(3, 20))
+def test_the_reserve_is_the_smallest_number_with_the_probability(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    demand = rng.integers(0, 9, (4, int(rng.integers(1, 12))))
+    epsilon = float(rng.choice([0.0, 0.05, 0.2, 0.5]))
+    reserve = Reserve(demand, 60.0, epsilon)
+    for window in range(4):
+        scenarios = demand[window]
+        enough = [g for g in range(9) if (scenarios <= g).mean() >= 1 - epsilon - 1e-12]
+        assert reserve.at(60.0 * window + 1) == enough[0] == reserve.at(240.0 + 60.0 * window)
+
+
+@pytest.mark.parametrize("seed", each_seed(2, 8))
+def test_at_each_decision_training_leaves_the_reserve(seed: int) -> None:
+    asked = day(seed)
+    jobs = ap.generate_elastic_workload(6, hours=0.3, seed=seed)
+    reserve = Reserve.of_days([day(seed + 100 + k) for k in range(5)], window_s=300.0)
+    serving = ap.Serving(asked, reserve=reserve, cold_start_s=3.0, yield_seconds=0.0)
+    run = ap.simulate("deepboot", jobs, "v100=16", serving=serving)
+    states = run.tables["gpu_states"]
+    loans = states[states["state"] == "loaned"]
+    ends = set(zip(loans["gpu"], loans["to_s"], strict=True))
+    new = {
+        now_s
+        for gpu, now_s in zip(loans["gpu"], loans["from_s"], strict=True)
+        if (gpu, now_s) not in ends
+    }
+    assert len(new) > 2
+    for now_s in new:  # GPUs are lent anew at decisions only
+        lent = int(((loans["from_s"] <= now_s) & (now_s < loans["to_s"])).sum())
+        assert 16 - lent >= min(reserve.at(now_s), 16)
+
+
+def test_no_reserve_is_a_reserve_of_nothing_and_all_is_no_training_meanwhile() -> None:
+    asked, jobs = day(1), ap.generate_elastic_workload(4, hours=0.2, seed=1)
+    runs = [
+        ap.simulate("deepboot", jobs, "v100=8", serving=ap.Serving(asked, reserve=reserve))
+        for reserve in (None, Reserve(np.zeros((1, 1))))
+    ]
+    pd.testing.assert_frame_equal(runs[0].jobs, runs[1].jobs)
+    pd.testing.assert_frame_equal(runs[0].tables["requests"], runs[1].tables["requests"])
+    late = Reserve(np.array([[8.0], [0.0]]), 1200.0)  # nobody trains before
+    run = ap.simulate("deepboot", jobs, "v100=8", serving=ap.Serving(asked, reserve=late))
+    assert run.schedule["start_s"].min() >= 1200.0
+    assert math.isfinite(run.jobs["completion_s"].max())
+
+
+def test_reserves_that_are_none() -> None:
+    with pytest.raises(InputError, match="a row for each window"):
+        Reserve(np.zeros(3))
+    with pytest.raises(InputError, match="epsilon is 1"):
+        Reserve(np.zeros((1, 1)), epsilon=1.0)
+    with pytest.raises(InputError, match="at least one day"):
+        Reserve.of_days([])
+    with pytest.raises(InputError, match="must be a Reserve"):
+        ap.Serving(day(0), reserve=3)  # type: ignore[arg-type]
+    some = ap.Serving(day(0), gpus=4, reserve=Reserve(np.ones((1, 1))))
+    with pytest.raises(InputError, match="keeps some of the GPUs of one type"):
+        ap.simulate("deepboot", ap.generate_elastic_workload(2), "v100=8", serving=some)
