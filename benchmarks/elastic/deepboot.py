@@ -11,6 +11,7 @@ another load, ``--parts`` the ways and the sweeps of protect time and of what a 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,22 +115,27 @@ FIGURES = {
 }
 
 
-def requests_of(load: float, seed: int, hours: float) -> pd.DataFrame:
-    """Draw requests that keep `load` GPUs busy on average of a day; 0 s is another hour by seed."""
+def requests_of(load: float, seed: int, hours: float, arrivals: str = "diurnal") -> pd.DataFrame:
+    """Draw requests that keep `load` GPUs busy on average of a day; 0 s is another hour by seed.
+
+    ``"poisson"`` is one rate all day, without noise and spikes.
+    """
     shift_s = seed * 24 / 5 * HOUR_S
-    plain = DiurnalRate(mean=load / REQUEST_S)
-    rate = DiurnalRate(
-        mean=plain.mean,
+    plain, bursts = DiurnalRate(mean=load / REQUEST_S), Bursts(noise=0.2, spikes_per_day=2.0)
+    rate = replace(
+        plain,
         day_phase_s=plain.day_phase_s - shift_s,
         half_day_phase_s=plain.half_day_phase_s - shift_s,
     )
+    if arrivals == "poisson":
+        rate, bursts = replace(rate, day=0.0, half_day=0.0), Bursts()
     found: pd.DataFrame = generate_requests(
         rate,
         length_s=hours * HOUR_S,
         services=6,
         mean_duration_s=REQUEST_S,
         slo_factor=3.0,
-        bursts=Bursts(noise=0.2, spikes_per_day=2.0),
+        bursts=bursts,
         seed=seed,
     )
     return found
