@@ -12,12 +12,14 @@ idle GPUs: the fewest that serve as well stand apart, in place of 32
 loans: training may have those of them that are idle
 pooling: all GPUs serve and train
 
+``--gpus 16`` has a quarter of GPUs, jobs and loads, each an even part of the same draw.
 Requests change nothing for jobs on a cluster of their own, and jobs nothing for requests: apart,
 jobs are trained and requests served each once. Ratios are paired by seed.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOADS = (0.29, 2.9, 8.7)
-"""GPUs of 64 that requests keep busy: the small, middle and large load of DeepBoot's simulator."""
+"""GPUs of 64 that requests keep busy: small, middle and large load of DeepBoot's simulator."""
 
 ARRIVALS = ("diurnal", "poisson")
 COLD_START_S = 6.0
@@ -64,6 +66,8 @@ def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
     if settings["way"] == "served":
         return _fewest(settings)
     workload = workload_of({"workload": 1, **settings}, data)
+    every = max(len(workload) // int(settings["jobs"]), 1)
+    workload = replace(workload, jobs=workload.jobs.iloc[::every])
     gpus, serving = int(settings["gpus"]), int(settings["serving"])
     if settings["way"].endswith("apart"):
         policy = "pollux" if settings["way"].startswith("pollux") else "deepboot"
@@ -108,9 +112,10 @@ def _fewest(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_seed(seed: int, args: argparse.Namespace) -> pd.DataFrame:
     """Run all ways of a seed: pooled, then who serves as well, then what stands apart so."""
-    shape = {"jobs": 6, "gpus": 16} if args.quick else {"jobs": 160, "gpus": 64}
+    shape = {"jobs": 6 if args.quick else args.gpus * 5 // 2, "gpus": args.gpus}
     plain = {"seed": seed, "load": 0.0, "arrivals": "", "serving": 0, **shape}
-    cases = [{**plain, "load": load, "arrivals": a} for load in args.loads for a in args.arrivals]
+    loads = [load * args.gpus / 64 for load in args.loads]
+    cases = [{**plain, "load": load, "arrivals": a} for load in loads for a in args.arrivals]
     pooled = _ran([{**case, "way": way} for case in cases for way in args.pooled], args)
     least = pooled[pooled["way"] == "pooled"].to_dict("records")
     served = _ran(
@@ -170,12 +175,13 @@ def main() -> None:
     options = parser("elastic.fair_baselines", first, "one seed, one load, generated jobs")
     options.set_defaults(data=POLLUX)
     options.add_argument("--seeds", type=int, default=10)
-    options.add_argument("--loads", nargs="+", type=float, default=list(LOADS))
+    options.add_argument("--gpus", type=int, default=64, choices=(16, 32, 64))
+    options.add_argument("--loads", nargs="+", type=float, default=list(LOADS), help="of 64 GPUs")
     options.add_argument("--arrivals", nargs="+", default=list(ARRIVALS), choices=ARRIVALS)
     options.add_argument("--pooled", nargs="+", default=["pooled"], choices=list(POOLED))
     args = options.parse_args()
     if args.quick:
-        args.seeds, args.loads, args.arrivals = 1, [0.29], ["poisson"]
+        args.seeds, args.gpus, args.loads, args.arrivals = 1, 16, [1.2], ["poisson"]
     if args.quick or not args.data.is_dir():
         print("Jobs are generated.")
         args.data = args.data / "nowhere"
