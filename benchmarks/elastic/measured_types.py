@@ -3,13 +3,15 @@
 ``python -m benchmarks.elastic.measured_types --data DIR`` reads the folder ``sia-simulator`` of
 https://github.com/siasosp23/artifacts (traces and workloads of SOSP 2023; not part of this
 project): T4, RTX and A100 have profiles of their own (``aws``, ``rtx``, ``dgx-ext``) and machines
-of 4, 8 and 8 GPUs. Philly 1 to 4 and Saturn 1 to 5, with the seconds of restarts of its simulator.
+of 4, 8 and 8 GPUs. Philly 1 to 4, Saturn (from Helios) 1 to 5 and newTrace 1 to 5, which has 960
+jobs in 48 hours; with the seconds of restarts of its simulator.
 
-Ways: Sia; Pollux that is told goodputs by type; Pollux as published, to which all types are alike,
-so that it gets whatever type is free (its virtual machines of four GPUs are not built here); Gavel
-(``max_min_fairness``, rounds of 360 s) with the GPUs and batches of the users. On the 64 GPUs of
-three types, and on 64 T4. Without the data jobs are generated, with types that are 1.5 and 4 times
-as fast, and no verdict is given.
+Ways: Sia; Pollux that is told goodputs by type; Pollux to which all types are alike, so that it
+gets whatever type is free; Pollux as it was run there, which does not see types, on machines that
+are cut into such of four GPUs (``goodputs="virtual_nodes"``); Gavel (``max_min_fairness``, rounds
+of 360 s) with the GPUs and batches of the users. On the 64 GPUs of three types, and on 64 T4.
+``--logs``, ``--clusters`` and ``--ways`` choose. Without the data jobs are generated, with types
+that are 1.5 and 4 times as fast, and no verdict is given.
 """
 
 from __future__ import annotations
@@ -50,11 +52,21 @@ RESTART_S = {
 }
 """Seconds of a restart in Sia's simulator."""
 
-WAYS = ("sia", "pollux", "pollux, types alike", "gavel")
-PAPER = {"gavel": 0.32, "pollux, types alike": 0.60}
-"""Mean completion time of Sia over that of another, three types, Philly: section 5."""
+WAYS = ("sia", "pollux", "pollux, types alike", "pollux, virtual nodes", "gavel")
+GOODPUTS = {"pollux, types alike": "one_type", "pollux, virtual nodes": "virtual_nodes"}
+PAPER = {
+    ("three types", "philly", "gavel"): 0.6 / 1.9,
+    ("three types", "philly", "pollux, virtual nodes"): 0.6,
+    ("three types", "saturn", "gavel"): 0.7 / 2.5,
+    ("three types", "saturn", "pollux, virtual nodes"): 0.7,
+    ("three types", "newtrace", "gavel"): 0.7 / 11.3,
+    ("three types", "newtrace", "pollux, virtual nodes"): 0.7 / 1.5,
+    ("t4 only", "philly", "gavel"): 1.9 / 4.3,
+    ("t4 only", "philly", "pollux"): 1.9 / 2.0,
+}
+"""Mean completion time of Sia over that of another: section 5, of figures with two digits."""
 
-LOGS = (*(("philly", number) for number in range(1, 5)), *(("saturn", n) for n in range(1, 6)))
+LOGS = {"philly": range(1, 5), "saturn": range(1, 6), "newtrace": range(1, 6)}
 
 
 def jobs_of(log: str, number: int, data: Path | None, jobs: int) -> ap.ElasticWorkload:
@@ -76,20 +88,20 @@ def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
         rigid = replace(workload, jobs=jobs).rigid(cluster.accelerators, cluster.machine_sizes)
         rounds = ap.Rounds(seconds=360.0, preemption_overhead_seconds=60.0)
         return figures(ap.simulate("max_min_fairness", rigid, cluster, mechanism=rounds), workload)
-    alike = way.endswith("alike")
-    how = ap.Configurations(goodputs="one_type" if alike else "told", keep_paused=way == "sia")
-    return figures(ap.simulate(way.partition(",")[0], workload, cluster, mechanism=how), workload)
+    how = ap.Configurations(goodputs=GOODPUTS.get(way, "told"), keep_paused=way == "sia")
+    policy, order = way.partition(",")[0], settings["workload"]
+    return figures(ap.simulate(policy, workload, cluster, mechanism=how, seed=order), workload)
 
 
 def settings_of(args: argparse.Namespace) -> list[dict[str, Any]]:
     """List the runs."""
-    logs = LOGS[:1] if args.quick else LOGS
+    logs = [(log, number) for log in args.logs for number in LOGS[log]]
     return [
         {"cluster": cluster, "log": log, "workload": number, "seed": -1, "way": way, "jobs": jobs}
-        for cluster in CLUSTERS
-        for log, number in logs
-        for way in WAYS
-        if cluster != "t4 only" or not way.endswith("alike")
+        for cluster in args.clusters
+        for log, number in (logs[:1] if args.quick else logs)
+        for way in args.ways
+        if cluster != "t4 only" or way not in GOODPUTS
         for jobs in [6 if args.quick else 160]
     ]
 
@@ -98,6 +110,9 @@ def main() -> None:
     """Run and print."""
     first = (__doc__ or "").partition("\n")[0]
     options = parser("elastic.measured_types", first, "six generated jobs")
+    options.add_argument("--logs", nargs="+", default=["philly", "saturn"], choices=list(LOGS))
+    options.add_argument("--clusters", nargs="+", default=list(CLUSTERS), choices=list(CLUSTERS))
+    options.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
     args = options.parse_args()
     measured = not args.quick and (args.data / "traces").is_dir()
     if not measured:
@@ -108,10 +123,11 @@ def main() -> None:
     means = runs.groupby(["cluster", "log", "way"], sort=False)[shown].mean().reset_index()
     rows = []
     for (cluster, log), here in runs.groupby(["cluster", "log"], sort=False):
-        for way in [each for each in here["way"].unique() if each != "sia" and len(here) > 4]:
+        several = here["workload"].nunique() > 1
+        for way in [each for each in here["way"].unique() if each != "sia" and several]:
             found = paired(here, {"way": "sia"}, {"way": way})
             row = {"cluster": cluster, "log": log, "sia over": way, "mean JCT": in_words(found)}
-            paper = PAPER.get(way) if (cluster, log) == ("three types", "philly") else None
+            paper = PAPER.get((str(cluster), str(log), way))
             told = {"paper": np.nan, "verdict": "nothing published"}
             if paper is not None and measured:
                 told = {"paper": paper, "verdict": agrees(found, paper)}

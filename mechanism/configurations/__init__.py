@@ -2,8 +2,8 @@
 
 `options` says which numbers there are, `packing` on which GPUs gangs come, `by_links` on which
 others if these suit their links, `restarts` what a change costs, and `scheduler` puts them
-together. `beside_requests` does so on GPUs that also serve requests, and `reclaims` says which GPUs
-training gives back for them.
+together. `virtual_nodes` does so where types are not told apart, `beside_requests` on GPUs that
+also serve requests, and `reclaims` says which GPUs training gives back for them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from apportion.mechanism.configurations.reclaims import (
 )
 from apportion.mechanism.configurations.restarts import RESTARTS, Checkpoints, lost_seconds
 from apportion.mechanism.configurations.scheduler import InConfigurations
+from apportion.mechanism.configurations.virtual_nodes import OnVirtualNodes, VirtualNodes
 
 __all__ = [
     "GANG_SIZES",
@@ -40,10 +41,12 @@ __all__ = [
     "InConfigurations",
     "JobRestarts",
     "Loan",
+    "OnVirtualNodes",
     "OptionChoice",
     "Reclaim",
     "ServingPlaces",
     "ServingSide",
+    "VirtualNodes",
     "change_of_speedup",
     "lost_seconds",
     "pack",

@@ -135,7 +135,7 @@ def pack(
     declined: list[int] = []
     for kind, pool in enumerate(devices.pools):
         mine = {gang: gpus for gang, (own, gpus) in wanted.items() if own == kind}
-        if whole_nodes:
+        if mine and whole_nodes:
             declined += _pack_whole(devices, kind, mine)
         else:
             declined += _pack_any(devices, kind, pool, mine)

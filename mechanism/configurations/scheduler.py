@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations.packing import GangOptions
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.scheduler import Event
+    from apportion.mechanism.scheduler import Event, Gangs
     from apportion.mechanisms.past import Past
     from apportion.types import Bools, Floats, Ints
 
@@ -165,6 +165,10 @@ class InConfigurations(Resumable):
         """Return the GPUs of each type that may be given."""
         return self._jobs.capacity.astype(np.intp)
 
+    def _gangs(self, jobs: Ints) -> Gangs:
+        """Return who has GPUs, on which these are."""
+        return self._devices.gangs(jobs)
+
     def _asked(self, now_s: float) -> Asked:
         active = self._jobs.active
         started = self.most[active] > 0
@@ -235,11 +239,8 @@ class InConfigurations(Resumable):
         """Return who has GPUs now; who has others than before starts, and loses its pause."""
         active, options, held = self._jobs.active, self._options, self._devices.held
         job = active[self.option[active] >= 0]
-        gangs = self._devices.gangs(job)
-        moved = [
-            before.held.get(each) != now
-            for each, now in zip(job.tolist(), gangs.devices, strict=True)
-        ]
+        gangs = self._gangs(job)
+        moved = [before.held.get(each) != held[each] for each in job.tolist()]
         starts = np.array(moved, dtype=bool)
         pauses = ~starts & np.isin(job, list(joined))
         self._joining.forget(set(before.held) - set(held))

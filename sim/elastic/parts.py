@@ -14,6 +14,8 @@ from apportion.mechanism.configurations import (
     GangOptions,
     InConfigurations,
     JobRestarts,
+    OnVirtualNodes,
+    VirtualNodes,
 )
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.placement import Placer
@@ -76,12 +78,14 @@ def configurations(mechanism: Configurations, decider: Policy | Decider, about: 
     sizes = "whole_nodes" if whole_nodes else "every"
     about.settings |= {"serving": serving, "gang_sizes": sizes}
     truth, devices = about.truth, Devices.of(about.present)
-    jobs = elastic_parts(decider, mechanism, about, devices, sizes)
+    hidden = mechanism.goodputs == "virtual_nodes"
+    nodes = VirtualNodes(devices, about.seed) if hidden else None
+    jobs = elastic_parts(decider, mechanism, about, devices, sizes, nodes)
     told, by_links = _placed(mechanism, about, jobs, devices)
     if callable(getattr(decider, "make", None)):
         return _decided(decider, about, told, jobs)
     choice = choice_of(decider, truth.told, jobs.options, jobs.trainers, truth.ids)
-    what = (truth.told, devices, jobs.options, choice, jobs.restarts)
+    what: list[Any] = [truth.told, devices, jobs.options, choice, jobs.restarts]
     how: dict[str, Any] = {
         "name": f"Policy {decider.label!r}",
         "interval_seconds": mechanism.interval_seconds,
@@ -97,6 +101,10 @@ def configurations(mechanism: Configurations, decider: Policy | Decider, about: 
     pauses = PauseColumns(truth, lambda: scheduler.restarts, _stages(mechanism, about))
     runtime = Fluid(truth, elastic_speeds(alone, about.network, told))
     scheduler: InConfigurations
+    if nodes is not None:
+        del what[1]
+        scheduler = OnVirtualNodes(*what, nodes=nodes, speed=jobs.trainers.goodput, **how)
+        return Parts(scheduler, runtime, choice.asked, [pauses])
     if serving is None:
         scheduler = InConfigurations(*what, **how)
         return Parts(scheduler, runtime, choice.asked, [pauses])
@@ -151,6 +159,7 @@ def elastic_parts(
     about: AboutRun,
     devices: Devices,
     sizes: str,
+    nodes: VirtualNodes | None = None,
 ) -> ElasticParts:
     """Return what is known of the jobs of a workload.
 
@@ -164,6 +173,8 @@ def elastic_parts(
         Those of the cluster.
     sizes
         Which gangs there may be.
+    nodes
+        Machines of which the types are hidden.
 
     Raises
     ------
@@ -175,14 +186,15 @@ def elastic_parts(
     workload: ElasticWorkload = about.given  # type: ignore[assignment]
     ordered = about.workload
     rigid = rigid_jobs(decider, workload, ordered.jobs.index)
-    options, shared = options_for(devices.pools, sizes, rigid)
+    pools = devices.pools if nodes is None else nodes.devices.pools[:1]
+    options, shared = options_for(pools, sizes, rigid)
     names = workload.jobs["application"].loc[ordered.jobs.index].tolist()
     applications, progress = [workload.applications[name] for name in names], TrueProgress()
     profiles = Profiles(applications, devices.accelerators, workload.speed_on)
     trainers = WithRigid(
         *(about.jobs, profiles, progress, options),
         fitted=mechanism.goodputs == "fitted",
-        one_type=mechanism.goodputs == "one_type",
+        one_type=mechanism.goodputs in ("one_type", "virtual_nodes"),
         rigid=rigid,
         shared=shared,
     )
@@ -201,6 +213,8 @@ def _told_parts(
     told: ToldGoodputs, mechanism: Configurations, about: AboutRun, devices: Devices, sizes: str
 ) -> ElasticParts:
     """Return the same of jobs whose goodputs are told, of which nobody measures any."""
+    if mechanism.goodputs == "virtual_nodes":
+        raise InputError("goodputs='virtual_nodes' hides types; of one round they are told.")
     told.check_options(sizes)
     names, order = devices.accelerators, about.workload.jobs.index.tolist()
     options = GangOptions.of(devices.pools, sizes)

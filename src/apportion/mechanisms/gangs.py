@@ -173,6 +173,9 @@ class Configurations(MechanismSettings):
         What the policy is told: ``"told"``, by a model fitted to the whole profile of the
         application; ``"fitted"``, to what the job has run so far; ``"one_type"``,
         to the profile of the application itself, as if all types were alike: so Pollux has it.
+        ``"virtual_nodes"``: types are not even seen. All machines are cut into machines of the
+        smallest size, in an order drawn by the seed; a gang whose GPUs turn out to be of several
+        types trains on those of its commonest, and the others are idle until the next interval.
     keep_paused
         Whether jobs keep what they have while they pause, as under Sia.
     reallocation_seconds
@@ -240,7 +243,8 @@ class Configurations(MechanismSettings):
         default=None, metadata=about("every or whole_nodes (default: the latter for Sia)")
     )
     goodputs: str = field(
-        default="told", metadata=about("told, or fitted to what each job has run so far")
+        default="told",
+        metadata=about("told, fitted to what each job has run, one_type, or virtual_nodes"),
     )
     keep_paused: bool = field(
         default=False, metadata=about("jobs keep their GPUs while they restart")
@@ -319,4 +323,17 @@ class Configurations(MechanismSettings):
                 )
         if self.gang_sizes is not None:
             choice("gang_sizes", self.gang_sizes, ("every", "whole_nodes"))
-        choice("goodputs", self.goodputs, ("told", "fitted", "one_type"))
+        choice("goodputs", self.goodputs, ("told", "fitted", "one_type", "virtual_nodes"))
+        self._check_virtual_nodes()
+
+    def _check_virtual_nodes(self) -> None:
+        """Refuse what asks on which machines gangs are where that is not told."""
+        settings = {"gang_restart": self.restart == "edl", "serving": self.serving is not None}
+        settings |= {"network": self.network is not None}
+        for name in [name for name, told in settings.items() if told]:
+            if self.goodputs == "virtual_nodes":
+                value = "'edl'" if name == "gang_restart" else "..."
+                raise InputError(
+                    f"{name}={value} knows on which machines and types gangs are, which "
+                    f"goodputs='virtual_nodes' hides; leave one of them out."
+                )
