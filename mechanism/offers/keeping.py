@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.on_types import OnTypes
     from apportion.mechanism.offers.timer_book import TimerBook
-    from apportion.mechanism.offers.waiting import WaitingJobs
+    from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
 
 
 class Renewals(NamedTuple):
@@ -69,8 +69,8 @@ class Keeping:
 
     Parameters
     ----------
-    jobs, holdings, on_types, timers
-        What is known of jobs, GPUs, speeds, and delay timers.
+    jobs, holdings, on_types, timers, size
+        What is known of jobs, GPUs, speeds, delay timers, and machines.
     candidates
         Decides who takes what.
     describe
@@ -85,13 +85,14 @@ class Keeping:
         holdings: Holdings,
         on_types: OnTypes,
         timers: TimerBook,
+        size: ClusterSize,
         candidates: Takers,
         describe: Callable[[Sequence[int]], WaitingJobs],
         *,
         whatever_the_rule: bool,
     ) -> None:
         self._jobs, self._holdings, self._on_types = jobs, holdings, on_types
-        self._timers = timers
+        self._timers, self._size = timers, size
         self._candidates, self._describe = candidates, describe
         self._whatever_the_rule = whatever_the_rule
         self._steady = getattr(candidates, "steady", False)
@@ -134,7 +135,10 @@ class Keeping:
 
     def _served_alone(self, job: int, now_s: float) -> Served | None:
         """Say what a job would accept that waits from now on, alone, everything being free."""
-        machine_s, rack_s = self._timers.of_size[self._jobs.told.scale[job]]
+        size = int(self._jobs.told.scale[job])
+        one = np.array([job])
+        (beyond,) = self._size.beyond(np.array([size]), lambda: self._jobs.runs_on(one))
+        _, machine_s, rack_s = self._timers.waits_until_s[beyond, size].tolist()
         if not self._steady or 0 < machine_s < TICK_S or 0 < rack_s < TICK_S:
             return self._served_again(job, now_s, self._holdings.room_of_all)
         key = job, int(self._jobs.option(job)), machine_s == 0, rack_s == 0

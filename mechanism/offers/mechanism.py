@@ -112,7 +112,7 @@ class LeaseMechanism:
         # its best ones, whatever is free.
         self._stayed: dict[int, tuple[Placement, bytes | None]] = {}
         self._keeping = Keeping(
-            *(self.jobs, self.holdings, self._on_types, self.timers),
+            *(self.jobs, self.holdings, self._on_types, self.timers, self.size),
             *(takers, self._offering.waiting),
             whatever_the_rule=scheduler.keep_placement,
         )

@@ -86,7 +86,7 @@ class DelayScheduling(_AnyJobType):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""
-        patience_s: Floats = waiting.timers.waits_until_s[waiting.scale_factor]
+        patience_s: Floats = waiting.timers.waits_until_s[waiting.beyond, waiting.scale_factor]
         return patience_s
 
 

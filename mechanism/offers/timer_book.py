@@ -26,19 +26,18 @@ class TimerBook:
         Length of a lease, seconds.
     gpus_per_machine, gpus_per_rack
         A gang that is larger than a machine has no machine timer; one larger than a rack has none
-        at all: both are 0.
+        at all: both are 0. These are the largest; types of a gang may have smaller ones.
     gpus
         GPUs of the cluster: the largest gang.
 
     Attributes
     ----------
     waits_until_s
-        Wait after which a gang accepts each tier, by number of GPUs, seconds, shape (gpus + 1,
-        tiers): nothing for a machine, and the timers.
-    machine_s, rack_s
-        The timers in it, shape (gpus + 1,).
+        Wait after which a gang accepts each tier, seconds, shape (3, gpus + 1, tiers): nothing for
+        a machine, and the timers. First whether a machine (0), a rack (1) or none (2) of its types
+        holds it, see `ClusterSize.beyond`, then its GPUs.
     of_size
-        Machine and rack timer by number of GPUs.
+        Machine and rack timer by number of GPUs, on the largest machines and racks.
     """
 
     def __init__(
@@ -55,11 +54,20 @@ class TimerBook:
         self._windows: dict[tuple[int, int], _Window] = {}
         self._timer_s: dict[tuple[int, int], float] = {}
         check_memory("GPUs of one type", gpus, 200)
-        self.waits_until_s: Floats = np.zeros((gpus + 1, len(TIERS)))
-        self.machine_s, self.rack_s = self.waits_until_s[:, RACK], self.waits_until_s[:, NETWORK]
+        self.waits_until_s: Floats = np.zeros((3, gpus + 1, len(TIERS)))
         self.of_size = [(0.0, 0.0)] * (gpus + 1)
         for scale_factor in range(1, gpus + 1):
             self._settle(scale_factor)
+
+    @property
+    def machine_s(self) -> Floats:
+        """Machine timer by number of GPUs, on the largest machines and racks, shape (gpus + 1,)."""
+        return np.array(self.of_size)[:, 0]
+
+    @property
+    def rack_s(self) -> Floats:
+        """Rack timer by number of GPUs, likewise."""
+        return np.array(self.of_size)[:, 1]
 
     def waits_s(self, tier: int, scale_factor: int) -> Floats:
         """Return the waits that gangs of a size had before they got a tier, oldest first."""
@@ -94,9 +102,17 @@ class TimerBook:
 
     def _settle(self, scale_factor: int) -> None:
         """Work out the timers of one size."""
+        for beyond in range(3):
+            timers_s = self._timers_s(scale_factor, beyond)
+            self.waits_until_s[beyond, scale_factor, [RACK, NETWORK]] = timers_s
+        of_largest = (scale_factor > self._machine) + (scale_factor > self._rack)
+        self.of_size[scale_factor] = self._timers_s(scale_factor, of_largest)
+
+    def _timers_s(self, scale_factor: int, beyond: int) -> tuple[float, float]:
+        """Return machine and rack timer of a size that no machine, or no rack, may hold."""
         machine_s = self._after_waits_s(MACHINE, scale_factor)
         rack_s = self._after_waits_s(RACK, scale_factor)
-        if scale_factor > self._machine:
+        if beyond:
             known = self.waits_s(RACK, scale_factor).size > 0
             shorter = self._timers.rack_timer_when_oversize == "less_machine_timer" and not known
             if shorter and np.isfinite(machine_s):
@@ -104,10 +120,7 @@ class TimerBook:
             machine_s = 0.0
         elif self._timers.nested:
             rack_s = max(rack_s, machine_s)
-        if scale_factor > self._rack:
-            rack_s = 0.0
-        self.of_size[scale_factor] = machine_s, rack_s
-        self.machine_s[scale_factor], self.rack_s[scale_factor] = machine_s, rack_s
+        return machine_s, 0.0 if beyond > 1 else rack_s
 
     def _after_waits_s(self, tier: int, scale_factor: int) -> float:
         """Return the timer of a tier that follows from its waits alone, seconds."""

@@ -11,7 +11,7 @@ import numpy as np
 from apportion.cluster import TIERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 class ClusterSize:
     """GPUs of one machine, of the largest rack, and of the largest gang: all of one type.
 
-    And those of each type, by default of one.
+    And those of each type, by default of one; of its largest machine and rack by default as many.
     """
 
     gpus_per_machine: int
     gpus_per_rack: int
     gpus: int
     gpus_of_type: tuple[int, ...] = ()
+    machine_of_type: tuple[int, ...] = ()
+    rack_of_type: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -43,11 +45,33 @@ class ClusterSize:
         There is one rack of each type if it is not told how many GPUs one has.
         """
         of_type = tuple(int(each.sum()) for each in gpus)
-        return cls(gpus_per_machine, gpus_per_rack or max(of_type), max(of_type), of_type)
+        machines = tuple(int(each.max()) for each in gpus)
+        racks = tuple(int(each.sum(axis=1).max()) for each in gpus) if gpus_per_rack else of_type
+        of_cluster = gpus_per_machine, gpus_per_rack or max(of_type), max(of_type)
+        return cls(*of_cluster, of_type, machines, racks)
 
     def __post_init__(self) -> None:
         if not self.gpus_of_type:
             object.__setattr__(self, "gpus_of_type", (self.gpus,))
+
+    def beyond(self, gpus: Ints, runs_on: Callable[[], Bools]) -> Ints:
+        """Tell which gangs no machine holds, 1, and no rack, 2, of the types on which they run.
+
+        Parameters
+        ----------
+        gpus
+            Of each gang, shape (gangs,).
+        runs_on
+            Tells on which types each can run, shape (gangs, types); asked where types differ.
+        """
+        machine: Ints | int = self.gpus_per_machine
+        rack: Ints | int = self.gpus_per_rack
+        if len({*self.machine_of_type}) > 1 or len({*self.rack_of_type}) > 1:
+            runs = runs_on()
+            machine = np.where(runs, self.machine_of_type, 0).max(axis=1)
+            rack = np.where(runs, self.rack_of_type, 0).max(axis=1)
+        found: Ints = np.add(gpus > machine, gpus > rack, dtype=np.int64)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,15 +145,20 @@ class WaitingJobs:
         total: Floats = self.records.run_s[self.job].sum(axis=1)
         return total
 
+    @cached_property
+    def beyond(self) -> Ints:
+        """1 where no machine holds the gang, of the types on which it runs, 2 where no rack."""
+        return self.size.beyond(self.scale_factor, lambda: self.records.runs_on(self.job))
+
     @property
     def larger_than_machine(self) -> Bools:
         """Whether no machine holds the gang."""
-        return self.scale_factor > self.size.gpus_per_machine
+        return self.beyond > 0
 
     @property
     def larger_than_rack(self) -> Bools:
         """Whether no rack holds it."""
-        return self.scale_factor > self.size.gpus_per_rack
+        return self.beyond > 1
 
     @property
     def types(self) -> int:

@@ -62,8 +62,8 @@ def test_gangs_keep_the_most_that_one_type_can_have(seeds: range) -> None:
         }
         assert sorted(nodes.real) == sorted(every)
         parts: dict[int, list[tuple[int, int]]] = {}
-        for place, part in enumerate(nodes.devices.pools[0].machine_of):
-            parts.setdefault(part, []).append(nodes.real[place])
+        for place, machine in enumerate(nodes.devices.pools[0].machine_of):
+            parts.setdefault(machine, []).append(nodes.real[place])
         for part in parts.values():
             assert len(part) <= most
             assert len({(kind, devices.pools[kind].machine_of[gpu]) for kind, gpu in part}) == 1

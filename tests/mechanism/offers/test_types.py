@@ -106,3 +106,19 @@ def test_a_gang_larger_than_any_type_on_which_it_runs_is_refused() -> None:
     assert mechanism.arrive(0.0, scale_factor=9, job_type="m", ideal_s=1.0, speed=[1, 1, 1]) == 0
     (lease,) = mechanism.offer(1e9)
     assert lease.kind == 1
+
+
+@pytest.mark.parametrize("on", ["small", "large"])
+def test_machines_that_a_gang_cannot_use_leave_it_no_timer(on: str) -> None:
+    """Larger than the machines of its only type it takes two of them at once, as by itself."""
+    counts, sizes = {"small": 8, "large": 32}, {"small": 2, "large": 8}
+    both = Cluster(counts, sizes, machines_per_rack=4)
+    alone = Cluster({on: counts[on]}, sizes[on], machines_per_rack=4)
+    waits = []
+    for cluster in (both, alone):
+        mechanism = LeaseMechanism(get_scheduler("dally"), cluster)
+        speed = [float(name == on) for name in cluster.accelerators]
+        for _ in range(2):
+            mechanism.arrive(0.0, scale_factor=4, job_type="m", ideal_s=1.0, speed=speed)
+        waits.append([len(mechanism.offer(now_s)) for now_s in (0.0, 1.0)])
+    assert waits[0] == waits[1] == [2, 0]
