@@ -33,8 +33,12 @@ SpeedsByGpus = pd.DataFrame | str | Path | Callable[[str, str, int], float]
 """A table or csv with columns application, gpus and one for each accelerator type; or a callable
 (application, accelerator, gpus) -> steps/s."""
 
-_HEADER = "application,gpus,a100,t4"
-_JOBS = ("arrival_s", "application", "total_steps")
+SPEEDS_HEADER = "application,gpus,a100,t4"
+"""How the header of a csv of speeds may look."""
+
+JOBS_OF_TABLE = ("arrival_s", "application", "total_steps")
+"""Columns that jobs of a table must have."""
+
 _MOST_SAMPLES = 1_000_000_000
 
 
@@ -96,14 +100,14 @@ def _jobs(jobs: pd.DataFrame | str | Path) -> pd.DataFrame:
     """Return the jobs of a table or file."""
     if isinstance(jobs, (str, Path)):
         lines = parse_table(read_text(jobs))
-        for name in _JOBS:
+        for name in JOBS_OF_TABLE:
             if name not in lines.rows:
                 raise missing_column(lines.file, name, lines.rows.columns)
         columns = {name: _cells(lines, name) for name in lines.rows.columns if name != "job"}
         ids = lines.ids("job") if "job" in lines.rows else pd.RangeIndex(len(lines.rows))
         return pd.DataFrame(columns).set_axis(ids, axis=0)
     rows = table("The jobs", jobs)
-    for name in _JOBS:
+    for name in JOBS_OF_TABLE:
         if name not in rows:
             has = ", ".join(map(str, rows.columns))
             raise InputError(f"The elastic jobs have no column {name!r}. They have: {has}.")
@@ -124,7 +128,7 @@ def _cells(lines: TraceTable, name: str) -> pd.Series:
 
 def _told(speeds: Any) -> dict[str, dict[str, dict[int, float]]]:
     """Return steps/s by application, accelerator type and number of GPUs, of a table or file."""
-    where = f"the header is {_HEADER}, with a column of steps/s for each accelerator type"
+    where = f"the header is {SPEEDS_HEADER}, with a column of steps/s for each accelerator type"
     if isinstance(speeds, (str, Path)):
         lines = parse_table(read_text(speeds))
         for name in ("application", "gpus"):

@@ -232,11 +232,11 @@ class ElasticWorkload:
     def describe(self, cluster: Cluster | Mapping[str, int] | str | None = None) -> pd.DataFrame:
         """Summarise the jobs as their users set them: sizes, arrivals, durations and load.
 
-        Parameters and result are those of `Workload.describe`; without a cluster durations are
-        those on the type that was measured.
+        As `Workload.describe`; without a cluster on the type that was measured, or those told.
         """
         if cluster is None:
-            return self.rigid("measured").describe()
+            told = {name for each in self.applications.values() for name in each.told_types}
+            return self.rigid(sorted(told) or "measured").describe()
         where = Cluster.of(cluster)
         most = int(where.counts.max())
         jobs = self.jobs.assign(gpus=np.minimum(self.jobs["gpus"], most))

@@ -181,6 +181,11 @@ class MeasuredApplication:
                     f"elsewhere; both must be the same, since progress counts in initial batches."
                 )
 
+    @property
+    def told_types(self) -> tuple[str, ...]:
+        """Types by which speeds are told, if they are: then there is no other profile."""
+        return tuple(self.on_types) if isinstance(self.steps, GpuSpeeds) else ()
+
     def split(self, batch: int, gpus: int) -> tuple[int, int]:
         """Return batch per GPU and accumulation steps with which a batch is trained on GPUs.
 

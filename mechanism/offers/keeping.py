@@ -135,10 +135,11 @@ class Keeping:
 
     def _served_alone(self, job: int, now_s: float) -> Served | None:
         """Say what a job would accept that waits from now on, alone, everything being free."""
-        size = int(self._jobs.told.scale[job])
-        one = np.array([job])
-        (beyond,) = self._size.beyond(np.array([size]), lambda: self._jobs.runs_on(one))
-        _, machine_s, rack_s = self._timers.waits_until_s[beyond, size].tolist()
+        size = self._jobs.told.scale[job]
+        machine_s, rack_s = self._timers.of_size[size]
+        if not self._size.alike:
+            (beyond,) = self._size.beyond(size[None], self._jobs.runs_on(np.array([job])))
+            _, machine_s, rack_s = self._timers.waits_beyond_s[beyond, size].tolist()
         if not self._steady or 0 < machine_s < TICK_S or 0 < rack_s < TICK_S:
             return self._served_again(job, now_s, self._holdings.room_of_all)
         key = job, int(self._jobs.option(job)), machine_s == 0, rack_s == 0

@@ -86,8 +86,10 @@ class DelayScheduling(_AnyJobType):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""
-        patience_s: Floats = waiting.timers.waits_until_s[waiting.beyond, waiting.scale_factor]
-        return patience_s
+        timers, gpus = waiting.timers, waiting.scale_factor
+        if waiting.size.alike:
+            return np.asarray(timers.waits_until_s[gpus])
+        return np.asarray(timers.waits_beyond_s[waiting.beyond, gpus])
 
 
 @dataclass(frozen=True, repr=False)

@@ -33,11 +33,15 @@ class TimerBook:
     Attributes
     ----------
     waits_until_s
-        Wait after which a gang accepts each tier, seconds, shape (3, gpus + 1, tiers): nothing for
-        a machine, and the timers. First whether a machine (0), a rack (1) or none (2) of its types
-        holds it, see `ClusterSize.beyond`, then its GPUs.
+        Wait after which a gang accepts each tier, by number of GPUs, seconds, shape (gpus + 1,
+        tiers): nothing for a machine, and the timers, on the largest machines and racks.
+    waits_beyond_s
+        The same of gangs that a machine (0), a rack (1) or none (2) of their types holds, see
+        `ClusterSize.beyond`, shape (3, gpus + 1, tiers).
+    machine_s, rack_s
+        The timers in `waits_until_s`, shape (gpus + 1,).
     of_size
-        Machine and rack timer by number of GPUs, on the largest machines and racks.
+        Machine and rack timer by number of GPUs.
     """
 
     def __init__(
@@ -54,20 +58,12 @@ class TimerBook:
         self._windows: dict[tuple[int, int], _Window] = {}
         self._timer_s: dict[tuple[int, int], float] = {}
         check_memory("GPUs of one type", gpus, 200)
-        self.waits_until_s: Floats = np.zeros((3, gpus + 1, len(TIERS)))
+        self.waits_until_s: Floats = np.zeros((gpus + 1, len(TIERS)))
+        self.machine_s, self.rack_s = self.waits_until_s[:, RACK], self.waits_until_s[:, NETWORK]
+        self.waits_beyond_s: Floats = np.zeros((3, gpus + 1, len(TIERS)))
         self.of_size = [(0.0, 0.0)] * (gpus + 1)
         for scale_factor in range(1, gpus + 1):
             self._settle(scale_factor)
-
-    @property
-    def machine_s(self) -> Floats:
-        """Machine timer by number of GPUs, on the largest machines and racks, shape (gpus + 1,)."""
-        return np.array(self.of_size)[:, 0]
-
-    @property
-    def rack_s(self) -> Floats:
-        """Rack timer by number of GPUs, likewise."""
-        return np.array(self.of_size)[:, 1]
 
     def waits_s(self, tier: int, scale_factor: int) -> Floats:
         """Return the waits that gangs of a size had before they got a tier, oldest first."""
@@ -102,11 +98,11 @@ class TimerBook:
 
     def _settle(self, scale_factor: int) -> None:
         """Work out the timers of one size."""
-        for beyond in range(3):
-            timers_s = self._timers_s(scale_factor, beyond)
-            self.waits_until_s[beyond, scale_factor, [RACK, NETWORK]] = timers_s
-        of_largest = (scale_factor > self._machine) + (scale_factor > self._rack)
-        self.of_size[scale_factor] = self._timers_s(scale_factor, of_largest)
+        timers_s = [self._timers_s(scale_factor, beyond) for beyond in range(3)]
+        self.waits_beyond_s[:, scale_factor, RACK:] = timers_s
+        largest = timers_s[(scale_factor > self._machine) + (scale_factor > self._rack)]
+        self.of_size[scale_factor] = largest
+        self.machine_s[scale_factor], self.rack_s[scale_factor] = largest
 
     def _timers_s(self, scale_factor: int, beyond: int) -> tuple[float, float]:
         """Return machine and rack timer of a size that no machine, or no rack, may hold."""

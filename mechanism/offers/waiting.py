@@ -54,22 +54,23 @@ class ClusterSize:
         if not self.gpus_of_type:
             object.__setattr__(self, "gpus_of_type", (self.gpus,))
 
-    def beyond(self, gpus: Ints, runs_on: Callable[[], Bools]) -> Ints:
+    @cached_property
+    def alike(self) -> bool:
+        """Whether machines and racks of all types are as large."""
+        return len({*self.machine_of_type}) < 2 and len({*self.rack_of_type}) < 2
+
+    def beyond(self, gpus: Ints, runs: Bools) -> Ints:
         """Tell which gangs no machine holds, 1, and no rack, 2, of the types on which they run.
 
         Parameters
         ----------
         gpus
             Of each gang, shape (gangs,).
-        runs_on
-            Tells on which types each can run, shape (gangs, types); asked where types differ.
+        runs
+            On which types each can run, shape (gangs, types).
         """
-        machine: Ints | int = self.gpus_per_machine
-        rack: Ints | int = self.gpus_per_rack
-        if len({*self.machine_of_type}) > 1 or len({*self.rack_of_type}) > 1:
-            runs = runs_on()
-            machine = np.where(runs, self.machine_of_type, 0).max(axis=1)
-            rack = np.where(runs, self.rack_of_type, 0).max(axis=1)
+        machine = np.where(runs, self.machine_of_type, 0).max(axis=1)
+        rack = np.where(runs, self.rack_of_type, 0).max(axis=1)
         found: Ints = np.add(gpus > machine, gpus > rack, dtype=np.int64)
         return found
 
@@ -148,17 +149,19 @@ class WaitingJobs:
     @cached_property
     def beyond(self) -> Ints:
         """1 where no machine holds the gang, of the types on which it runs, 2 where no rack."""
-        return self.size.beyond(self.scale_factor, lambda: self.records.runs_on(self.job))
+        return self.size.beyond(self.scale_factor, self.records.runs_on(self.job))
 
     @property
     def larger_than_machine(self) -> Bools:
         """Whether no machine holds the gang."""
-        return self.beyond > 0
+        alike, gpus = self.size.alike, self.scale_factor
+        return gpus > self.size.gpus_per_machine if alike else self.beyond > 0
 
     @property
     def larger_than_rack(self) -> Bools:
         """Whether no rack holds it."""
-        return self.beyond > 1
+        alike, gpus = self.size.alike, self.scale_factor
+        return gpus > self.size.gpus_per_rack if alike else self.beyond > 1
 
     @property
     def types(self) -> int:

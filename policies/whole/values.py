@@ -109,10 +109,22 @@ def fair_throughput(p: Problem) -> Floats:
     hold more, the one of fewest; types count in proportion to their GPUs. On one type with an
     option for each number of GPUs it is what Pollux divides by, with the share on one machine.
     Where options are closed to a job for now, whoever asks says it in a column `fair_throughput`.
+
+    Raises
+    ------
+    InputError
+        If that is not above 0 for a job that can run: it would never be worth anything.
     """
     speed, instance = _speed(p), p.instance
     if "fair_throughput" in instance.columns:
-        return instance.columns["fair_throughput"]
+        told = instance.columns["fair_throughput"]
+        wrong = ~(told > 0) & (speed > 0).any(axis=1)
+        if wrong.any():
+            raise InputError(
+                f"A job has fair_throughput = {told[wrong][0]:g}; it must be a number > 0, the "
+                f"steps/s that it would make with a fair share of the GPUs."
+            )
+        return told
     total = instance.shared_gpus.sum()
     if not total:
         return np.zeros(len(speed))

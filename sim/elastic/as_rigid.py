@@ -118,8 +118,10 @@ def _of_job(
         relative = workload.speed_on(name) if on is application else 1.0
         speeds.append(speed * (first / counts[on]) * relative)
     if not any(speeds):
+        told = {n for each in found if isinstance(each.steps, GpuSpeeds) for n in each.steps.told}
+        hint = f"; speeds are told for {', '.join(map(str, sorted(told)[:20]))}" if told else ""
         raise InputError(
-            f"{application.name!r} runs with {gpus} GPUs on none of {', '.join(sizes)}."
+            f"{application.name!r} runs with {gpus} GPUs on none of {', '.join(sizes)}{hint}."
         )
     return first, speeds
 

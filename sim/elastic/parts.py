@@ -229,8 +229,8 @@ def _check_options(workload: Workload, trainers: WithRigid) -> None:
     for place, job in enumerate(workload.jobs.index):
         if not trainers.goodputs([place]).any():
             raise InputError(
-                f"Job {written(job)} can train with none of the gangs of the cluster: its least "
-                f"batch per GPU is too large for all of them."
+                f"Job {written(job)} can train with none of the gangs of the cluster: they have "
+                f"not the GPUs that its speeds are told for, or not the memory for its least batch."
             )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from apportion.errors import InputError
 from apportion.estimators.goodput import (
     GpuSpeeds,
     StepObservations,
@@ -95,6 +96,9 @@ class Trainers(Resumable):
         fitted: bool = False,
         one_type: bool = False,
     ) -> None:
+        if fitted or one_type:
+            names = "'fitted'" if fitted else "'one_type' or 'virtual_nodes'"
+            _check_measured(profiles.applications, names)
         self._jobs, self.profiles, self._truth = jobs, profiles, truth
         self._believed = profiles.alike() if one_type else profiles
         self.applications = applications = profiles.applications
@@ -264,6 +268,23 @@ class Trainers(Resumable):
                 observed = StepObservations(*np.array(seen).T) if seen else on.observations()
                 self._models[key] = fit_step_times(observed).times
         return self._models[key]
+
+
+def _check_measured(applications: Sequence[MeasuredApplication], goodputs: str) -> None:
+    """Refuse applications that have no profile of their own, but speeds by type.
+
+    Raises
+    ------
+    InputError
+        It names the first.
+    """
+    for each in applications:
+        if each.told_types:
+            raise InputError(
+                f"The speeds of {each.name!r} are told by type and number of GPUs; "
+                f"goodputs={goodputs} is for profiles of step times, measured on one type. Leave "
+                f"it out: what is told is what is true."
+            )
 
 
 def _alone_s(on: MeasuredApplication, local_batch: float) -> float:

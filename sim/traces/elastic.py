@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import file_path, label, whole
 from apportion.errors import InputError, written
 from apportion.sim.elastic_files import FILE_COLUMNS, application_of, applications_beside
+from apportion.sim.elastic_tables import JOBS_OF_TABLE, SPEEDS_HEADER, elastic_from_table
 from apportion.sim.traces.pollux import read_pollux_workload
 from apportion.sim.traces.text import read_text
 
@@ -27,7 +28,8 @@ def is_elastic(path: str | Path) -> bool:
     if not file.is_file():
         return False
     present = {name.strip().strip('"') for name in read_text(file).head.split(",")}
-    return {"name", *FILE_COLUMNS.values()} <= present
+    told = {*JOBS_OF_TABLE} <= present and "job_type" not in present
+    return told or {"name", *FILE_COLUMNS.values()} <= present
 
 
 def read_elastic_workload(
@@ -40,11 +42,14 @@ def read_elastic_workload(
     path
         A csv with columns name, time (s from the start), application, num_replicas, batch_size and,
         if there are any, weight, rigid (yes or no) and those of one's own; plain or gzipped. Or a
-        folder with one csv of these columns, and a folder for each application.
+        folder with one csv of these columns, and a folder for each application. With a table of
+        speeds, columns arrival_s, application, total_steps, see `ElasticWorkload.from_table`.
     profiles
         A folder with a folder for each application, see
-        `apportion.sim.traces.pollux.read_pollux_profile`. By default what `ElasticWorkload.save`
-        wrote next to `path`; that also says what restarts cost and how fast types are.
+        `apportion.sim.traces.pollux.read_pollux_profile`; or a csv of steps/s by application and
+        GPUs, whose header is application, gpus and the accelerator types. By default what
+        `ElasticWorkload.save` wrote next to `path`; that also says what restarts cost and how fast
+        types are.
     limit
         Keep only so many jobs, the first to arrive.
 
@@ -62,13 +67,16 @@ def read_elastic_workload(
 def _read(file: Path, profiles: str | Path | None) -> ElasticWorkload:
     if file.is_dir():
         return read_pollux_workload(_only_csv(file), profiles or file)
+    if profiles is not None and Path(profiles).is_file():
+        return elastic_from_table(file, profiles)
     if profiles is not None:
         return read_pollux_workload(file, profiles)
     beside = applications_beside(file)
     if beside is None or not beside.exists():
         raise InputError(
             f"There are no profiles of the applications of {str(file)!r}: give profiles=, a folder "
-            f"with a folder for each, or save the workload with its own {str(beside)!r}."
+            f"with a folder for each, or a csv of steps/s whose header is {SPEEDS_HEADER}; or save "
+            f"the workload with its own {str(beside)!r}."
         )
     facts = _facts(beside)
     read = read_pollux_workload(file, facts["applications"], kinds=facts["columns"])

@@ -36,7 +36,8 @@ def read_any(path: str, seed: int, options: Mapping[str, Any]) -> Workload | Ela
         if not elastic and name == "profiles":
             raise InputError(
                 f"--profiles is for elastic jobs; {path!r} has not their columns name, time, "
-                f"application, num_replicas and batch_size. Leave it out."
+                f"application, num_replicas and batch_size, or with a csv of speeds arrival_s, "
+                f"application and total_steps. Leave it out."
             )
     if elastic:
         return read_elastic_workload(path, **options)

@@ -158,7 +158,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         help="so many generated jobs, which arrive as long as requests do",
     )
     group.add_argument("--training", metavar="FILE", help="in place of them: a csv of elastic jobs")
-    group.add_argument("--profiles", metavar="DIR", help="of their applications")
+    group.add_argument("--profiles", metavar="DIR|CSV", help="of their applications")
     add_seed(group, "of generated jobs (default: 0)")
 
 

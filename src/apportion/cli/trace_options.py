@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 _READING: dict[str, dict[str, Any]] = {
     "throughputs": {"metavar": "FILE", "help": "steps/s of the job types, csv or json"},
-    "profiles": {"metavar": "DIR", "help": "elastic jobs: a folder for each application"},
+    "profiles": {
+        "metavar": "DIR|CSV",
+        "help": "elastic jobs: a folder for each application, or steps/s by application and gpus",
+    },
     "format": {"metavar": "NAME", "help": "of the trace (default: recognise it)"},
     "limit": {"type": whole(1), "metavar": "N", "help": "only the first N jobs"},
     "reference": {

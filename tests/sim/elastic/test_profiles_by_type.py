@@ -13,6 +13,7 @@ import apportion as ap
 from apportion.cluster import Cluster
 from apportion.elastic import GpuSpeeds, MeasuredApplication, ModelledSteps, StepTimes
 from apportion.errors import InputError
+from apportion.sim.traces.elastic import is_elastic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,3 +166,28 @@ def test_profiles_of_types_tell_of_no_further_types() -> None:
     inner = replace(own, on_types={"t4": own})
     with pytest.raises(InputError, match="tells of other types"):
         replace(own, on_types={"a100": inner})
+
+
+@pytest.mark.parametrize("goodputs", ["fitted", "one_type", "virtual_nodes"])
+def test_what_is_told_by_type_is_not_measured_on_one(goodputs: str) -> None:
+    workload = ap.ElasticWorkload.from_table(JOBS, SPEEDS)
+    with pytest.raises(InputError, match=f"'bert' are told by type.*{goodputs}"):
+        ap.simulate("pollux", workload, CLUSTER, goodputs=goodputs)
+
+
+def test_speeds_for_more_gpus_than_there_are_say_so() -> None:
+    workload = ap.ElasticWorkload.from_table(JOBS, SPEEDS)
+    with pytest.raises(InputError, match=r"1 GPUs on none of a100.*told for 2, 4"):
+        ap.simulate("pollux", workload, {"a100": 1})
+
+
+def test_a_csv_of_speeds_is_a_profile(tmp_path: Path) -> None:
+    JOBS.rename_axis("job").reset_index().to_csv(tmp_path / "jobs.csv", index=False)
+    SPEEDS.to_csv(tmp_path / "speeds.csv", index=False)
+    assert is_elastic(tmp_path / "jobs.csv")
+    read = ap.read_elastic_workload(tmp_path / "jobs.csv", tmp_path / "speeds.csv")
+    told = ap.ElasticWorkload.from_table(JOBS, SPEEDS)
+    pd.testing.assert_frame_equal(read.jobs, told.jobs)
+    pd.testing.assert_frame_equal(read.describe(), told.describe())
+    with pytest.raises(InputError, match="application,gpus,a100,t4"):
+        ap.read_elastic_workload(tmp_path / "jobs.csv")
