@@ -139,7 +139,7 @@ class Keeping:
         machine_s, rack_s = self._timers.of_size[size]
         if not self._size.alike:
             (beyond,) = self._size.beyond(size[None], self._jobs.runs_on(np.array([job])))
-            _, machine_s, rack_s = self._timers.waits_beyond_s[beyond, size].tolist()
+            machine_s, rack_s = self._timers.timers_s(int(size), int(beyond))
         if not self._steady or 0 < machine_s < TICK_S or 0 < rack_s < TICK_S:
             return self._served_again(job, now_s, self._holdings.room_of_all)
         key = job, int(self._jobs.option(job)), machine_s == 0, rack_s == 0

@@ -89,7 +89,8 @@ class DelayScheduling(_AnyJobType):
         timers, gpus = waiting.timers, waiting.scale_factor
         if waiting.size.alike:
             return np.asarray(timers.waits_until_s[gpus])
-        return np.asarray(timers.waits_beyond_s[waiting.beyond, gpus])
+        sizes = zip(gpus.tolist(), waiting.beyond.tolist(), strict=True)
+        return np.array([(0.0, *timers.timers_s(*each)) for each in sizes]).reshape(-1, 3)
 
 
 @dataclass(frozen=True, repr=False)

@@ -35,9 +35,6 @@ class TimerBook:
     waits_until_s
         Wait after which a gang accepts each tier, by number of GPUs, seconds, shape (gpus + 1,
         tiers): nothing for a machine, and the timers, on the largest machines and racks.
-    waits_beyond_s
-        The same of gangs that a machine (0), a rack (1) or none (2) of their types holds, see
-        `ClusterSize.beyond`, shape (3, gpus + 1, tiers).
     machine_s, rack_s
         The timers in `waits_until_s`, shape (gpus + 1,).
     of_size
@@ -60,7 +57,6 @@ class TimerBook:
         check_memory("GPUs of one type", gpus, 200)
         self.waits_until_s: Floats = np.zeros((gpus + 1, len(TIERS)))
         self.machine_s, self.rack_s = self.waits_until_s[:, RACK], self.waits_until_s[:, NETWORK]
-        self.waits_beyond_s: Floats = np.zeros((3, gpus + 1, len(TIERS)))
         self.of_size = [(0.0, 0.0)] * (gpus + 1)
         for scale_factor in range(1, gpus + 1):
             self._settle(scale_factor)
@@ -98,14 +94,15 @@ class TimerBook:
 
     def _settle(self, scale_factor: int) -> None:
         """Work out the timers of one size."""
-        timers_s = [self._timers_s(scale_factor, beyond) for beyond in range(3)]
-        self.waits_beyond_s[:, scale_factor, RACK:] = timers_s
-        largest = timers_s[(scale_factor > self._machine) + (scale_factor > self._rack)]
-        self.of_size[scale_factor] = largest
+        beyond = (scale_factor > self._machine) + (scale_factor > self._rack)
+        largest = self.of_size[scale_factor] = self.timers_s(scale_factor, beyond)
         self.machine_s[scale_factor], self.rack_s[scale_factor] = largest
 
-    def _timers_s(self, scale_factor: int, beyond: int) -> tuple[float, float]:
-        """Return machine and rack timer of a size that no machine, or no rack, may hold."""
+    def timers_s(self, scale_factor: int, beyond: int) -> tuple[float, float]:
+        """Return machine and rack timer of gangs of a size.
+
+        A machine (0), a rack (1) or none (2) of their types holds them, see `ClusterSize.beyond`.
+        """
         machine_s = self._after_waits_s(MACHINE, scale_factor)
         rack_s = self._after_waits_s(RACK, scale_factor)
         if beyond:

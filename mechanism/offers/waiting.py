@@ -11,7 +11,7 @@ import numpy as np
 from apportion.cluster import TIERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
