@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,16 @@ from apportion.experiments.machine.cells import Cell, Work
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.run_records import packed, unpacked
+from apportion.papers import as_rows, claims_of
 from apportion.report.style import new_figure, plotting_style
 from apportion.sim.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
+
+    from apportion.papers import Figure
 
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "gavel"
 
@@ -124,10 +128,23 @@ def verdict(claim: str, holds: bool, evidence: str) -> dict[str, str]:
     return {"verdict": word, "claim": claim, "evidence": evidence}
 
 
+def claimed(system: str, name: str, figures: Sequence[Figure]) -> dict[str, str]:
+    """Judge a claim of the file of claims by what was measured now, and print the verdict."""
+    known = {claim.name: claim for claim in claims_of(system)}
+    if name not in known:
+        raise unknown_name(f"claim of {system}", name, known)
+    told = {"figures": tuple(figures), "open": "", "commit": "measured now"}
+    command = known[name].command or "measured now"
+    claim = replace(known[name], **told, command=command)
+    row = as_rows([claim])[0]
+    print(f"{claim.verdict}: {claim.says} ({row[3]}; {row[4]})")
+    return {"verdict": claim.verdict, "claim": f"{system}.{name}", "evidence": row[4]}
+
+
 @contextmanager
 def drawing(
     out: Path | None, name: str, width: float = 6.4, height: float = 3.8
-) -> Iterator[Figure | None]:
+) -> Iterator[Picture | None]:
     """Give a figure to draw on and save it; None where there is no folder, or no matplotlib."""
     if out is None:
         yield None

@@ -4,7 +4,7 @@
 resamples it several times (bootstrap) and runs every scheduler on each, overheads as in Dally's
 Table I. A single straggler can decide a makespan, so medians over the resamples and gains paired
 by resample, with their intervals, are shown, never one list. The claims are those of Dally (Sharma
-et al., arXiv 2401.16492); criteria stand in `CLAIMS`.
+et al., arXiv 2401.16492), in the file of `apportion.papers`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 import apportion as ap
+from apportion.papers import Figure
 from apportion.report.style import line_styles
 from apportion.statistics import paired
-from benchmarks.experiment import Settings, chosen, drawing, parser, run_all, verdict
+from benchmarks.experiment import Settings, chosen, claimed, drawing, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
@@ -57,64 +58,44 @@ PAPER_S = {
 }
 
 
-class Claim(NamedTuple):
-    """That a scheduler has at least so many % less of a figure than another (negative: more).
-
-    Held by the mean over resamples on each of the numbers of racks, and by an interval that is on
-    one side of no difference.
-    """
+class Judged(NamedTuple):
+    """Whose figure is set beside whose, on how many racks, for a claim of the paper."""
 
     scheduler: str
     against: str
     figure: str
-    least: float
     arrivals: str = "batch"
     racks: tuple[int, ...] = (4, 8, 16)
 
-    def __str__(self) -> str:
-        size = f"at least {abs(self.least)} % " if self.least else ""
-        than = "more" if self.least < 0 else "less"
-        racks = ", ".join(map(str, self.racks))
-        return (
-            f"{self.scheduler} has {size}{than} {self.figure} than {self.against} "
-            f"on {racks} racks, {self.arrivals}"
-        )
-
-    def holds(self, gains: pd.DataFrame) -> bool:
-        """Whether the claim holds in all rows of gains."""
-        if self.least < 0:
-            return bool(((gains["mean"] <= self.least) & (gains["high"] < 0)).all())
-        return bool(((gains["mean"] >= self.least) & (gains["low"] > 0)).all())
-
 
 ALL = (2, 4, 8, 16)
-CLAIMS = (
-    Claim(DALLY, TIRESIAS, "JCT", 19, racks=ALL),
-    Claim(DALLY, GANDIVA, "JCT", -39, racks=(2,)),  # 39 % longer on two racks, it says itself
-    Claim(DALLY, GANDIVA, "JCT", 23),
-    Claim(DALLY, TIRESIAS, "JCT", 16, "poisson", (2, 8, 16)),  # on four it has a loss itself
-    Claim(DALLY, GANDIVA, "JCT", 23, "poisson"),
-    Claim(DALLY, TIRESIAS, "makespan", 60),
-    Claim(DALLY, GANDIVA, "makespan", 60),
-    Claim(DALLY, TIRESIAS, "wait", 18),
-    Claim(DALLY, TIRESIAS, "p95 wait", 58),
-    Claim(DALLY, TIRESIAS, "p99 wait", 67),
-    Claim(DALLY, TIRESIAS, "comm", 53),
-    Claim(DALLY, GANDIVA, "comm", 60),
-    Claim(DALLY, MANUAL, "JCT", 9, racks=(8,)),  # Table II
-    Claim(DALLY, MANUAL, "JCT", 42, "poisson", (8,)),  # Table III
-    Claim(NO_WAIT, TIRESIAS, "makespan", -1),
-    Claim(NO_WAIT, TIRESIAS, "makespan", 0, racks=(2,)),
-    Claim(DALLY, FULL, "makespan", 0),
-    Claim(FULL, TIRESIAS, "makespan", 0),
-)
-"""What the paper says in numbers, the least of each range; makespans of its variants in words."""
+CLAIMS = {
+    "jct-tiresias-batch": Judged(DALLY, TIRESIAS, "JCT", racks=ALL),
+    "jct-gandiva-2-racks": Judged(DALLY, GANDIVA, "JCT", racks=(2,)),
+    "jct-gandiva-batch": Judged(DALLY, GANDIVA, "JCT"),
+    "jct-gandiva-direction": Judged(DALLY, GANDIVA, "JCT"),
+    "jct-tiresias-poisson": Judged(DALLY, TIRESIAS, "JCT", "poisson", (2, 8, 16)),
+    "jct-gandiva-poisson": Judged(DALLY, GANDIVA, "JCT", "poisson"),
+    "makespan-tiresias": Judged(DALLY, TIRESIAS, "makespan"),
+    "makespan-gandiva": Judged(DALLY, GANDIVA, "makespan"),
+    "wait-mean": Judged(DALLY, TIRESIAS, "wait"),
+    "wait-p95": Judged(DALLY, TIRESIAS, "p95 wait"),
+    "wait-p99": Judged(DALLY, TIRESIAS, "p99 wait"),
+    "comm-tiresias": Judged(DALLY, TIRESIAS, "comm"),
+    "comm-gandiva": Judged(DALLY, GANDIVA, "comm"),
+    "manual-batch": Judged(DALLY, MANUAL, "JCT", racks=(8,)),
+    "manual-poisson": Judged(DALLY, MANUAL, "JCT", "poisson", (4,)),
+    "makespan-no-wait": Judged(NO_WAIT, TIRESIAS, "makespan"),
+    "makespan-no-wait-2": Judged(NO_WAIT, TIRESIAS, "makespan", racks=(2,)),
+    "makespan-full": Judged(FULL, TIRESIAS, "makespan"),
+}
+"""Where the figures of a claim come from; criteria are those of the file of claims."""
 
 PAIRS = tuple(
     dict.fromkeys(
         [
             *((DALLY, other) for other in SCHEDULERS if other != DALLY),
-            *((claim.scheduler, claim.against) for claim in CLAIMS),
+            *((each.scheduler, each.against) for each in CLAIMS.values()),
         ]
     )
 )
@@ -238,24 +219,28 @@ def _interval(row: Mapping[Any, Any]) -> str:
 def _verdicts(medians: pd.DataFrame, gains: pd.DataFrame) -> list[dict[str, str]]:
     """Judge the claims of the paper whose schedulers were run."""
     verdicts = []
-    for claim in CLAIMS:
+    for name, judged in CLAIMS.items():
         wanted = gains.loc[
-            (gains["arrivals"] == claim.arrivals)
-            & (gains["scheduler"] == claim.scheduler)
-            & (gains["against"] == claim.against)
-            & (gains["figure"] == claim.figure)
-            & gains["racks"].isin(claim.racks)
+            (gains["arrivals"] == judged.arrivals)
+            & (gains["scheduler"] == judged.scheduler)
+            & (gains["against"] == judged.against)
+            & (gains["figure"] == judged.figure)
+            & gains["racks"].isin(judged.racks)
+            & gains["mean"].notna()  # nobody waits, with either of the two
         ]
         if len(wanted):
             rows = wanted.sort_values("racks").to_dict("records")
-            found = "; ".join(f"{row['racks']} racks {_interval(row)} %" for row in rows)
-            verdicts.append(verdict(str(claim), bool(claim.holds(wanted)), found))
+            figures = [
+                Figure(f"{row['racks']} racks", row["mean"], row["low"], row["high"])
+                for row in rows
+            ]
+            verdicts.append(claimed("dally", name, figures))
     comm = medians[(medians["arrivals"] == "batch") & (medians["scheduler"] == GANDIVA)]
     hours = comm.set_index("racks")["comm h"].sort_index()
     if len(hours) > 1:
-        rises = "Gandiva's communication rises with every doubling of the racks, batch"
-        evidence = ", ".join(f"{value:.1f}" for value in hours) + " h"
-        verdicts.append(verdict(rises, bool(hours.is_monotonic_increasing), evidence))
+        ratios = (hours / hours.shift()).dropna()
+        rises = [Figure(f"{racks} racks", float(ratio)) for racks, ratio in ratios.items()]
+        verdicts.append(claimed("dally", "gandiva-degrades", rises))
     return verdicts
 
 

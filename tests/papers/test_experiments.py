@@ -7,6 +7,10 @@ import pandas as pd
 import pytest
 from tests.in_process import run_benchmark
 
+from apportion.errors import InputError
+from apportion.papers import Figure, claims_of
+from benchmarks.dally.schedulers import CLAIMS
+from benchmarks.experiment import claimed
 from benchmarks.reporting import kept, tables_in
 
 if TYPE_CHECKING:
@@ -83,3 +87,23 @@ def test_space_sharing_adds_to_what_entities_have(public_data: Path, tmp_path: P
     runs = pd.read_csv(tmp_path / "gavel_hierarchy_sharing.csv")
     assert (runs["over none"] >= 1 - 1e-6).all()  # whoever may share can leave it
     assert (runs["unaware over aware"] < 1).all()
+
+
+def test_what_is_measured_now_is_judged_by_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    less = claimed("dally", "comm-tiresias", [Figure("4 racks", 60.0, 55.0, 66.0)])
+    assert less["verdict"] == "reproduced"  # at least 53
+    same = claimed("dally", "comm-tiresias", [Figure("4 racks", 60.0), Figure("8 racks", 50.0)])
+    assert same["verdict"] == "not reproduced"
+    assert claimed("dally", "wait-p99", [Figure("", 70.0)])["verdict"] == "reproduced"  # was open
+    assert "at least 53; 4 racks: 60 [55, 66])" in capsys.readouterr().out
+    with pytest.raises(InputError, match="Did you mean 'comm-tiresias'"):
+        claimed("dally", "comm-tiresia", [])
+
+
+def test_claims_of_the_schedulers_are_in_the_file() -> None:
+    known = {claim.name: claim for claim in claims_of("dally")}
+    for name, judged in CLAIMS.items():
+        assert name in known
+        assert f"{'Poisson' if judged.arrivals == 'poisson' else 'batch'}" in {
+            "Poisson" if "poisson" in name else "batch"
+        }

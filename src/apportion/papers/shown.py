@@ -75,9 +75,9 @@ def in_full(claim: Claim) -> str:
 
 
 def _figure(figure: Figure) -> str:
-    text = f"{figure.value:g}"
+    text = f"{figure.value:.3g}"
     if figure.low is not None and figure.high is not None:
-        text += f" [{figure.low:g}, {figure.high:g}]"
+        text += f" [{figure.low:.3g}, {figure.high:.3g}]"
     return f"{figure.case}: {text}" if figure.case else text
 
 
