@@ -133,9 +133,13 @@ def claimed(system: str, name: str, figures: Sequence[Figure]) -> dict[str, str]
     known = {claim.name: claim for claim in claims_of(system)}
     if name not in known:
         raise unknown_name(f"claim of {system}", name, known)
-    told = {"figures": tuple(figures), "open": "", "commit": "measured now"}
-    command = known[name].command or "measured now"
-    claim = replace(known[name], **told, command=command)
+    claim = replace(
+        known[name],
+        figures=tuple(figures),
+        open="",
+        commit="measured now",
+        command=known[name].command or "measured now",
+    )
     row = as_rows([claim])[0]
     print(f"{claim.verdict}: {claim.says} ({row[3]}; {row[4]})")
     return {"verdict": claim.verdict, "claim": f"{system}.{name}", "evidence": row[4]}

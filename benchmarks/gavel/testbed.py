@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.papers import Figure
 from apportion.report.style import line_styles
-from benchmarks.experiment import Settings, data_of, drawing, parser, run_all, verdict
+from benchmarks.experiment import Settings, claimed, data_of, drawing, parser, run_all
 from benchmarks.gavel.workloads import hours, read_trace
 from benchmarks.reporting import machine, show, write_csv
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 RESOLVE_SECONDS = 1920.0
 QUICK_JOBS = 12
 ARTEFACT = "artifact_evaluation"
-SIMULATED_WITHIN, REAL_WITHIN = 0.05, 0.15
 
 # Makespan and mean completion time in hours of the artefact's trace under makespan: Gavel's own
 # simulator (commit c4fa400), and GPUs (stanford-futuredata/gavel, pull request 208).
@@ -119,30 +119,22 @@ def _with_ratios(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _verdicts(table: pd.DataFrame) -> list[dict[str, str]]:
     """Judge order and, where there are figures, distance."""
-    verdicts: list[dict[str, str]] = []
-    for part in PARTS:
+    ratios: dict[str, list[Figure]] = {"aware": [], "sharing": [], "packing": []}
+    for part, case in zip(PARTS, ("arrivals", "static"), strict=True):
         rows = table[table["trace"] == part.trace].set_index("policy")[part.figure]
         unaware, packed, aware, sharing = (float(rows[name]) for name in part.policies)
-        name = f"{part.trace}, {part.figure}"
-        verdicts += [
-            _faster(f"{name}: aware beats unaware", aware, unaware),
-            _faster(f"{name}: aware with space sharing beats ad-hoc packing", sharing, packed),
-            _faster(f"{name}: space sharing beats none", sharing, aware),
-        ]
+        ratios["aware"].append(Figure(case, unaware / aware))
+        ratios["sharing"].append(Figure(case, aware / sharing))
+        ratios["packing"].append(Figure(case, packed / sharing))
+    verdicts = [claimed("gavel", f"testbed-{name}", found) for name, found in ratios.items()]
     small = table[table["trace"] == ARTEFACT]
-    for names, figures, within in (
-        ("simulator", GAVEL_SIMULATED, SIMULATED_WITHIN),
-        ("GPUs", GAVEL_REAL, REAL_WITHIN),
-    ):
-        for figure, known in figures.items() if not small.empty else ():
-            off = float(small[figure].iloc[0]) / known - 1
-            claim = f"{ARTEFACT}, {figure}: within {within:.0%} of Gavel's {names}"
-            verdicts.append(verdict(claim, abs(off) <= within, f"{off:+.1%}"))
+    for name, known in (("simulator", GAVEL_SIMULATED), ("fidelity", GAVEL_REAL)):
+        if not small.empty:
+            ours = small.iloc[0]
+            cases = {"makespan": "makespan_h", "mean JCT": "mean_jct_h"}
+            near = [Figure(case, float(ours[at]) / known[at]) for case, at in cases.items()]
+            verdicts.append(claimed("gavel", name, near))
     return verdicts
-
-
-def _faster(claim: str, ours: float, other: float) -> dict[str, str]:
-    return verdict(claim, ours < other, f"{ours:.2f} h against {other:.2f} h")
 
 
 def _plot(table: pd.DataFrame, out: Path | None) -> None:
