@@ -212,3 +212,48 @@ def test_the_command_prints_one_screen_and_all_of_one_claim() -> None:
         (claim.system, claim.name, claim.verdict) for claim in ALL
     ]
     assert set(DIRECTIONS) >= {each["direction"] for each in read if each["figures"]}
+
+
+TEXTS = {
+    "docs/systems/gavel.md": {
+        "beats the one that does not": ("gavel", "testbed-aware"),
+        "space sharing beats none": ("gavel", "testbed-sharing"),
+        "share as their weights say": ("gavel", "hierarchy-meant"),
+        "within 5 % of Gavel's simulator": ("gavel", "simulator"),
+        "three times shorter completion times": ("gavel", "load-3x"),
+    },
+    "docs/systems/dally.md": {
+        "overheads of Table I over racks": ("dally", "table1"),
+        "less communication than Tiresias": ("dally", "comm-direction"),
+        "a shorter mean completion time than Tiresias": ("dally", "jct-tiresias-batch"),
+        "Tuned timers do not beat": ("dally", "manual-batch"),
+    },
+    "docs/systems/ada_srsf.md": {
+        "both theorems": ("ada_srsf", "theorems"),
+        "LWF-1 before first fit": ("ada_srsf", "lwf-first-fit"),
+        "before list scheduling before random": ("ada_srsf", "list-random"),
+        "saves 20 % of SRSF(1)": ("ada_srsf", "gain"),
+    },
+}
+"""What pages say in words, behind "Reproduced" or "Not reproduced", and the claim that it is of."""
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_pages_say_in_words_what_the_file_says(page: str) -> None:
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    for words, (system, name) in TEXTS[page].items():
+        before, found, _ = text.partition(words)
+        assert found, f"{page} does not say {words!r} any more"
+        told = re.findall(r"(not )?reproduced", before, flags=re.I)[-1].lower()
+        verdict = next(claim.verdict for claim in claims_of(system) if claim.name == name)
+        assert f"{told}reproduced" == verdict, (page, words)
+
+
+def test_the_readme_says_in_words_what_the_file_says() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for row, (system, name) in {
+        "Dally's gain over Tiresias": ("dally", "jct-tiresias-batch"),
+        "Ada-SRSF's gain over SRSF(1)": ("ada_srsf", "gain"),
+    }.items():
+        verdict = next(claim.verdict for claim in claims_of(system) if claim.name == name)
+        assert f"| {row} | {verdict} |" in text
