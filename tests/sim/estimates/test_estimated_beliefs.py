@@ -95,6 +95,7 @@ def test_what_was_learnt_outlives_the_run(tmp_path: Path) -> None:
         ({"speeds": "estimated", "references": 27}, "has throughputs of 26 job types only"),
         ({"speeds": "estimated", "references": 2.5}, "references is 2.5"),
         ({"speeds": "estimated", "optimism": -1}, "optimism is -1"),
+        ({"speeds": "estimated", "optimism": "wurth"}, "it must be 'worth' or a number"),
         ({"references": 3}, "references=3 is for speeds='estimated'"),
         ({"speeds": "agnostic", "optimism": 3.0}, "optimism=3.0 is for speeds='estimated'"),
         ({"speeds": "estimated", "learn_pairs": True}, "go with speeds='told' only"),
@@ -111,7 +112,7 @@ def test_what_cannot_be_told_is_refused(told: dict[str, Any], message: str) -> N
     "option",
     [
         *({"references": -1}, {"optimism": "x"}, {"noise": -0.1}),
-        *({"rows": "jobs"}, {"seed": 1.5}, {"model": "additive"}),
+        *({"rows": "jobs"}, {"seed": 1.5}, {"model": "additive"}, {"trial_s": 0}),
     ],
 )
 def test_options_of_estimates_are_checked(option: dict[str, Any]) -> None:
@@ -123,3 +124,13 @@ def test_the_command_line_knows_them() -> None:
     words = ["--speeds", "estimated", "--references", "8", "--optimism", "0.5"]
     args = parse(["compare", *words])
     assert (args.speeds, args.references, args.optimism) == ("estimated", 8, 0.5)
+    assert parse(["compare", *words[:-1], "worth"]).optimism == "worth"
+
+
+def test_worth_is_a_setting_too() -> None:
+    load, told = some_jobs(3, jobs=6), Estimated(optimism="worth")
+    by_name = ap.simulate("fifo", load, CLUSTER, speeds="estimated", optimism="worth")
+    assert by_name.settings["optimism"] == "worth"
+    assert by_name.jobs.equals(ap.simulate("fifo", load, CLUSTER, beliefs=told).jobs)
+    with pytest.raises(ap.InputError, match="'wurth' must be a finite number >= 0, or worth"):
+        parse(["compare", "--speeds", "estimated", "--optimism", "wurth"])
