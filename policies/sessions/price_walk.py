@@ -81,7 +81,7 @@ class PriceWalk:
 
     def _worth(self) -> Floats:
         """Return what each option is worth to each job at the prices; none, in the end, nothing."""
-        return self._adds - self._gpus * self.prices[self._kind]
+        return np.asarray(self._adds - self._gpus * self.prices[self._kind])
 
     def _left(self) -> Floats:
         """Return what of each type is left by all who spend their time on their base."""

@@ -107,7 +107,7 @@ class States:
         taken = (held.astype(np.int64) << np.array(shift)[:, None]).sum(axis=0)
         dual = np.maximum(relaxed.dual, 0.0)
         own = dual[whole.priced.stop :]
-        stays = STAYING * whole.largest_cost * whole.stays
+        stays = np.asarray(STAYING * whole.largest_cost * whole.stays, dtype=np.float64)
         price = dual[whole.priced]
         reduced = program.c + held.T @ price + own[whole.row_of_cell] - stays
         starts = np.searchsorted(whole.row_of_cell, np.arange(instance.jobs + 1)).tolist()
@@ -214,7 +214,7 @@ def _near(choices: _Choices, reach: float) -> _Choices:
     """Return the choices of a job within reach, the cheapest first."""
     order = np.argsort(choices.cost, kind="stable")
     order = order[choices.cost[order] <= reach]
-    return _Choices(*(each[order] for each in choices))
+    return _Choices(choices.taken[order], choices.cost[order], choices.column[order])
 
 
 def by_states(
