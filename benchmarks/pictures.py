@@ -16,7 +16,6 @@ from apportion.report import day_figure, gantt_figure, plot
 from apportion.report.link_plots import compatibility_figure
 from apportion.report.style import plotting_style
 from apportion.sim.inference import DiurnalRate, generate_requests
-from apportion.sim.network import communication_profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,9 +58,8 @@ def racks(quick: bool) -> Figure:
 
 def link(quick: bool) -> Figure:
     """Draw two jobs on a link, started together and shifted."""
-    names = ["WideResNet101", "VGG16"]
-    gangs = [communication_profile(name) for name in names]
-    return compatibility_figure(ap.compatibility(gangs, 50.0))
+    half = ap.CommunicationProfile("half", 0.2, [(0.1, 0.1, 50.0)])
+    return compatibility_figure(ap.compatibility([half, half.named("other")], 50.0))
 
 
 def contended(quick: bool) -> Figure:

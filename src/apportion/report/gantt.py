@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from apportion.errors import InputError
-from apportion.report.style import line_styles, new_figure, plotting_style
+from apportion.report.style import COLOURS, line_styles, new_figure, plotting_style
 from apportion.report.tables import time_unit
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from apportion.sim import Run
 
 _MOST_BARS = 20_000
+_HATCHES = ("", "////", "....", "xxxx")
+"""Once the colours are used up, types of jobs differ by hatching."""
 
 
 def gantt_figure(run: Run, title: str | None = None) -> Figure:
@@ -49,10 +51,10 @@ def gantt_figure(run: Run, title: str | None = None) -> Figure:
     types = run.jobs["job_type"].astype(str)
     colours = line_styles(sorted(types.unique()))
     with plotting_style():
-        figure = new_figure(height=1.2 + 0.19 * len(rows))
+        figure = new_figure(height=1.2 + 0.19 * len(rows) + 0.1 * len(colours))
         axes = figure.subplots()
         unit, seconds = time_unit(float(stays["end_s"].max()))
-        for name, colour in colours.items():
+        for rank, (name, colour) in enumerate(colours.items()):
             theirs = stays[stays["job"].map(types) == name].explode("devices")
             where = zip(theirs["accelerator"], theirs["devices"], strict=True)
             axes.barh(
@@ -60,12 +62,15 @@ def gantt_figure(run: Run, title: str | None = None) -> Figure:
                 (theirs["end_s"] - theirs["start_s"]) / seconds,
                 left=theirs["start_s"] / seconds,
                 height=0.86,
-                color=colour["color"],
+                facecolor=colour["color"],
+                hatch=_HATCHES[rank // len(COLOURS) % len(_HATCHES)],
+                edgecolor="white",
+                linewidth=0.0,
                 label=name,
             )
         axes.set_yticks(range(len(rows)), [f"{name} {device}" for name, device in rows])
         axes.invert_yaxis()
         axes.set(xlabel=f"time ({unit})", title=title or run.policy)
         axes.grid(visible=False)
-        figure.legend(loc="outside lower center", ncols=4)
+        figure.legend(loc="outside lower center", ncols=2)
     return figure

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, told apart with every common kind of colour blindness; its yellow
 # is left out because it vanishes on white.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", ":", "-.")
 
 HEAT_MAP = "Blues"
@@ -48,8 +48,8 @@ def line_styles(policies: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Give every policy a colour, and a dash pattern once the colours are used up."""
     return {
         policy: {
-            "color": _COLOURS[rank % len(_COLOURS)],
-            "linestyle": _DASHES[rank // len(_COLOURS) % len(_DASHES)],
+            "color": COLOURS[rank % len(COLOURS)],
+            "linestyle": _DASHES[rank // len(COLOURS) % len(_DASHES)],
         }
         for rank, policy in enumerate(policies)
     }

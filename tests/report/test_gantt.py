@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+import apportion as ap
+from apportion.errors import InputError
+from apportion.report import gantt_figure
+
+
+@pytest.fixture(scope="module")
+def run() -> ap.Run:
+    workload = ap.generate_workload(jobs=25, seed=2, jobs_per_hour=9, scale_factors="gavel")
+    return ap.simulate("fcfs", workload, "v100=8,p100=8,k80=8")
+
+
+def test_bars_are_the_stays_of_the_schedule(run: ap.Run) -> None:
+    pytest.importorskip("matplotlib")
+    (axes,) = gantt_figure(run).axes
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    assert rows == [f"{name} {n}" for name, gpus in run.cluster.gpus.items() for n in range(gpus)]
+    drawn = {
+        (rows[round(bar.get_y() + bar.get_height() / 2)], bar.get_x(), bar.get_width())
+        for bar in axes.patches
+    }
+    stays = run.schedule
+    expected = {
+        (f"{stay.accelerator} {device}", stay.start_s / 3600, (stay.end_s - stay.start_s) / 3600)
+        for stay in stays.itertuples()
+        for device in stay.devices
+    }
+    assert len(drawn) == len(expected) == stays["devices"].map(len).sum()
+    for mine, theirs in zip(sorted(drawn), sorted(expected), strict=True):
+        assert mine[0] == theirs[0]
+        assert mine[1:] == pytest.approx(theirs[1:])
+
+
+def test_types_of_jobs_are_told_apart(run: ap.Run) -> None:
+    pytest.importorskip("matplotlib")
+    (axes,) = gantt_figure(run).axes
+    types = run.jobs["job_type"].nunique()
+    looks = {(bar.get_facecolor(), bar.get_hatch()) for bar in axes.patches}
+    assert types > 7
+    assert len(looks) == types
+
+
+def test_what_no_picture_can_show_is_refused(run: ap.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apportion.report.gantt._MOST_BARS", 3)
+    with pytest.raises(InputError, match="at most 3 stays"):
+        gantt_figure(run)
