@@ -90,10 +90,10 @@ class States:
         """Read a problem; ``None`` where it is no sum over single jobs that take whole amounts."""
         instance, program, k = whole.p.instance, whole.program, whole.cells.size
         single = whole.separable and instance.solo and bool((instance.count == 1).all())
-        if not (single and k) or whole.lower.any():
+        there = program.b[whole.priced]
+        if not (single and k) or whole.lower.any() or 2 * there.size > _MOST_BITS:
             return None
         held = program.A[whole.priced].tocsc()[:, :k].toarray()
-        there = program.b[whole.priced]
         if (
             (held != np.rint(held)).any()
             or held.min(initial=0.0) < 0
@@ -145,7 +145,7 @@ class States:
         key = np.array([sum(int(each.taken[0]) for each in settled)], dtype=np.int64)
         cost, work = np.zeros(1), 0
         least, most = self._rest(open_)
-        steps: list[tuple[Ints, Ints]] = []
+        steps: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         for turn, each in enumerate(open_):
             work += key.size * each.cost.size
             if work > _MOST_WORK or time.perf_counter() > deadline:
@@ -159,7 +159,7 @@ class States:
             if beam is not None and kept.size > beam:
                 kept = np.sort(kept[np.argsort(idle[kept], kind="stable")[:beam]])
             key, cost = key[kept], cost[kept]
-            steps.append((before[kept], choice[kept]))
+            steps.append((before[kept].astype(np.int32), choice[kept].astype(np.int32)))
         total = cost + sum(
             price * (there - self._of(key, place))
             for place, (there, price) in enumerate(zip(self.capacity, self.price, strict=True))
