@@ -23,7 +23,7 @@ import pandas as pd
 import apportion as ap
 from apportion.cluster import TIERS
 from apportion.mechanism import PLACEMENTS
-from apportion.mechanisms.gangs import ON_LINKS
+from apportion.mechanisms.configurations import ON_LINKS
 from apportion.pairs import PairThroughputs
 from apportion.sim.network import BY_SHAPE
 from benchmarks.reporting import machine, progress, show, write_csv

@@ -66,7 +66,7 @@ def get_decider(decider: str | AnyDecider | Decides, *, elastic: bool = False) -
     ------
     InputError
         For an unknown name, with the nearest one, for a class in place of a value, and for what
-        says by which mechanisms it works and is no `Decider`.
+        says by which mechanisms it works and not all else that a `Decider` says.
     """
     if isinstance(decider, type) and any(hasattr(decider, name) for name in _OF_DECIDERS):
         raise InputError(f"policy is the class {decider.__name__}; write {decider.__name__}(...).")
@@ -75,15 +75,19 @@ def get_decider(decider: str | AnyDecider | Decides, *, elastic: bool = False) -
         return get_policy(found)  # type: ignore[arg-type]
     if not hasattr(found, "works_by"):
         return OwnScheduler(found)
-    if not isinstance(found, (Policy, Decider)):
+    asked = () if hasattr(found, "objective") else _ASKED  # a policy need not say all of it
+    lacks = [each for each in asked if not hasattr(found, each)]
+    if lacks:
         raise InputError(
-            f"{type(found).__name__} says works_by, and lacks what goes with it; derive it from "
+            f"{type(found).__name__} says works_by, and lacks {', '.join(lacks)}; derive it from "
             f"apportion.mechanism.decider.Decider."
         )
     instead = getattr(found, "of_elastic", None) if elastic and isinstance(decider, str) else None
     return instead or found
 
 
+_ASKED = tuple(name for name in vars(Decider) if not name.startswith("_"))
+"""What is asked of whoever says by which mechanisms it works."""
 _OF_DECIDERS = ("decide", "make", "works_by", "objective")
 
 

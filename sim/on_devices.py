@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.mechanism.exactly import Exactly
 from apportion.mechanism.rounds import InRounds
 from apportion.sim.about import Parts
-from apportion.sim.tiers.tier_shares import TieredResolver, seen_in_rounds
+from apportion.sim.tiers.tier_resolver import TieredResolver, seen_in_rounds
 
 if TYPE_CHECKING:
     from apportion.mechanisms import Exact, Queue, Rounds

@@ -112,8 +112,6 @@ KINDS = re.compile(
 DOORS = {
     "apportion.policies.registry": 1,  # a policy, or the name of one
     "apportion.policies.hierarchical": 1,  # an inner policy that is an order
-    "apportion.sim.deciders": 1,  # a decider, or anything that decides
-    "apportion.experiments.sources": 3,  # a workload, the path of one, or options to make one
     "apportion.sim.network.registry": 1,  # a network, or the name of one
 }
 """Modules that take what users give, and how often they tell its kind."""

@@ -159,7 +159,7 @@ def sources_of(workloads: Any, *, too_large: str | None = None) -> list[Source]:
     InputError
         For anything else, unknown arguments, and two workloads of one name.
     """
-    if isinstance(workloads, (Workload, ElasticWorkload, str, Path, Mapping)):
+    if isinstance(workloads, (str, Path, Mapping)) or _has_jobs(workloads):
         workloads = [workloads]
     if not isinstance(workloads, Iterable) or getattr(workloads, "ndim", 1) == 0:
         raise _no_workload(workloads)
@@ -200,15 +200,18 @@ def _options_at_load(options: Mapping[str, Any], load: float) -> dict[str, Any]:
     return changed
 
 
+def _has_jobs(given: Any) -> bool:
+    """Tell a workload from what one is made of."""
+    return hasattr(given, "jobs") and not isinstance(given, Mapping)
+
+
 def _source(given: Any, too_large: str | None) -> Source:
     """Make the source of one workload."""
-    if isinstance(given, (Workload, ElasticWorkload)):
+    if _has_jobs(given):
         return _Given(given.name, given, {} if too_large is None else {"too_large": too_large})
     if isinstance(given, (str, Path)):
         given = {"path": given}
-    if isinstance(given, Mapping) and any(
-        isinstance(each, (Workload, ElasticWorkload)) for each in given.values()
-    ):
+    if isinstance(given, Mapping) and any(map(_has_jobs, given.values())):
         raise InputError(
             f"Workloads have their own names: give a list of them, not a mapping by "
             f"{', '.join(map(written, given))}."

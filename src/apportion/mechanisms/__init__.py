@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from apportion.checks import choice
 from apportion.errors import InputError, written
-from apportion.mechanisms.gangs import Configurations, Iterations
+from apportion.mechanisms.configurations import Configurations
+from apportion.mechanisms.iterations import Iterations
 from apportion.mechanisms.shares import Exact, Leases, Queue, Rounds
 from apportion.registry import Registry
 
