@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from apportion.registry import Registry
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.waiting import WaitingJobs
@@ -47,6 +48,8 @@ class Demand(NamedTuple):
         Its place among all jobs.
     due_ns
         Its deadline, nanoseconds from the start of the workload; None without one.
+    facts
+        Further columns of the jobs table, those of one's own included, as `JobTable.facts`.
     """
 
     iteration_ns: int
@@ -54,6 +57,7 @@ class Demand(NamedTuple):
     iterations: int
     arrival: int
     due_ns: int | None = None
+    facts: Mapping[str, float] = MappingProxyType({})
 
     @classmethod
     def of(cls, jobs: JobTable, job: int, iteration_ns: int) -> Demand:
@@ -61,7 +65,8 @@ class Demand(NamedTuple):
         due_s = float(jobs.due_s[job])
         due_ns = None if math.isnan(due_s) else round(1e9 * due_s)
         gpus, iterations = int(jobs.scale[job]), math.ceil(jobs.total[job])
-        return cls(iteration_ns, gpus, iterations, job, due_ns)
+        facts = {name: float(values[job]) for name, values in jobs.facts.items()}
+        return cls(iteration_ns, gpus, iterations, job, due_ns, facts)
 
 
 class Order(Part):

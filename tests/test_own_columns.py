@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.elastic import ElasticRule
 from apportion.policies.whole.sia import Sia
 
 if TYPE_CHECKING:
@@ -102,6 +103,50 @@ def test_schedulers_see_them() -> None:
     run = ap.simulate(ByUser(), at_once, "v100=6")
     assert run.jobs.groupby("user")["start_s"].mean().idxmin() == "eve"
     assert (run.jobs.loc[run.jobs["user"] == "eve", "start_s"] == 0).all()
+
+
+@dataclass(frozen=True, repr=False)
+class ByDue(ap.Order):
+    """By a column of one's own, the least first."""
+
+    def turn(self, job: Any) -> tuple[int, int]:
+        return 0, int(job.facts["due_s"])
+
+    def keys(self, now_s: float, waiting: Any) -> tuple[Any, ...]:
+        return (waiting.facts["due_s"],)
+
+
+@dataclass(frozen=True, repr=False)
+class OneByDue(ElasticRule):
+    """One GPU for who has the least of the column, and none for the others."""
+
+    name = "one_by_due"
+
+    def choose(self, jobs: Any) -> Any:
+        chosen, first = np.full(len(jobs.speed), -1), int(np.argmin(jobs.facts["due_s"]))
+        chosen[first] = int(np.argmax(jobs.speed[first] * (jobs.gpus == 1)))
+        return chosen
+
+
+def in_turn(run: ap.Run) -> bool:
+    """Whether the jobs, on one GPU, start in the order of the column."""
+    return bool(run.jobs.sort_values("due_s")["start_s"].is_monotonic_increasing)
+
+
+def test_orders_and_rules_see_them() -> None:
+    due = {"due_s": [500.0, 900.0, 100.0, 700.0, 300.0], "arrival_s": 0.0}
+    rigid = ap.generate_workload(jobs=5, seed=3)
+    rigid = replace(rigid, jobs=rigid.jobs.assign(scale_factor=1, **due))
+    one = ap.Cluster.of_racks(1, machines_per_rack=1, gpus_per_machine=1, accelerator="v100")
+    offers = ap.OfferScheduler("by_due", order=ByDue(), lease_s=1e9)
+    assert in_turn(ap.simulate(offers, rigid, one, network="none"))
+    sending = ap.generate_contended_workload(scale=0.01)
+    jobs = sending.jobs.iloc[:5].assign(scale_factor=1, **due)
+    settings: dict[str, Any] = {"order": ByDue(), "exclusive": True}
+    assert in_turn(ap.simulate("ada_srsf", replace(sending, jobs=jobs), one, **settings))
+    elastic = ap.generate_elastic_workload(5, seed=1)
+    elastic = replace(elastic, jobs=elastic.jobs.assign(**due))
+    assert in_turn(ap.simulate(OneByDue(), elastic, "t4=1"))
 
 
 def test_files_keep_them(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,6 +13,8 @@ from apportion.mechanism.decider import Decider
 from apportion.mechanism.parts import Part
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from apportion.types import Bools, Floats, Ints
 
 
@@ -38,6 +41,8 @@ class ElasticJobs(NamedTuple):
     deadline_s, elapsed_s
         Of each job: seconds after its arrival within which it should complete, NaN for none, and
         seconds since it arrived.
+    facts
+        Further columns of the jobs table, those of one's own included, as `JobTable.facts`.
     """
 
     speed: Floats
@@ -54,6 +59,7 @@ class ElasticJobs(NamedTuple):
     reallocation_factor: Floats
     deadline_s: Floats
     elapsed_s: Floats
+    facts: Mapping[str, Floats] = MappingProxyType({})
 
 
 @dataclass(frozen=True, repr=False)

@@ -126,6 +126,11 @@ class WaitingJobs:
         return self.records.told.arrival_s[self.job]
 
     @property
+    def facts(self) -> dict[str, Floats]:
+        """Further columns of the jobs table, those of one's own included."""
+        return {name: values[self.job] for name, values in self.records.told.facts.items()}
+
+    @property
     def released_s(self) -> Floats:
         """When its wait began, seconds."""
         return self.records.released_s[self.job]
