@@ -31,7 +31,7 @@ def loads() -> dict[str, tuple[Any, ap.Cluster]]:
     types = ap.Workload(drawn.name, jobs, drawn.throughputs)
     drawn = ap.generate_contended_workload(scale=0.01)
     sending = ap.Workload(drawn.name, drawn.jobs.iloc[:12], drawn.throughputs)
-    racks = {"machines_per_rack": 2, "gpus_per_machine": 4, "accelerator": "v100"}
+    racks: dict[str, Any] = {"machines_per_rack": 2, "gpus_per_machine": 4, "accelerator": "v100"}
     rows = "".join(f"{5 + each},9{each},{1 + each % 4},red\n" for each in range(4))
     Path("queue.csv").write_text(f"submitted,ran,gpus,team\n{rows}")
     return {
