@@ -134,7 +134,7 @@ def in_turn(run: ap.Run) -> bool:
 
 
 def test_orders_and_rules_see_them() -> None:
-    due = {"due_s": [500.0, 900.0, 100.0, 700.0, 300.0], "arrival_s": 0.0}
+    due: dict[str, Any] = {"due_s": [500.0, 900.0, 100.0, 700.0, 300.0], "arrival_s": 0.0}
     rigid = ap.generate_workload(jobs=5, seed=3)
     rigid = replace(rigid, jobs=rigid.jobs.assign(scale_factor=1, **due))
     one = ap.Cluster.of_racks(1, machines_per_rack=1, gpus_per_machine=1, accelerator="v100")

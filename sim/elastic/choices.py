@@ -113,8 +113,8 @@ class RuleChoice(PolicyChoice):
             self._jobs.arrival_s[jobs[free]],
             self.attained[jobs[free]],
             self._rigid[jobs[free]],
-            *(posed.columns[name][free] for name in _SHOWN),
-            {name: values[jobs[free]] for name, values in self._jobs.facts.items()},
+            **{name: posed.columns[name][free] for name in _SHOWN},
+            facts={name: values[jobs[free]] for name, values in self._jobs.facts.items()},
         )
         chosen = asked.current.copy()
         chosen[free] = self._checked(self._rule.choose(shown), jobs[free])
