@@ -38,8 +38,14 @@ def choice_of(
     return kind(decider, jobs, options, trainers)
 
 
-_SHOWN = ("weight", "fair_throughput", "reallocation_factor", "deadline_s", "elapsed_s")
-"""Columns that rules are shown as policies are told them."""
+_SHOWN = {
+    "weight": "weight",
+    "fair_speed": "fair_throughput",
+    "reallocation_factor": "reallocation_factor",
+    "deadline_s": "deadline_s",
+    "elapsed_s": "elapsed_s",
+}
+"""What rules are shown as policies are told it, with the name of its column."""
 
 
 class LyraChoice(PolicyChoice):
@@ -113,7 +119,7 @@ class RuleChoice(PolicyChoice):
             self._jobs.arrival_s[jobs[free]],
             self.attained[jobs[free]],
             self._rigid[jobs[free]],
-            **{name: posed.columns[name][free] for name in _SHOWN},
+            **{field: posed.columns[name][free] for field, name in _SHOWN.items()},
             facts={name: values[jobs[free]] for name, values in self._jobs.facts.items()},
         )
         chosen = asked.current.copy()
