@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.experiments import Comparison
 
-BUILT_IN = ["Summary", "Plots", "Workload", "Settings", "Repeat it"]
+BUILT_IN = ["What was found", "Summary", "Plots", "Workload", "Settings", "Repeat it"]
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_a_section_of_ones_own_stands_behind_the_plots() -> None:
     assert headings(comparison.to_html()) == BUILT_IN
     REPORT_SECTIONS["by_policy"] = jobs_by_policy
     page = comparison.to_html()
-    assert headings(page) == [*BUILT_IN[:2], "Jobs &amp; policies", *BUILT_IN[2:]]
+    assert headings(page) == [*BUILT_IN[:3], "Jobs &amp; policies", *BUILT_IN[3:]]
     mean_s = comparison["fifo"].jobs["jct_s"].mean()
     assert f"<td>fifo</td>\n      <td>{mean_s:,.4g}</td>" in page
     chosen = comparison.to_html(sections=["by_policy", "workload"])
@@ -102,7 +102,7 @@ def test_a_section_that_fails_says_so_in_its_place(
     REPORT_SECTIONS["own"] = make
     with caplog.at_level(logging.WARNING):
         page = a_comparison().to_html()
-    assert headings(page) == [*BUILT_IN[:2], "own", *BUILT_IN[2:]]
+    assert headings(page) == [*BUILT_IN[:3], "own", *BUILT_IN[3:]]
     (text,) = re.findall('<h2>own</h2><p class="failed">(.*?)</p>', page)
     assert re.search(said, text)
     assert "test_sections.py:" in text
