@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.answers.durations import Durations
+from apportion.answers.durations import DurationLaw, Durations
 from apportion.answers.state import placed, read_state
 from apportion.errors import InputError
 from apportion.sim.carried_on import carried_on
@@ -125,50 +125,103 @@ def test_who_runs_is_placed_whole_where_that_is_possible() -> None:
         placed(read_state(STATE), ap.Cluster.of("v100=4"))
 
 
-@pytest.mark.thorough
-def test_tails_are_missed_as_often_as_said_though_jobs_change() -> None:
-    """The durations grow tenfold half way; misses of the second half stay near 5 % a side."""
-    rng = np.random.default_rng(1)
-    count = 3000
+def drawn_log(seed: int, count: int, campaigns: int = 1) -> tuple[np.ndarray, ...]:
+    """Draw arrivals, starts, ends and gangs of jobs of which neighbours are alike."""
+    rng = np.random.default_rng(seed)
     arrival_s = np.cumsum(rng.exponential(600, count))
-    duration_s = rng.lognormal(7, 1, count) * np.where(np.arange(count) < count / 2, 1, 10)
-    gpus, missed = np.ones(count, dtype=np.intp), list[bool]()
-    for job in range(count // 2 + 200, count, 25):
-        ended = arrival_s + duration_s <= arrival_s[job]
-        end_s = arrival_s + duration_s
-        told = Durations(arrival_s[ended], end_s[ended], duration_s[ended], gpus[ended])
-        low, high = told.quantiles(1, np.array([0.05, 0.95]))
-        missed.append(not low <= duration_s[job] <= high)
-    assert np.mean(missed) < 0.2  # without tracking a third and more
+    alike = np.repeat(rng.normal(size=-(-count // campaigns)), campaigns)[:count]
+    duration_s = np.exp(8 + alike + 0.3 * rng.normal(size=count))
+    return arrival_s, arrival_s, arrival_s + duration_s, np.ones(count, dtype=np.intp)
+
+
+def known_at(now_s: float, log: tuple[np.ndarray, ...]) -> Durations:
+    """Return what is known of durations at a time."""
+    arrival_s, start_s, end_s, gpus = (each[log[0] <= now_s] for each in log)
+    return Durations(arrival_s, start_s, np.where(end_s <= now_s, end_s, np.nan), gpus, now_s)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_law_is_the_product_limit(seed: int) -> None:
+    """Against the definition: a product over times at which jobs ended, of who was still there."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 30))
+    duration_s = rng.integers(1, 12, count) + np.arange(count) / 100  # no two alike
+    ended = rng.uniform(size=count) < 0.7
+    law = DurationLaw(duration_s, ended, np.ones(count, dtype=np.intp))
+    for than_s in (0.5, 3.0, 6.5, float(duration_s.max())):
+        left = 1.0
+        for at_s in sorted(duration_s[ended & (duration_s <= than_s)]):
+            left *= 1 - 1 / np.count_nonzero(duration_s >= at_s)
+        expected = 1 - (1 - left) * count / (count + 1)
+        assert law.longer(np.array([1]), np.array([than_s]))[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_law_turned_round_is_itself(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 300))
+    gpus = rng.choice([1, 2], count).astype(np.intp)
+    duration_s = rng.lognormal(5, 2, count)
+    law = DurationLaw(duration_s, rng.uniform(size=count) < 0.8, gpus)
+    part = np.sort(rng.uniform(size=200))
+    of = np.ones(200, dtype=np.intp)
+    found_s = law.duration(of, part)
+    assert (np.diff(found_s) <= 0).all()
+    assert found_s.max() <= 20 * duration_s.max()
+    kept = found_s < 19 * duration_s.max()  # where nothing is cut off
+    assert (law.longer(of, found_s)[kept] <= part[kept] + 1e-9).all()
+    assert (law.longer(of, found_s * (1 - 1e-9))[kept] >= part[kept] * (1 - 1e-6)).all()
+
+
+@pytest.mark.thorough
+def test_misses_are_as_often_as_said_though_jobs_change() -> None:
+    """The durations grow tenfold half way, and forecasts follow; without them a third is missed."""
+    rng = np.random.default_rng(1)
+    arrival_s, start_s, end_s, gpus = drawn_log(1, 3000)
+    took_s = (end_s - arrival_s) * np.where(np.arange(3000) < 1500, 1, 10)
+    log = arrival_s, start_s, arrival_s + took_s, gpus
+    missed, one = list[bool](), np.ones(1, dtype=np.intp)
+    for job in range(1700, 3000, 50):
+        told = known_at(arrival_s[job], tuple(np.delete(each, job) for each in log))
+        no = np.zeros(1, dtype=bool)
+        drawn = [told.draw(rng, one, np.zeros(1), no)[0] for _ in range(200)]
+        low, high = np.quantile(drawn, [0.05, 0.95])
+        missed.append(not low <= took_s[job] <= high)
+    assert np.mean(missed) < 0.2
 
 
 def test_what_runs_is_drawn_longer_than_it_has_run() -> None:
-    duration_s = np.linspace(10, 1000, 200)
-    told = Durations(np.arange(200.0), np.arange(200.0) + 2000, duration_s, np.ones(200, np.intp))
-    levels = np.linspace(0, 1, 500)
-    assert min(told.at(level, 1, 400.0) for level in levels) > 400
-    assert min(told.at(level, 1, 1e6) for level in levels) >= 1e6
-    drawn = [told.at(level, 1) for level in levels]
-    assert drawn == sorted(drawn)
-    assert drawn[-1] <= 2000.001
+    told = known_at(1e9, drawn_log(0, 200))
+    rng, two = np.random.default_rng(0), np.ones(2, dtype=np.intp)
+    for had_s in (400.0, 1e6):
+        drawn = [
+            told.draw(rng, two, np.array([had_s, 0.0]), np.array([True, False])) for _ in range(300)
+        ]
+        assert np.min(drawn, axis=0)[0] > had_s
+        assert np.min(drawn, axis=0)[1] >= 1
 
 
+@pytest.mark.thorough
 def test_draws_hang_together_as_jobs_of_the_log_do() -> None:
-    """Durations in campaigns; each duration by itself is spread as before."""
-    rng = np.random.default_rng(0)
-    campaigns = np.repeat(rng.normal(size=200), 5) + 0.3 * rng.normal(size=1000)
-    came, ones = np.arange(1000.0), np.ones(1000, np.intp)
-    told = Durations(came, came + 1e6, np.exp(campaigns), ones)
-    ranks = pd.Series(campaigns).rank()
-    assert told.likeness == pytest.approx(ranks.autocorr(), abs=0.05)
-    levels = np.array([told.levels(rng, 4) for _ in range(2000)])
-    expected = told.likeness ** np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
-    np.testing.assert_allclose(np.corrcoef(levels.T), expected, atol=0.08)
-    np.testing.assert_allclose(
-        np.quantile(levels, [0.1, 0.5, 0.9], axis=0)[:, 3], [0.1, 0.5, 0.9], atol=0.05
+    """Durations in campaigns of 20, and such without; drawn jobs are alike as often."""
+    rng, none = np.random.default_rng(0), np.zeros(4, dtype=bool)
+    alike = []
+    for campaigns in (20, 1):
+        told = known_at(1e9, drawn_log(3, 2000, campaigns))
+        drawn = [told.draw(rng, np.ones(4, np.intp), np.zeros(4), none) for _ in range(1500)]
+        alike.append(pd.DataFrame(drawn).corr("spearman").loc[0, 1])
+    assert alike[0] > 0.7
+    assert abs(alike[1]) < 0.15
+
+
+def test_a_forecast_is_that_of_the_same_log_by_another_clock() -> None:
+    log = jobs_of(3, 30)
+    later = replace(log, jobs=log.jobs.assign(arrival_s=log.jobs["arrival_s"] + 1e6))
+    one, other = (
+        ap.forecast("fcfs", STATE, each, "a100=4", futures=6, preemption_overhead_seconds=0.0)
+        for each in (log, later)
     )
-    alone = Durations(came, came + 1e6, np.exp(rng.permutation(campaigns)), ones)
-    assert alone.likeness < 0.15
+    np.testing.assert_allclose(one.ends_s, other.ends_s, rtol=1e-6)
 
 
 def test_a_forecast_knows_what_is_certain() -> None:

@@ -114,25 +114,15 @@ def advise(
     names = [*[RECORDED] * recorded, *policies]
     compared = compared_on(names, () if recorded else "usual", out=inside("compare"))
     at_costs = compared_on(policies, "usual") if recorded else compared
-    race = recommend(
-        policies, log, cluster, looks=usual_looks(draws), out=inside("recommend"), **given
-    )
-    page = Page(
-        *(compared, at_costs, race, knowing),
-        command=tuple(command),
-        seed=seed,
-    )
+    looks = usual_looks(draws)
+    race = recommend(policies, log, cluster, looks=looks, out=inside("recommend"), **given)
+    page = Page(compared, at_costs, race, knowing, command=tuple(command), seed=seed)
     most = max(cluster.gpus, key=lambda name: cluster.gpus[name])
     more = add or f"{most}={_MORE_GPUS}"
     by_label = dict(zip(race.race.policies, policies, strict=True))
-    asked = list(dict.fromkeys([*race.left[:_ASKED], *page.unaware()[:1]]))
-    change = what_if(
-        *([by_label[label] for label in asked], log, cluster),
-        add=more,
-        seeds=range(draws, 2 * draws),
-        out=inside("whatif"),
-        **given,
-    )
+    asked = [by_label[each] for each in dict.fromkeys([*race.left[:_ASKED], *page.unaware()[:1]])]
+    others = range(draws, 2 * draws)
+    change = what_if(asked, log, cluster, add=more, seeds=others, out=inside("whatif"), **given)
     group = by or ("user" if "user" in jobs.jobs else None)
     advice = Advice(jobs.name, str(cluster), page.parts(change, more, group))
     if folder is not None:

@@ -1,152 +1,215 @@
-"""How long jobs will take, learnt from a log: samples of durations whose tails are kept honest."""
+"""How long jobs will take: learnt from a log, and off as they were off at one of its moments."""
 
 from __future__ import annotations
 
-import heapq
-import math
-from bisect import bisect_right, insort
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.stats import norm, rankdata
 
 if TYPE_CHECKING:
-    from apportion.types import Floats, Ints
-
-
-TAIL = 0.05
-"""Part of the jobs that is to be below, and above, what is foretold."""
+    from apportion.types import Bools, Floats, Ints
 
 ENOUGH = 100
-"""Jobs of one number of GPUs from which their durations are their own: five in each tail."""
+"""Ended jobs of one number of GPUs from which their durations are their own: five in each tail."""
 
-STEP = 0.05
-"""By how much a miss moves a tail, in logarithms of seconds."""
+MOMENTS = 300
+"""Earlier moments at most, spread evenly over the jobs of a log."""
+
+_FEWEST = 20
+"""Ended jobs from which a moment foretells anything."""
+
+_MOST = 20.0
+"""How many times the longest known duration a job takes at most."""
 
 
-class Durations:
-    """Durations of jobs by their number of GPUs, with tails that follow what came true.
+class DurationLaw:
+    r"""The law of durations by number of GPUs, of jobs that ended and of those that still run.
 
-    A job's duration is drawn from those of ended jobs with as many GPUs (of all where these are
-    fewer than 100). Users change what they run, so that the tails of the past are not those of the
-    future: going through the log, each job is foretold from those that had ended when it came, and
-    when it has ended itself, the tail quantile moves by ``STEP`` * (missed - 5 %). That keeps
-    misses in the long run at 5 % on either side, whatever the jobs are: quantile tracking (Gibbs
-    and Candès, Adaptive conformal inference, NeurIPS 2021; Angelopoulos, Candès and Tibshirani,
-    Conformal PID control, NeurIPS 2023).
-
-    Jobs that come one after another are alike, so that many of those that run now may be long
-    together: draws of jobs in the order of arrival hang together as those of the log do, a normal
-    copula whose scores are an autoregression of order one.
+    The product limit of Kaplan and Meier (1958): who still runs is longer than it has run, and
+    leaving it out would leave the short ones. With n jobs known, 1 / (n + 1) is kept for longer
+    ones than any; beyond the longest known L the part that is longer than x falls as L / x, to 20
+    times L. Numbers of GPUs with fewer than 100 ended jobs have the law of all.
 
     Parameters
     ----------
-    arrival_s, end_s, duration_s, gpus
-        Of the jobs of a log, shape (jobs,). Ends before the last arrival count as they come.
+    duration_s, gpus
+        Of the jobs, shape (jobs,); how long they have run for those that still do.
+    ended
+        Which have ended, shape (jobs,).
+    """
+
+    def __init__(self, duration_s: Floats, ended: Bools, gpus: Ints) -> None:
+        self._known = duration_s, ended, gpus
+        self._steps: dict[int, tuple[Floats, Floats, float]] = {}
+
+    def longer(self, gpus: Ints, than_s: Floats) -> Floats:
+        """Return the part of jobs that is longer, shape (jobs,)."""
+        found = np.empty(gpus.size)
+        for each in np.unique(gpus).tolist():
+            at, left, longest_s = self._law(each)
+            rows = gpus == each
+            some_s = np.maximum(than_s[rows], 1e-9)
+            within = left[np.searchsorted(at, some_s, side="right")]
+            found[rows] = np.where(some_s > longest_s, left[-1] * longest_s / some_s, within)
+        return found
+
+    def duration(self, gpus: Ints, longer: Floats) -> Floats:
+        """Return the durations that given parts of jobs are longer than: `longer`, turned round."""
+        found = np.empty(gpus.size)
+        for each in np.unique(gpus).tolist():
+            at, left, longest_s = self._law(each)
+            rows = gpus == each
+            some = np.maximum(longer[rows], 1e-9)
+            step = np.searchsorted(-left[1:], -some, side="left")
+            beyond = longest_s * np.minimum(left[-1] / some, _MOST)
+            found[rows] = np.where(some < left[-1], beyond, at[np.minimum(step, at.size - 1)])
+        return found
+
+    def _law(self, gpus: int) -> tuple[Floats, Floats, float]:
+        """Return durations, the part longer than none, one, ... of them, and the longest."""
+        if gpus not in self._steps:
+            duration_s, ended, has = self._known
+            own = has == gpus
+            if np.count_nonzero(own & ended) >= ENOUGH:
+                duration_s, ended = duration_s[own], ended[own]
+            order = np.argsort(duration_s, kind="stable")
+            at, came = duration_s[order], ended[order]
+            left = np.cumprod(np.where(came, 1 - 1 / np.arange(at.size, 0, -1), 1.0))
+            kept = 1 - (1 - left[came]) * at.size / (at.size + 1)
+            self._steps[gpus] = at[came], np.concatenate([[1.0], kept]), float(at[-1])
+        return self._steps[gpus]
+
+
+class _Moment(NamedTuple):
+    """The arrival of a job: the law as it was known, who ran, and the first who waited."""
+
+    row: int
+    at_s: float
+    law: DurationLaw
+    ran: Ints
+    first: int
+
+
+class Durations:
+    """Draws how long jobs take: by the law of today, off as at a moment of the past.
+
+    Users change what they run, and jobs that come one after another are alike: what is foretold of
+    many jobs is wrong of all at once. How wrong, and of how many, the log tells: at an earlier
+    moment each job that ran or waited had a level, the part of the law of that moment, given how
+    long the job had run, that it turned out to be below. A draw takes the levels of one moment,
+    of who ran then for who runs now and of who waited, and came next, for who waits now, each in
+    the order of arrival, and reads durations of these levels off the law of today. So draws hang
+    together as jobs did, and are as far off as the log was in its time: empirical copulas of past
+    forecasts, as in the Schaake shuffle (Clark, Gangopadhyay, Hay, Rajagopalan and Wilby, Journal
+    of Hydrometeorology 2004), with levels as in conformal prediction.
+
+    Parameters
+    ----------
+    arrival_s, start_s, end_s
+        Of all jobs known, shape (jobs,); those who wait have a start of NaN, and those who have
+        not ended an end of NaN.
+    gpus
+        Of all jobs known, shape (jobs,).
+    now_s
+        The time, not before any end.
 
     Attributes
     ----------
-    shift
-        By how much the tails have moved, in logarithms of seconds.
-    likeness
-        Correlation of the normal scores of two durations that came one after the other, >= 0.
     held
-        Whether the duration of each job, in the order of arrival, lay within what was foretold of
-        it when it came: 1 or 0, NaN where nobody had ended before, shape (jobs,).
+        Of the jobs that came at earlier moments, in their order, whether each took as long as was
+        foretold, within 90 % of the levels of the jobs before: 1 or 0, NaN for those of whom too
+        little is known.
     """
 
-    def __init__(self, arrival_s: Floats, end_s: Floats, duration_s: Floats, gpus: Ints) -> None:
-        self._all: list[float] = []
-        self._by_gpus: dict[int, list[float]] = {}
-        self._grids: dict[int, list[float]] = {}
-        self.shift = [0.0, 0.0]
-        held = np.full(arrival_s.size, np.nan)
-        under_way: list[tuple[float, int, float, float]] = []
-        order = np.lexsort((np.arange(arrival_s.size), arrival_s))
-        log_s = np.log(duration_s)
-        for job in order.tolist():
-            while under_way and under_way[0][0] <= arrival_s[job]:
-                self._end(heapq.heappop(under_way), log_s, gpus)
-            low, high = self._tails(int(gpus[job]))
-            heapq.heappush(under_way, (float(end_s[job]), job, low, high))
-            if not math.isnan(low):
-                held[job] = low <= log_s[job] <= high
-        self.held = held[order]
-        self.likeness = _likeness(duration_s[order], gpus[order])
-        while under_way:
-            self._end(heapq.heappop(under_way), log_s, gpus)
+    def __init__(
+        self, arrival_s: Floats, start_s: Floats, end_s: Floats, gpus: Ints, now_s: float
+    ) -> None:
+        order = np.argsort(arrival_s, kind="stable")
+        self._arrival_s, self._gpus, self._now_s = arrival_s[order], gpus[order], now_s
+        self._start_s = np.where(np.isnan(start_s), np.inf, start_s)[order]
+        self._end_s = np.where(np.isnan(end_s), np.inf, end_s)[order]
+        self._law = self._law_at(now_s)
+        self._levels: dict[tuple[int, int, int], tuple[Floats, Bools]] = {}
 
-    def _end(self, ended: tuple[float, int, float, float], log_s: Floats, gpus: Ints) -> None:
-        """Learn from a job that has ended."""
-        _, job, low, high = ended
-        value = float(log_s[job])
-        if not math.isnan(low):
-            self.shift[0] -= STEP * ((value < low) - TAIL)
-            self.shift[1] += STEP * ((value > high) - TAIL)
-        insort(self._all, value)
-        insort(self._by_gpus.setdefault(int(gpus[job]), []), value)
+    def draw(self, rng: np.random.Generator, gpus: Ints, had_s: Floats, runs: Bools) -> Floats:
+        """Draw the durations of jobs in the order of arrival, seconds, shape (jobs,).
 
-    def _pool(self, gpus: int) -> list[float]:
-        own = self._by_gpus.get(gpus, [])
-        return own if len(own) >= ENOUGH else self._all
-
-    def _tails(self, gpus: int) -> tuple[float, float]:
-        """Return the logarithms of what 5 % and 95 % of the jobs are to be below."""
-        pool = self._pool(gpus)
-        if not pool:
-            return math.nan, math.nan
-        last = len(pool) - 1
-        low = pool[int(TAIL * last)] + self.shift[0]
-        return low, pool[math.ceil((1 - TAIL) * last)] + self.shift[1]
-
-    def quantiles(self, gpus: int, at: Floats) -> Floats:
-        """Return durations at given quantiles: of the pool, moved as the tails were.
-
-        From 5 % to the median, and from there to 95 %, the move is linear; nothing is foretold
-        beyond twice the longest job of the log, or half of the shortest.
+        Parameters
+        ----------
+        rng
+            Of all draws.
+        gpus
+            Of each job.
+        had_s
+            For how long each has run; durations are a second longer at least.
+        runs
+            Which of them run; the others wait.
         """
-        pool = np.array(self._pool(gpus))
-        points = np.array([TAIL, 0.5, 1 - TAIL])
-        moved = np.interp(at, points, [self.shift[0], 0.0, self.shift[1]])
-        ends = self._all[0] - math.log(2), self._all[-1] + math.log(2)
-        return np.asarray(np.exp(np.clip(np.quantile(pool, at) + moved, *ends)), dtype=float)
+        level = np.empty(gpus.size)
+        waiting = int(np.count_nonzero(~runs))
+        for some, levels in zip((runs, ~runs), self._drawn(waiting, rng), strict=True):
+            count = int(np.count_nonzero(some))
+            level[some] = np.resize(levels, count) if levels.size else rng.random(count)
+        longer = self._law.longer(gpus, had_s) * (1 - level)
+        return np.maximum(self._law.duration(gpus, longer), had_s + 1.0)
 
-    def levels(self, rng: np.random.Generator, count: int) -> Floats:
-        """Draw, of jobs in the order of arrival, at what part of all durations each is."""
-        score = rng.standard_normal(count)
-        rest = math.sqrt(1 - self.likeness**2)
-        for job in range(1, count):
-            score[job] = self.likeness * score[job - 1] + rest * score[job]
-        return np.asarray(norm.cdf(score), dtype=float)
+    @cached_property
+    def held(self) -> Floats:
+        """See the class."""
+        levels = [self._levels_of(each, np.array([each.row])) for each in self._moments]
+        level = np.array([least[0] if known[0] else np.nan for least, known in levels])
+        found = np.full(level.size, np.nan)
+        for place in np.flatnonzero(~np.isnan(level)).tolist():
+            before = level[:place][~np.isnan(level[:place])]
+            if before.size >= _FEWEST:
+                low, high = np.quantile(before, [0.05, 0.95])
+                found[place] = low <= level[place] <= high
+        return found
 
-    def at(self, level: float, gpus: int, longer_than_s: float = 0.0) -> float:
-        """Return the duration that a part of jobs is below of those that have run for some time.
+    def _law_at(self, at_s: float) -> DurationLaw:
+        """Return the law as it was known at a time."""
+        ended = self._end_s <= at_s
+        rows = np.flatnonzero(ended | (self._start_s < at_s))
+        duration_s = np.minimum(self._end_s[rows], at_s) - self._start_s[rows]
+        return DurationLaw(duration_s, ended[rows], self._gpus[rows])
 
-        Where no job of the log ran as long, the longer one has run the longer it goes on: it is
-        what it has run, over 1 - level, up to twenty times it (a Pareto tail of index 1).
-        """
-        known = self._known(gpus)
-        first = bisect_right(known, longer_than_s)
-        if first == len(known):
-            return longer_than_s / (1 - 0.95 * level)
-        return known[min(first + int(level * (len(known) - first)), len(known) - 1)] * (1 + 1e-9)
+    @cached_property
+    def _moments(self) -> list[_Moment]:
+        """Return arrivals, spread evenly over the jobs, by which some had ended."""
+        found = []
+        count = self._arrival_s.size
+        for row in range(0, count, max(-(-count // MOMENTS), 1)):
+            at_s = float(self._arrival_s[row])
+            if at_s >= self._now_s or np.count_nonzero(self._end_s <= at_s) < _FEWEST:
+                continue
+            here = (self._arrival_s <= at_s) & (self._end_s > at_s)
+            ran = np.flatnonzero(here & (self._start_s < at_s))
+            first = int(np.flatnonzero(here & (self._start_s >= at_s))[0])  # who came then waits
+            found.append(_Moment(row, at_s, self._law_at(at_s), ran, first))
+        return found
 
-    def _known(self, gpus: int) -> list[float]:
-        """Return durations at quantiles in equal steps, found once for each number of GPUs."""
-        if gpus not in self._grids:
-            grid = (np.arange(4 * ENOUGH) + 0.5) / (4 * ENOUGH)
-            self._grids[gpus] = np.maximum.accumulate(self.quantiles(gpus, grid)).tolist()
-        return self._grids[gpus]
+    def _drawn(self, waiting: int, rng: np.random.Generator) -> list[Floats]:
+        """Draw a moment; return levels of who ran, from one of them on, and of who waited."""
+        if not self._moments:
+            return [np.empty(0), np.empty(0)]
+        number = int(rng.integers(len(self._moments)))
+        moment = self._moments[number]
+        last = min(moment.first + waiting, self._gpus.size)
+        found = []
+        for rows in (moment.ran, np.arange(moment.first, last)):
+            key = number, int(rows[0]) if rows.size else -1, rows.size
+            if key not in self._levels:
+                self._levels[key] = self._levels_of(moment, rows)
+            least, known = self._levels[key]
+            found.append(np.where(known, least, least + (1 - least) * rng.random(least.size)))
+        return [np.roll(found[0], int(rng.integers(moment.ran.size + 1))), found[1]]
 
-
-def _likeness(duration_s: Floats, gpus: Ints) -> float:
-    """Return the correlation of normal scores, each among jobs of as many GPUs, of neighbours."""
-    if duration_s.size < ENOUGH:
-        return 0.0
-    score = np.empty(duration_s.size)
-    for each in np.unique(gpus):
-        own = gpus == each
-        score[own] = norm.ppf(rankdata(duration_s[own]) / (np.count_nonzero(own) + 1))
-    if min(score[1:].std(), score[:-1].std()) == 0:
-        return 0.0
-    return float(np.clip(np.corrcoef(score[1:], score[:-1])[0, 1], 0.0, 0.99))
+    def _levels_of(self, moment: _Moment, rows: Ints) -> tuple[Floats, Bools]:
+        """Return the levels of jobs at a moment, and which are known: others are no lower."""
+        start_s, end_s = self._start_s[rows], self._end_s[rows]
+        had_s = np.maximum(moment.at_s - start_s, 0.0)
+        took_s = np.maximum(np.minimum(end_s, self._now_s) - start_s, 0.0)
+        before = moment.law.longer(self._gpus[rows], had_s)
+        level = 1 - moment.law.longer(self._gpus[rows], np.maximum(took_s, had_s)) / before
+        return level, end_s <= self._now_s

@@ -9,6 +9,7 @@ from apportion._version import __version__
 from apportion.cli.answers.options import (
     add_advise,
     add_audit,
+    add_floor,
     add_forecast,
     add_recommend,
     add_what_if,
@@ -70,6 +71,7 @@ examples:
   apportion whatif --workload trace.csv --cluster v100=32 --add a100=8,16 --rate 1.2
   apportion recommend --workload trace.csv --cluster v100=32 --goal 'p95 wait under 2 h'
   apportion forecast state.json --log trace.csv --cluster v100=32
+  apportion floor --workload trace.csv --cluster v100=32 --jobs-table out/compare/jobs.csv
   apportion advise log.csv --cluster v100=32
   apportion solve throughputs.csv --policy max_min_fairness --cluster v100=1,k80=1
   apportion audit throughputs.csv --policy max_min_fairness --cluster v100=1,k80=1
@@ -129,6 +131,7 @@ def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
     add_what_if(commands)
     add_recommend(commands)
     add_forecast(commands)
+    add_floor(commands)
     add_advise(commands)
     _add_solve(commands)
     add_audit(commands)

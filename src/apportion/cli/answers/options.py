@@ -106,6 +106,22 @@ def add_advise(commands: Any) -> None:
     finish(parser)
 
 
+def add_floor(commands: Any) -> None:
+    """Add ``apportion floor``."""
+    text = "what no schedule of a workload can be better than, and how far runs are from it"
+    parser = add_command(commands, "floor", "answers.floor", text)
+    parser.add_argument(
+        "--jobs-table",
+        metavar="FILE",
+        help="jobs.csv of a comparison, or a csv with job and completion_s: how far it is above",
+    )
+    add_trace(parser, "--workload")
+    add_generator(parser, hidden=True)
+    add_cluster(parser)
+    add_seed(parser, "of everything random (default: 0)")
+    finish(parser)
+
+
 def add_audit(commands: Any) -> None:
     """Add ``apportion audit``."""
     text = "who has reason to complain of an allocation, or of a run"
