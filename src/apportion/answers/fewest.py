@@ -74,7 +74,8 @@ def fewest_for_wait(
     """Find the fewest GPUs of one type with which waits stay under a limit.
 
     Bisection over whole machines, with the same draws of jobs at each size. It takes for granted
-    that more GPUs do not lengthen waits. A wait is the time that a job is there without GPUs.
+    that more GPUs do not lengthen waits, nor move up the ends of their intervals. A wait is the
+    time that a job is there without GPUs.
 
     Parameters
     ----------
@@ -180,18 +181,24 @@ class _Bisection:
                 f"Waits stay above {self.limit_s:g} s even with {most:,} machines: jobs wait for "
                 f"something else than these GPUs."
             )
-        few, best, safe = (self._least(end, least, most) for end in (1, 0, 2))
+        seen = 0
+        while seen != len(self.known):  # what one search simulates may speak against another's end
+            seen = len(self.known)
+            few, best, safe = (self._least(end, least, most) for end in (1, 0, 2))
         return few, best, safe
 
     def _least(self, end: int, low: int, high: int) -> int:
         """Return the least size at which an end of the interval is under the limit."""
+        first = low
         while low < high:
             middle = (low + high) // 2
             if self.at(middle)[end] <= self.limit_s:
                 high = middle
             else:
                 low = middle + 1
-        return low
+        enough = [n for n, each in self.known.items() if n < low and each[end] <= self.limit_s]
+        # Ends of intervals need not fall with the size: what another search met is not denied.
+        return self._least(end, first, min(enough)) if enough else low
 
 
 @dataclass(frozen=True, eq=False, repr=False)

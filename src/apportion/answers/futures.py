@@ -51,8 +51,9 @@ def forecast(
 
     In each future every job gets a duration like those of the log
     (`apportion.answers.durations.Durations`), all of them as far off what was to be expected as at
-    one of its moments, a running one longer than it has run, none longer than its time limit; jobs come as they came in a stretch of the log that is drawn; and the
-    policy goes on from the state (`apportion.sim.carried_on`).
+    one of its moments, a running one longer than it has run, none longer than its time limit; jobs
+    come as they came in a stretch of the log that is drawn; and the policy goes on from the state
+    (`apportion.sim.carried_on`).
 
     Parameters
     ----------
