@@ -55,6 +55,7 @@ WAYS: dict[str, tuple[str, Mapping[str, Any]]] = {
 
 FEW = ("pollux, 30 s", "deepboot, AFE", "tiresias, 30 s")
 PUBLISHED = {"pollux, 30 s": "pollux", "optimus, 30 s": "optimus", "tiresias, 30 s": "tiresias"}
+PUBLISHED["optimus greedy, 30 s"] = "optimus"  # the rule of the artifact
 CLOSE = 0.10
 """Of a mean that was published, within which ours counts as reproduced."""
 
