@@ -3,7 +3,7 @@
 ``python -m benchmarks.elastic.sizing`` has a row for each way: idle GPUs are lent and called back
 when a request needs one; as many as a forecast says are kept from training at each interval, the
 quantile of twenty days past; and the peak of that forecast serves apart. Jobs and requests are
-generated, a seed for each of five days; 95 % intervals of differences to reactive lending, paired.
+generated, a seed for each day; 95 % intervals of differences to reactive lending, paired.
 ``--quick``: two seeds of six jobs over two hours.
 """
 
@@ -95,9 +95,10 @@ def main() -> None:
     first = (__doc__ or "").partition("\n")[0]
     options = parser("elastic.sizing", first, "two seeds of six jobs over two hours")
     options.add_argument("--restart", nargs="+", default=["afe", "stop_resume"])
+    options.add_argument("--seeds", type=int, default=5, metavar="N", help="days (default: 5)")
     args = options.parse_args()
     args.data = Path("nowhere")  # everything is generated
-    seeds, hours, jobs = (2, 2.0, 6) if args.quick else (5, 24.0, 60)
+    seeds, hours, jobs = (2, 2.0, 6) if args.quick else (args.seeds, 24.0, 60)
     settings = [
         {"restart": restart, "way": way, "seed": seed, "hours": hours, "jobs": jobs}
         for restart in args.restart

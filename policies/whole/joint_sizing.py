@@ -129,12 +129,13 @@ def joint_sizing(
         )
     if n.value is None or z.value is None:
         raise SolveError(f"The program of serving and training has status {problem.status}.")
-    chosen = np.zeros(V.shape) if X.value is None else X.value
-    option = np.where((chosen > 0.5).any(axis=1), chosen.argmax(axis=1), -1) if V.size else []
+    option = np.full(V.shape[0], -1, dtype=np.intp)
+    chosen = np.zeros(V.shape, dtype=bool) if X.value is None else np.asarray(X.value) > 0.5
+    if V.size:
+        option = np.where(chosen.any(axis=1), chosen.argmax(axis=1), -1).astype(np.intp)
     counts = np.rint(n.value).astype(np.intp)
     kept = ((a * counts).sum(axis=1) >= d - 1e-9).all(axis=1)
-    value = float((useful * (chosen > 0.5)).sum())
-    return JointSizing(np.asarray(option, dtype=np.intp), counts, kept, value)
+    return JointSizing(option, counts, kept, float((useful * chosen).sum()))
 
 
 def _chances(demand: Floats, probability: ArrayLike | None) -> Floats:

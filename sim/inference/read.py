@@ -156,7 +156,10 @@ def _named(lines: TraceTable, columns: Mapping[str, str] | None) -> dict[str, st
     if columns is None:
         for name in has:
             if name not in known:
-                raise unknown_name(f"column of {lines.file.path}", name, REQUEST_COLUMNS)
+                raise unknown_name(
+                    f"column of {lines.file.path} (--columns or columns= says other names)",
+                    *(name, REQUEST_COLUMNS),
+                )
         return {name: name for name in has}
     for name, given in mapping("columns", columns).items():
         if name not in known:

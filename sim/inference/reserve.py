@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+    from numpy.typing import ArrayLike
 
-    from apportion.types import Floats, Ints
+    from apportion.types import Ints
 
 _MOST_WINDOWS = 1_000_000
 
@@ -45,7 +46,7 @@ class Reserve:
         For no windows or scenarios, demands below 0, and numbers out of range.
     """
 
-    demand: Floats
+    demand: ArrayLike
     window_s: float = 600.0
     epsilon: float = 0.05
 
@@ -83,7 +84,7 @@ class Reserve:
     @property
     def gpus(self) -> Ints:
         """GPUs kept in each window, shape (windows,)."""
-        ordered = np.sort(self.demand, axis=1)
+        ordered = np.sort(np.asarray(self.demand, dtype=np.float64), axis=1)
         scenarios = ordered.shape[1]
         place = int(np.ceil((1 - self.epsilon) * scenarios * (1 - 1e-12))) - 1
         return np.ceil(ordered[:, max(place, 0)] * (1 - 1e-12)).astype(np.intp)
@@ -94,7 +95,7 @@ class Reserve:
         return int(gpus[int(time_s // self.window_s) % gpus.size])
 
     def __repr__(self) -> str:
-        windows, scenarios = self.demand.shape
+        windows, scenarios = np.shape(self.demand)
         gpus = self.gpus
         return (
             f"Reserve({windows} windows of {self.window_s:g} s, {scenarios} scenarios, "
