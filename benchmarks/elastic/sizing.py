@@ -1,9 +1,9 @@
 """A day of requests beside elastic jobs: lending as requests come, and sized by a forecast.
 
 ``python -m benchmarks.elastic.sizing`` has a row for each way: idle GPUs are lent and called back
-when a request needs one; as many as a forecast says are kept from training at each interval, the
-quantile of twenty days past; and the peak of that forecast serves apart. Jobs and requests are
-generated, a seed for each day; 95 % intervals of differences to reactive lending, paired.
+when a request needs one; or as many as a forecast says are kept from training at each interval, the
+quantile of twenty days past. Jobs and requests are generated, a seed for each day; 95 % intervals
+of differences to reactive lending, paired.
 ``--quick``: two seeds of six jobs over two hours.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 GPUS = 24
 REACTIVE = "reactive lending"
-WAYS = (REACTIVE, "sized, 5 %", "sized, 20 %", "peak apart")
+WAYS = (REACTIVE, "sized, 5 %", "sized, 20 %")
 PAST_DAYS = 20
 
 
@@ -48,8 +48,6 @@ def serving_of(way: str, seed: int, hours: float) -> ap.Serving:
     share = 0.2 if way == "sized, 20 %" else 0.05
     reserve = Reserve.of_days(past, epsilon=share)
     asked = requests_of(seed, hours)
-    if way == "peak apart":
-        return ap.Serving(asked, gpus=int(reserve.gpus.max()), lending=False)
     return ap.Serving(asked, reserve=None if way == REACTIVE else reserve)
 
 
