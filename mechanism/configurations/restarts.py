@@ -84,7 +84,7 @@ def _stop_resume(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Fl
 
 
 def _afe(first: Floats, rescale: Floats, old: Floats, new: Floats) -> Floats:
-    wait = (first - rescale) * np.maximum(new - old, 0.0) / new
+    wait = (first - rescale) * (np.maximum(new - old, 0.0) / new)
     return rescale + np.floor(wait + EXACT * np.maximum(np.abs(wait), 1.0))
 
 

@@ -59,7 +59,9 @@ def reallocation_factor(
         For ages, restarts and delays that are not numbers >= 0.
     """
     age, delay = at_least_0("age_s", age_s), at_least_0("delay_s", delay_s)
-    kept, total = np.maximum(age - at_least_0("restarts", restarts) * delay, 0.0), age + delay
+    with np.errstate(over="ignore"):  # more than can be written is as much as the whole age
+        kept = np.maximum(age - at_least_0("restarts", restarts) * delay, 0.0)
+    total = age + delay
     kept, total, ran = np.broadcast_arrays(kept, total, np.asarray(started, dtype=bool))
     factor = np.divide(kept, total, out=np.ones(total.shape), where=total > 0)
     young = ~ran | (np.broadcast_to(age < delay, total.shape) & one_below_delay)
