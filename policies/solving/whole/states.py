@@ -168,9 +168,9 @@ class States:
         if total[at] > reach:
             return None
         columns = [int(each.column[0]) for each in settled]
-        for (before, choice), each in zip(reversed(steps), reversed(open_), strict=True):
-            columns.append(int(each.column[choice[at]]))
-            at = int(before[at])
+        for (since, chosen), each in zip(reversed(steps), reversed(open_), strict=True):
+            columns.append(int(each.column[chosen[at]]))
+            at = int(since[at])
         taken = np.array([column for column in columns if column >= 0], dtype=np.int64)
         return taken, float(total.min())
 
