@@ -105,7 +105,9 @@ class Row:
     def verdict(self, seconds: float) -> str:
         """Say whether the goal is met by one of our columns; "" if there is none, or no figure."""
         short = self.short_by(seconds)
-        if self.ratio_goal is not None and np.isnan(self.peer_s) and not np.isnan(seconds):
+        if np.isnan(seconds):
+            return ""
+        if self.ratio_goal is not None and np.isnan(self.peer_s):
             return "not measured"
         if np.isnan(short):
             return ""

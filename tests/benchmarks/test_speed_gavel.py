@@ -121,3 +121,5 @@ def test_a_goal_is_met_where_each_of_its_rows_is_and_else_says_by_how_much_not()
     assert said["S12"][:3] == ["0 of 1", "twice as many: jobs^1.1", "1.82"]
     assert said["S8"][0] == "1 of 1"
     assert said["S1"][0] == "not measured"
+    assert rows[4].record()["verdict"] == "missed"  # of the one column that was timed
+    assert rows[5].record()["verdict"] == "met"
