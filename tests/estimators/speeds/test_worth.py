@@ -157,7 +157,8 @@ def test_worth_is_a_speed_and_grows_with_what_there_is_to_do_and_with_doubt() ->
 
 
 def believed(**options: Any) -> EstimatedSpeeds:
-    return EstimatedSpeeds(REFERENCES, COLUMNS, **({"optimism": "worth"} | options))
+    chosen: dict[str, Any] = {"optimism": "worth", **options}
+    return EstimatedSpeeds(REFERENCES, COLUMNS, **chosen)
 
 
 def test_policies_are_told_what_cells_are_worth_to_each_job() -> None:
