@@ -57,10 +57,11 @@ def _worst(best: str, mean: pd.Series, apart: pd.DataFrame, unit: str, seconds: 
     """Say who is worst, and by how much."""
     worst = str(mean.idxmax())
     said = f"The longest is that of {worst}, {mean[worst] / seconds:.4g} {unit}"
-    if worst == best or worst not in apart.index or np.isnan(apart.loc[worst, "low"]):
+    low = apart["low"].astype(float).get(worst, np.nan)
+    if worst == best or np.isnan(low):
         return f"{said}."
     more = _more(worst, apart, unit, seconds)
-    chance = ", which chance explains as well" if apart.loc[worst, "low"] <= 0 else ""
+    chance = ", which chance explains as well" if low <= 0 else ""
     return f"{said}: {more} more{chance}."
 
 
@@ -76,8 +77,9 @@ def _fairest(ran: pd.DataFrame) -> str:
     if worst.isna().all():
         return "How jobs fare beside an equal share of the cluster is not known here."
     fair, unfair = str(worst.idxmin()), str(worst.idxmax())
+    preemptions = ran["preemptions"].astype(float)[fair]
     return (
         f"The worst-off job takes {worst[fair]:.3g} times as long as in an equal share of the "
-        f"cluster under {fair}, with {ran.loc[fair, 'preemptions']:,.0f} preemptions, and "
+        f"cluster under {fair}, with {preemptions:,.0f} preemptions, and "
         f"{worst[unfair]:.3g} times under {unfair}; one draw of jobs, so without an interval."
     )
