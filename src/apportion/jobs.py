@@ -163,7 +163,7 @@ _ALIKE = 0.75
 """From which likeness on (`difflib`) a name is taken for a misspelt one."""
 _NO_SLIPS = frozenset({"account"})
 """Names that look like misspelt ones, and are none."""
-_TOLD_BY_RUNS = frozenset(
+TOLD_BY_RUNS = frozenset(
     {
         *("start_s", "completion_s", "jct_s", "queueing_s", "isolated_s", "ftf", "gpu_seconds"),
         *("cost", "preemptions", "met_deadline", "order"),
@@ -189,7 +189,7 @@ def column_named(name: object, where: str = "column in the jobs table") -> JobCo
             f"The {where} 'order' is made of 'arrival_s', and of the ids where jobs came together: "
             f"give arrival_s in its place."
         )
-    if name in _TOLD_BY_RUNS:
+    if name in TOLD_BY_RUNS:
         raise InputError(
             f"The {where} {name!r} has a name of what a run tells of jobs; choose another."
         )

@@ -10,7 +10,7 @@ import pytest
 
 import apportion as ap
 
-GPUS, NOW_S = 4, 500_000.0
+GPUS, NOW_S = 4, 5_000_000.0
 
 FEW = list(range(12))
 MANY = [pytest.param(seed, marks=pytest.mark.thorough) for seed in range(12, 60)]

@@ -214,18 +214,22 @@ def test_draws_hang_together_as_jobs_of_the_log_do() -> None:
     assert abs(alike[1]) < 0.15
 
 
+def later(log: ap.Workload, by_s: float) -> ap.Workload:
+    """Return the same jobs by another clock."""
+    return replace(log, jobs=log.jobs.assign(arrival_s=log.jobs["arrival_s"] + by_s))
+
+
 def test_a_forecast_is_that_of_the_same_log_by_another_clock() -> None:
     log = jobs_of(3, 30)
-    later = replace(log, jobs=log.jobs.assign(arrival_s=log.jobs["arrival_s"] + 1e6))
     one, other = (
         ap.forecast("fcfs", STATE, each, "a100=4", futures=6, preemption_overhead_seconds=0.0)
-        for each in (log, later)
+        for each in (later(log, 1e4), later(log, 1e6))
     )
     np.testing.assert_allclose(one.ends_s, other.ends_s, rtol=1e-6)
 
 
 def test_a_forecast_knows_what_is_certain() -> None:
-    log = jobs_of(3, 30)
+    log = later(jobs_of(3, 30), 1e6)
     found = ap.forecast("fcfs", STATE, log, "a100=4", futures=8, preemption_overhead_seconds=0.0)
     table = found.table()
     assert table.T["7"][["start_05", "start_95"]].tolist() == [200, 200]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,10 @@ class History:
         Shape (jobs,); a log that tells no starts is taken for one in which nobody waited.
     fits
         Whether the cluster holds each job, shape (jobs,).
+    told
+        The other columns of the log, one row per job.
+    later
+        How many jobs more the log has, which had not ended by the time of the state.
     """
 
     arrival_s: np.ndarray
@@ -47,6 +51,8 @@ class History:
     end_s: np.ndarray
     gpus: np.ndarray
     fits: np.ndarray
+    told: pd.DataFrame
+    later: int = 0
 
     @classmethod
     def of(cls, log: Workload, cluster: Cluster) -> History:
@@ -66,12 +72,35 @@ class History:
         found = [each[kept] for each in (arrival_s, start_s, end_s, gpus)]
         order = np.argsort(found[0], kind="stable")
         found = [each[order] for each in found]
-        return cls(*found, found[3] <= cluster.counts.max())
+        return cls(*found, found[3] <= cluster.counts.max(), jobs[kept].iloc[order])
+
+    def until(self, now_s: float) -> History:
+        """Return what is known of it at a time: jobs that ended by then.
+
+        A log that begins later, or has ended, is left as it is: the former has another clock.
+
+        Raises
+        ------
+        InputError
+            If none had ended.
+        """
+        if not self.arrival_s[0] <= now_s < self.end_s.max():
+            return self
+        known = self.end_s <= now_s
+        if not known.any():
+            raise InputError(
+                f"No job of the log had ended by the time of the state, {now_s:g}; the log goes "
+                f"from {self.arrival_s[0]:g} to {self.end_s.max():g} s. Give a log of what was "
+                f"before."
+            )
+        arrays = ("arrival_s", "start_s", "end_s", "gpus", "fits", "told")
+        kept = {name: getattr(self, name)[known] for name in arrays}
+        return replace(self, **kept, later=int(np.count_nonzero(~known)))
 
     def durations(self, state: ClusterState) -> Durations:
         """Return how long jobs take, as the log tells and those tell that run now.
 
-        A log that ends after the state has another clock: its last end is taken for now.
+        A log that begins after the state has another clock: its last end is taken for now.
         """
         now_s = max(state.now_s, float(self.end_s.max()))
         here = state.jobs.reset_index().sort_values(["submit_s", "job"])
@@ -85,16 +114,20 @@ class History:
         )
 
     def coming(self, rng: np.random.Generator, horizon_s: float) -> pd.DataFrame:
-        """Draw a stretch of the log: who comes in it, how long after its beginning."""
+        """Draw a stretch of the log: who comes in it, how long after its beginning.
+
+        Columns ``after_s``, ``duration_s``, ``gpus`` and ``row``, the place in the log.
+        """
         came_s = self.arrival_s[self.fits]
         if not came_s.size:
-            return pd.DataFrame({"after_s": [], "duration_s": [], "gpus": []})
+            return pd.DataFrame(columns=["after_s", "duration_s", "gpus", "row"], dtype=float)
         begin_s = rng.uniform(came_s[0], max(came_s[-1] - horizon_s, came_s[0]))
         within = self.fits & (self.arrival_s > begin_s) & (self.arrival_s <= begin_s + horizon_s)
         rows = np.flatnonzero(within)[:_MOST_COMING]
         took_s = self.end_s[rows] - self.start_s[rows]
         after_s = self.arrival_s[rows] - begin_s
-        return pd.DataFrame({"after_s": after_s, "duration_s": took_s, "gpus": self.gpus[rows]})
+        found = {"after_s": after_s, "duration_s": took_s, "gpus": self.gpus[rows], "row": rows}
+        return pd.DataFrame(found)
 
 
 def future_of(
@@ -102,12 +135,17 @@ def future_of(
     running: Mapping[str, tuple[str, list[int]]],
     history: History,
     durations: Durations,
+    told: tuple[pd.DataFrame, pd.DataFrame],
     cluster: Cluster,
     rng: np.random.Generator,
     horizon_s: float,
 ) -> Workload:
-    """Draw one future: durations of who is here, and who comes while somebody waits."""
+    """Draw one future: durations of who is here, and who comes while somebody waits.
+
+    `told` are columns of who is here, and of the jobs of the history (`told_columns`).
+    """
     here = _here(state, running, durations, rng)
+    here = here.join(told[0].rename(index=name_of), on="job")
     waits = (state.jobs["state"] == "waiting").any()
     coming = history.coming(rng, horizon_s if waits else 0.0)
     later = pd.DataFrame(
@@ -120,6 +158,8 @@ def future_of(
             "job_type": "any",
         }
     )
+    own = told[1].iloc[coming["row"].astype(int)].reset_index(drop=True)
+    later = pd.concat([later, own], axis=1)
     tables = [here, *([later] if len(later) else [])]
     jobs = pd.concat(tables, ignore_index=True).set_index("job")
     if jobs["time_limit_s"].isna().any():

@@ -11,12 +11,14 @@ import numpy as np
 from apportion.annotations import checked
 from apportion.answers.drawn_futures import ZERO_S, History, future_of, name_of
 from apportion.answers.evidence import one_source
+from apportion.answers.own_columns import told_columns
 from apportion.answers.state import placed, read_state
 from apportion.checks import seed as check_seed
 from apportion.checks import whole
 from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError
 from apportion.sim.carried_on import carried_on
+from apportion.sim.deciders import get_decider
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -53,7 +55,8 @@ def forecast(
     (`apportion.answers.durations.Durations`), all of them as far off what was to be expected as at
     one of its moments, a running one longer than it has run, none longer than its time limit; jobs
     come as they came in a stretch of the log that is drawn; and the policy goes on from the state
-    (`apportion.sim.carried_on`).
+    (`apportion.sim.carried_on`). Columns that a policy needs are further keys of the state's jobs
+    and columns of the log (`apportion.answers.own_columns.told_columns`).
 
     Parameters
     ----------
@@ -64,7 +67,8 @@ def forecast(
     state
         Who runs and waits, `apportion.answers.state.read_state`.
     log
-        Of the jobs that were here before.
+        Of the jobs that were here before. What of it had not ended by the time of the state is left
+        out; one that begins later than that has another clock, and is taken whole.
     cluster
         As for `apportion.simulate`.
     now_s
@@ -90,22 +94,24 @@ def forecast(
     past = one_source(log)[0].made(1.0, seed)
     if past.elastic is True:
         raise InputError("A forecast is of jobs whose gangs have one size; this log has others.")
-    history = History.of(past, cluster)
+    history = History.of(past, cluster).until(known.now_s)
     running = placed(known, cluster)
     durations = history.durations(known)
+    decider = get_decider(policy)
+    told = told_columns(known.jobs, history.told, getattr(decider, "columns", ()))
     begun: dict[Hashable, tuple[str, Sequence[int]]]
     begun = {name_of(job): held for job, held in running.items()}
     streams = np.random.default_rng(seed).spawn(futures)
     starts, ends = np.full((2, len(known.jobs), futures), np.nan)
     for future, rng in enumerate(streams):
-        workload = future_of(known, running, history, durations, cluster, rng, horizon_s)
-        run = carried_on(policy, workload, cluster, ZERO_S, begun, seed=seed, **settings)
+        workload = future_of(known, running, history, durations, told, cluster, rng, horizon_s)
+        run = carried_on(decider, workload, cluster, ZERO_S, begun, seed=seed, **settings)
         jobs = run.jobs.loc[[name_of(job) for job in known.jobs.index]]
         starts[:, future] = jobs["start_s"] - ZERO_S + known.now_s
         ends[:, future] = jobs["completion_s"] - ZERO_S + known.now_s
     here = (known.jobs["state"] == "running").to_numpy()
     starts[here] = known.jobs["start_s"].to_numpy()[here, None]
-    return Forecast(known, starts, ends, durations.held, history.gpus.size)
+    return Forecast(known, starts, ends, durations.held, history.gpus.size, history.later)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,6 +130,8 @@ class Forecast:
         when it came (`Durations.held`).
     of_jobs
         How many jobs of the log durations were learnt from.
+    later
+        How many more it has, that had not ended by the time of the state and were left out.
     """
 
     state: ClusterState
@@ -131,6 +139,7 @@ class Forecast:
     ends_s: np.ndarray
     held: np.ndarray
     of_jobs: int
+    later: int = 0
 
     def table(self) -> pd.DataFrame:
         """One row per job: ``state``, ``gpus``, and by when it starts and ends.
@@ -167,6 +176,11 @@ class Forecast:
         if later.size:
             kept = f"; of its second half {later.mean():.0%} took as long as 90 % were foretold to"
         log = f"durations like those of the {self.of_jobs:,} jobs of the log"
+        if self.later:
+            said.append(
+                f"(Left out of the log: {self.later:,} jobs that had not ended by the time of the "
+                f"state.)"
+            )
         said.append(f"({futures} futures with {log}{kept})")
         return said
 

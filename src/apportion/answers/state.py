@@ -21,6 +21,7 @@ __all__ = ["ClusterState", "placed", "read_state"]
 
 _GPUS = re.compile(r"gres/gpu(?::([^=,]+))?[=:](\d+)")
 _TIMES = ("submit_time", "start_time")
+_READ = ("job_id", "job_state", *_TIMES, "time_limit", "tres_alloc_str", "tres_req_str")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,8 @@ class ClusterState:
         Seconds, of the same clock as those of the jobs.
     jobs
         Indexed by job: ``state`` (``running`` or ``waiting``), ``gpus``, ``accelerator`` (empty for
-        any), ``submit_s``, ``start_s`` (NaN for who waits), ``time_limit_s`` (NaN for none).
+        any), ``submit_s``, ``start_s`` (NaN for who waits), ``time_limit_s`` (NaN for none). Then
+        further keys of the entries that hold numbers or texts, NaN for who has none.
     left_out
         How many entries hold or ask for no GPUs, or have another state.
     """
@@ -56,7 +58,8 @@ def read_state(state: str | Path | Mapping[str, Any], now_s: float | None = None
 
     Numbers may stand as Slurm has them, ``{"set": true, "infinite": false, "number": 5}``; times
     are seconds, ``time_limit`` minutes. GPUs are read from ``tres_alloc_str`` or ``tres_req_str``,
-    or from ``gpus`` and ``accelerator``. The time is ``now``, else ``last_update``.
+    or from ``gpus`` and ``accelerator``. The time is ``now``, else ``last_update``. Further keys
+    are columns of the jobs, for policies that need them.
 
     Parameters
     ----------
@@ -139,7 +142,7 @@ def _job(entry: Any, now_s: float) -> dict[str, Any] | None:
             f"must lie from submit_time ({submit_s:g}) to now ({now_s:g})."
         )
     limit = _number(entry.get("time_limit"))
-    return {
+    own = {
         "job": name,
         "state": "running" if running else "waiting",
         "gpus": gpus,
@@ -148,6 +151,16 @@ def _job(entry: Any, now_s: float) -> dict[str, Any] | None:
         "start_s": start_s if running else float("nan"),
         "time_limit_s": float("nan") if limit is None else limit * 60,
     }
+    further = {str(key): _fact(value) for key, value in entry.items() if key not in _READ}
+    told = {key: each for key, each in further.items() if each is not None}
+    return {**own, **told, **own}
+
+
+def _fact(value: Any) -> float | str | None:
+    """Return a text, or a number; None for what is neither."""
+    if isinstance(value, str):
+        return value
+    return float(value) if isinstance(value, bool) else _number(value)
 
 
 def _gpus(entry: Mapping[str, Any], *, running: bool) -> tuple[str, int]:
