@@ -92,13 +92,15 @@ def cheapest_gpus(
     .. math:: \min_n \sum_t c_t n_t,\quad n \in S,\ 0 \le n_t \le N_t,\ n_t \in \mathbb{Z}
 
     S is not known beforehand. The program has a valid inequality for it (the work of the requests
-    must fit, `least_work`), and for each fleet m that has missed the SLO a cut: some type must have
-    more than it did,
+    must fit, `least_work`), and for each fleet m that has missed the SLO a cut: a fleet of the same
+    types must have more than it did of one of them. With u what serves at all and U that of m,
 
-    .. math:: n_t \ge (m_t + 1) z_t,\quad \sum_t z_t \ge 1,\quad z_t \in \{0, 1\}.
+    .. math:: n_t \ge (m_t + 1) z_t,\quad
+        \sum_{t \in U} (z_t + 1 - u_t) + \sum_{t \notin U} u_t \ge 1,\quad u, z \in \{0, 1\}.
 
-    Its cheapest fleet is simulated, and is the answer if the SLO is met. That fewer replicas are
-    never better is taken for granted; the answer itself is a run.
+    Its cheapest fleet is simulated, and is the answer if the SLO is met. That fewer replicas of the
+    same types are never better is taken for granted (a slow type may make others worse); the answer
+    itself is a run.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -62,16 +63,26 @@ class FleetSearch:
         self.alone = np.full(most.size, -1)
 
     def run(self) -> Ints | None:
-        """Return the replicas of each type; None if all together miss the SLO."""
-        if not self._tries(self._most):
-            return None
+        """Return the replicas of each type; None if all that are available miss the SLO."""
         for kind in range(self._most.size):
             self.alone[kind] = self._fewest_alone(kind)
+        if not self._tries(self._most) and not self._some_types_do():
+            return None
         while True:
             counts = cheapest_counts(self._cost, self._most, self._work, self._missed)
             if self._tries(counts):
                 return counts
             self._missed.append(self._raised(counts))
+
+    def _some_types_do(self) -> bool:
+        """Try all replicas of each choice of types: a slow type may spoil what others reach."""
+        kinds = np.flatnonzero(self._most)
+        for size in range(2, kinds.size + 1):
+            for chosen in combinations(kinds.tolist(), size):
+                counts = np.where(np.isin(np.arange(self._most.size), chosen), self._most, 0)
+                if not self._tries(counts):
+                    self._missed.append(counts)
+        return any(self._tries.met.values())
 
     def _fewest_alone(self, kind: int) -> int:
         """Return how few replicas of one type do; -1 if none of the available numbers does."""
@@ -80,20 +91,23 @@ class FleetSearch:
         while high < self._most[kind] and not self._tries(high * unit):
             low, high = high, 2 * high
         high = min(high, int(self._most[kind]))
-        if not high or not self._tries(high * unit):
-            self._missed.append(self._most[kind] * unit)
+        if not high:
+            return -1
+        if not self._tries(high * unit):
+            self._missed.append(high * unit)
             return -1
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if self._tries(middle * unit) else (middle, high)
-        self._missed.append(low * unit)
+        if low:
+            self._missed.append(low * unit)
         return high
 
     def _raised(self, counts: Ints) -> Ints:
         """Return a fleet as large as is found, along the same line, that misses the SLO too."""
         best, factor = counts, 1.0
         step = 1.0 / max(int(counts.max()), 1)
-        while step > 1e-3 and (best < self._most).any():
+        while step > 1e-3 and (best < self._most)[counts > 0].any():
             raised = np.minimum((counts * (factor + step)).astype(np.intp), self._most)
             if self._tries(raised):
                 step /= 4
@@ -116,10 +130,11 @@ def cheapest_counts(
     work
         Of `least_work`.
     missed
-        Counts that miss the SLO: some type must have more than each of them.
+        Counts that miss the SLO: who serves with the same types needs more of one of them.
     """
     n = cp.Variable(most.size, integer=True)
-    constraints: list[cp.Constraint] = [n >= 0, n <= most]
+    used = cp.Variable(most.size, boolean=True)
+    constraints: list[cp.Constraint] = [used <= n, n <= cp.multiply(most, used), cp.sum(n) >= 1]
     for seconds, per_replica in work:  # of each kind of work on each type; what a replica has
         share = cp.Variable(seconds.shape, nonneg=True)
         constraints += [
@@ -128,7 +143,9 @@ def cheapest_counts(
         ]
     for counts in missed:
         z = cp.Variable(most.size, boolean=True)
-        constraints += [n >= cp.multiply(counts + 1, z), cp.sum(z) >= 1]
+        same = counts > 0
+        others = cp.sum(used[~same]) + cp.sum(1 - used[same])
+        constraints += [n >= cp.multiply(counts + 1, z), cp.sum(z[same]) + others >= 1]
     problem = cp.Problem(cp.Minimize(cost @ n), constraints)
     problem.solve(solver=cp.HIGHS, mip_rel_gap=_GAP)
     if n.value is None:
