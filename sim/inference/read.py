@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,7 +179,9 @@ def _column(lines: TraceTable, name: str, given: str) -> pd.Series:
         return lines.texts(given)
     if name.endswith("_tokens"):
         return lines.numbers(given, "a whole number >= 0", whole=True)
-    if name == "arrival_s" and re.match(r"\d{4}-\d{2}", str(lines.rows[given].iloc[0])):
-        times = lines.times(given)
-        return times.sub(times.min())
+    if name == "arrival_s":
+        if lines.rows[given].astype(str).str.match(r"\d{4}-\d{2}").any():
+            times = lines.times(given)
+            return times.sub(times.min())
+        return lines.numbers(given, "a number >= 0, or a date-time such as 2017-10-03 13:45:00")
     return lines.numbers(given)

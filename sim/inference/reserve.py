@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from apportion.checks import number, seconds
 from apportion.errors import InputError
@@ -14,7 +15,6 @@ from apportion.sim.inference.requests import checked_requests
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pandas as pd
     from numpy.typing import ArrayLike
 
     from apportion.types import Ints
@@ -51,8 +51,11 @@ class Reserve:
     epsilon: float = 0.05
 
     def __post_init__(self) -> None:
-        demand = np.asarray(self.demand, dtype=np.float64)
-        if demand.ndim != 2 or not demand.size or not (demand >= 0).all():
+        try:
+            demand = np.asarray(self.demand, dtype=np.float64)
+        except (TypeError, ValueError):
+            demand = np.zeros(0)
+        if demand.ndim != 2 or not demand.size or not ((demand >= 0) & (demand < 1e9)).all():
             raise InputError(
                 "The demand of a reserve must be numbers >= 0, a row for each window and a column "
                 "for each scenario, at least one of both."
@@ -74,8 +77,8 @@ class Reserve:
         window_s, epsilon
             As in `Reserve`.
         """
-        if not days:
-            raise InputError("A forecast needs at least one day of requests.")
+        if isinstance(days, (pd.DataFrame, str)) or not list(days):
+            raise InputError("A forecast needs at least one day of requests: a list of tables.")
         peaks = [most_at_once(day, window_s) for day in days]
         longest = max(each.size for each in peaks)
         columns = [np.pad(each, (0, longest - each.size)) for each in peaks]

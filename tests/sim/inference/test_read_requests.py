@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 from apportion import InputError
-from apportion.sim.inference import generate_requests, read_azure_llm, read_request_rate
+from apportion.sim.inference import (
+    generate_requests,
+    read_azure_llm,
+    read_request_rate,
+    read_requests,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +65,19 @@ def test_malformed_traces_name_the_line(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(InputError, match=words):
             read_request_rate(file)
+
+
+def test_arrivals_as_date_times(tmp_path: Path) -> None:
+    file, columns = tmp_path / "mine.csv", {"arrival_s": "when"}
+    file.write_text("when\n2024-02-01 10:00:00\n2024-02-01 11:00:30+01:00\n")
+    assert read_requests(file, columns)["arrival_s"].tolist() == [0.0, 30.0]
+    for text, words in (
+        ("when,n\n,1\n2024-02-01 10:00:00,2\n", "line 2: when is blank; it must be a date-time"),
+        ("when\n01/02/2024 10:00\n", "a number >= 0, or a date-time such as 2017"),
+    ):
+        file.write_text(text)
+        with pytest.raises(InputError, match=words):
+            read_requests(file, columns)
 
 
 def test_published_traces(public_data: Path) -> None:

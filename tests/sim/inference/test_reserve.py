@@ -93,3 +93,8 @@ def test_reserves_that_are_none() -> None:
     some = ap.Serving(day(0), gpus=4, reserve=Reserve(np.ones((1, 1))))
     with pytest.raises(InputError, match="keeps some of the GPUs of one type"):
         ap.simulate("deepboot", ap.generate_elastic_workload(2), "v100=8", serving=some)
+    with pytest.raises(InputError, match="a list of tables"):
+        Reserve.of_days(day(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    for wrong in ([["many"]], [[1.0], [1.0, 2.0]], [[math.inf]]):
+        with pytest.raises(InputError, match="a row for each window"):
+            Reserve(wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
