@@ -35,7 +35,8 @@ class Solution:
     gap
         Certified relative distance of the objective from the optimum; infinite if not known.
     status
-        "optimal", "optimal_inaccurate" where the gap is above 1e-6, or "fallback" where every
+        "optimal", "optimal_inaccurate" where the gap is above 1e-6, or for a whole decision above
+        the gap that was asked for, or "fallback" where every
         solver failed and the isolated share was asked for in that case.
     message
         What a reader should know, e.g. which deadlines cannot be met.

@@ -107,8 +107,8 @@ def solve_instance(
         decision that is not proved the status is "time_limit". Only for policies with
         ``integral = True``.
     gap
-        Relative distance from its bound at which the search for a whole decision ends. With more
-        than 1e-6 a decision that is no nearer has the status "optimal_inaccurate".
+        Relative distance from its bound at which the search for a whole decision ends. A
+        decision that is not within it, or not within 1e-6, is "optimal_inaccurate".
 
     Raises
     ------

@@ -41,8 +41,9 @@ class Allocation:
     gap
         Certified relative distance of the objective from the optimum, recomputed from the prices.
     status
-        "optimal", or "optimal_inaccurate" where the gap is above 1e-6; "time_limit" for a whole
-        decision that was not proved in time, "fallback" where no solver found any.
+        "optimal", or "optimal_inaccurate" where the gap is above 1e-6, for a whole decision also
+        above the gap that was asked for; "time_limit" for one that was not proved in time,
+        "fallback" where no solver found any.
     policy
         The policy, as it would be written.
     message

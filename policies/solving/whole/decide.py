@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from apportion.errors import SolveError
 from apportion.policies.extensions import ServesInOrder
 from apportion.policies.problem import Problem
 from apportion.policies.solution import ACCURATE, Solution
@@ -15,9 +16,10 @@ from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.rows import believed, reduce
 from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
 from apportion.policies.solving.whole.core import search
-from apportion.policies.solving.whole.dynamic_programme import chain_of
+from apportion.policies.solving.whole.dynamic_programme import chain_of, price_of
 from apportion.policies.solving.whole.in_order import decide_in_order
-from apportion.policies.solving.whole.relaxation import DWARFED, relax
+from apportion.policies.solving.whole.program import NOISE
+from apportion.policies.solving.whole.relaxation import relax
 from apportion.policies.solving.whole.rounding import rounded_down
 from apportion.policies.solving.whole.statement import state
 from apportion.policies.solving.whole.states import by_states
@@ -34,53 +36,8 @@ if TYPE_CHECKING:
     from apportion.types import Floats, Ints
 
 
-_MOST_STEPS = 100
-
-
-def price_of(
-    value: Floats, amount: Floats, row: Ints, units: Floats, capacity: float
-) -> tuple[float, float]:
-    """Return the price of the relaxation and its bound.
-
-    Parameters
-    ----------
-    value, amount, row
-        Worth of a unit of each cell, what it holds, and its row; cells of a row lie together.
-    units
-        Units of each row, shape (rows,).
-    capacity
-        Amount that there is.
-    """
-    starts = np.flatnonzero(np.diff(row, prepend=-1))
-    count = units[row[starts]]
-
-    def line(price: float) -> tuple[float, float]:
-        """Bound at a price, and its slope there."""
-        left = value - price * amount
-        best = np.maximum.reduceat(left, starts)
-        first = np.full(starts.size, np.inf)
-        of_row = np.repeat(np.arange(starts.size), np.diff(np.append(starts, row.size)))
-        at_best = left >= best[of_row]
-        np.minimum.at(first, of_row[at_best], amount[at_best])
-        wins = best > 0
-        held = float((count * first)[wins].sum())
-        return price * capacity + float((count * best)[wins].sum()), capacity - held
-
-    low, high = 0.0, float((value / amount).max())
-    (at_low, rises), (at_high, falls) = line(low), line(high)
-    if rises >= 0:
-        return low, at_low
-    for _ in range(_MOST_STEPS):
-        meet = low + (at_high - at_low - falls * (high - low)) / (rises - falls)
-        lowest = at_low + rises * (meet - low)
-        bound, slope = line(meet)
-        if not low < meet < high or bound <= lowest + 1e-14 * abs(bound):
-            return meet, bound
-        if slope < 0:
-            low, at_low, rises = meet, bound, slope
-        else:
-            high, at_high, falls = meet, bound, slope
-    return high, at_high
+_ROUNDING, _ZERO = 1e-12, 1e-6
+"""Gap that is none; part of the largest cost below which an objective is about zero."""
 
 
 def of_jobs(units: Floats, class_of: Ints, count: Floats) -> Floats:
@@ -114,7 +71,8 @@ def of_jobs(units: Floats, class_of: Ints, count: Floats) -> Floats:
 class Decided(NamedTuple):
     """A whole decision about classes, over the columns of a program, and what is known of it.
 
-    `bound` is of the objective as it is minimised; `proved_by` is empty where a limit struck.
+    `bound` is of the objective as it is minimised; `proved_by` is empty where a limit struck, and
+    `relaxed` where no relaxation was solved.
     """
 
     x: Floats
@@ -122,6 +80,7 @@ class Decided(NamedTuple):
     prices: Floats
     proved_by: str
     stats: dict[str, Any]
+    relaxed: Relaxed | None = None
 
 
 def decide(
@@ -168,10 +127,8 @@ def decide(
         decided = _by_chain(whole, chain)
     else:
         decided = _by_search(whole, started + time_limit_s, gap)
-    near = _settled(whole, decided, started + time_limit_s)
-    if near is not None:
-        whole, decided = near, _by_search(near, started + time_limit_s, gap, decided.x)
-    return _solution(reduction, whole, decided, posed - started)
+    decided = _settled(whole, decided, started + time_limit_s, gap)
+    return _solution(reduction, whole, decided, posed - started, gap)
 
 
 def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, WholeProgram]:
@@ -205,23 +162,32 @@ def _by_chain(whole: WholeProgram, chain: Chain) -> Decided:
     return Decided(x, bound, prices, "dynamic programme", stats)
 
 
-def _settled(whole: WholeProgram, decided: Decided, deadline: float) -> WholeProgram | None:
-    """Return the problem without costs that dwarf its optimum, where there are such."""
-    if abs(whole.program.value(decided.x)) >= DWARFED * whole.largest_cost:
-        return None
-    budget_s = deadline - time.perf_counter()
-    if not decided.proved_by or budget_s <= 0:
-        return None
-    return relax(whole, budget_s).settled(whole, decided.x)
+def _settled(whole: WholeProgram, decided: Decided, deadline: float, gap: float) -> Decided:
+    """Search again by distance from the bound, where costs hide what is asked for."""
+    value = float(whole.costs @ decided.x) + whole.program.offset
+    told, noise = max(gap, _ROUNDING), NOISE * whole.largest_cost * whole.p.instance.jobs
+    hidden = noise > told * abs(value) or _gap(whole, value, decided.bound) > told
+    if not hidden or not decided.proved_by or time.perf_counter() >= deadline:
+        return decided
+    started = time.perf_counter()
+    relaxed = decided.relaxed or relax(whole, deadline - started)
+    near, known = relaxed.from_bound(whole, decided.x)
+    try:
+        found = branch_and_bound(near, known, budget_s=deadline - time.perf_counter(), gap=gap)
+    except SolveError:
+        if time.perf_counter() < deadline:
+            raise
+        return decided
+    if found.status != "optimal":
+        return decided
+    nodes = int(decided.stats.get("nodes", 0)) + found.nodes
+    stats = decided.stats | {"nodes": nodes, "settle_s": time.perf_counter() - started}
+    x, bound = found.x[: whole.program.c.size], max(relaxed.bound, found.bound)
+    return decided._replace(x=x, bound=bound, stats=stats)
 
 
-def _by_search(
-    whole: WholeProgram, deadline: float, gap: float, known: Floats | None = None
-) -> Decided:
-    """Solve the relaxation and, where that is not whole, by branch and bound.
-
-    A decision that is `known` to be among the best is where the search begins.
-    """
+def _by_search(whole: WholeProgram, deadline: float, gap: float) -> Decided:
+    """Solve the relaxation and, where that is not whole, by branch and bound."""
     started = time.perf_counter()
     relaxed = relax(whole, max(deadline - started, 0.0))
     relaxed_s = time.perf_counter() - started
@@ -230,23 +196,16 @@ def _by_search(
         x = relaxed.x.copy()
         x[whole.whole] = np.rint(x[whole.whole])
         stats["solve_s"] = time.perf_counter() - started
-        return Decided(x, relaxed.bound, relaxed.prices, "relaxation", stats)
-    quick = _by_states(whole, relaxed, deadline) if known is None else None
-    if quick is not None:
-        found = quick
-    elif known is None:
-        found = search(whole, relaxed, deadline, gap)
-    else:
-        narrow = relaxed.narrowed(whole, relaxed.slack(whole, known))
-        left_s = max(deadline - time.perf_counter(), 0.0)
-        found = branch_and_bound(narrow, known, budget_s=left_s, gap=gap)
+        return Decided(x, relaxed.bound, relaxed.prices, "relaxation", stats, relaxed)
+    quick = _by_states(whole, relaxed, deadline)
+    found = search(whole, relaxed, deadline, gap) if quick is None else quick
     stats["solve_s"], stats["nodes"] = time.perf_counter() - started, found.nodes
     value = whole.program.value(found.x)
     by_relaxation = relative_gap(value, relaxed.bound) <= max(gap, 1e-12)
     solver = "states" if quick is not None else "highs"
     proved_by = "relaxation" if by_relaxation else solver if found.status == "optimal" else ""
     bound = max(relaxed.bound, found.bound)
-    return Decided(found.x, bound, relaxed.prices, proved_by, stats)
+    return Decided(found.x, bound, relaxed.prices, proved_by, stats, relaxed)
 
 
 def _by_states(whole: WholeProgram, relaxed: Relaxed, deadline: float) -> Found | None:
@@ -256,7 +215,7 @@ def _by_states(whole: WholeProgram, relaxed: Relaxed, deadline: float) -> Found 
 
 
 def _solution(
-    reduction: Reduction, whole: WholeProgram, decided: Decided, posed_s: float
+    reduction: Reduction, whole: WholeProgram, decided: Decided, posed_s: float, asked: float
 ) -> Solution:
     """Bring a decision back to jobs, once it is known to be one."""
     objective = whole.evaluate(decided.x)
@@ -265,7 +224,7 @@ def _solution(
     gap = max(_gap(whole, value, decided.bound), whole.p.inexact)
     units, full = whole.units(decided.x), reduction.full
     X = of_jobs(units, reduction.class_of, full.count) if full.solo else units
-    status = "optimal" if gap <= ACCURATE else "optimal_inaccurate"
+    status = "optimal" if gap <= min(max(asked, _ROUNDING), ACCURATE) else "optimal_inaccurate"
     if not decided.proved_by:
         status = "time_limit"
     stats = {
@@ -287,7 +246,7 @@ def _gap(whole: WholeProgram, value: float, bound: float) -> float:
     largest = whole.largest_cost
     if bound >= value or largest == 0.0:
         return 0.0
-    return (value - bound) / max(abs(value), abs(bound), 1e-3 * largest)
+    return (value - bound) / max(abs(value), abs(bound), _ZERO * largest)
 
 
 def _within(gap: float) -> str:

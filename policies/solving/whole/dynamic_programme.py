@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.solving.whole.program import WholeProgram
+    from apportion.types import Floats
 
     Ints = NDArray[np.int64]
 
@@ -24,6 +25,7 @@ _MOST_WORK, _MOST_ROOM = 10**8, 3 * 10**7
 _ALL_BITS, _MOST_BITS, _STAY = 60, 46, 64
 """Bits of a sum, most of a value; what it is worth to stay, in units of the last of them."""
 _NEVER = -(2**62)
+_MOST_STEPS = 100
 
 
 class Chain(NamedTuple):
@@ -114,3 +116,49 @@ def _chain(whole: WholeProgram, amounts: Ints, units: Ints, room: int) -> Chain:
     # Rounding, and what a decision may lose for jobs to stay, of all that the value may lack.
     slack = step * float(units.sum()) * (1 + _STAY * bool(stays.any()))
     return Chain(values, cell, units, room, slack)
+
+
+def price_of(
+    value: Floats, amount: Floats, row: Ints, units: Floats, capacity: float
+) -> tuple[float, float]:
+    """Return the price of the relaxation and its bound.
+
+    Parameters
+    ----------
+    value, amount, row
+        Worth of a unit of each cell, what it holds, and its row; cells of a row lie together.
+    units
+        Units of each row, shape (rows,).
+    capacity
+        Amount that there is.
+    """
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    count = units[row[starts]]
+
+    def line(price: float) -> tuple[float, float]:
+        """Bound at a price, and its slope there."""
+        left = value - price * amount
+        best = np.maximum.reduceat(left, starts)
+        first = np.full(starts.size, np.inf)
+        of_row = np.repeat(np.arange(starts.size), np.diff(np.append(starts, row.size)))
+        at_best = left >= best[of_row]
+        np.minimum.at(first, of_row[at_best], amount[at_best])
+        wins = best > 0
+        held = float((count * first)[wins].sum())
+        return price * capacity + float((count * best)[wins].sum()), capacity - held
+
+    low, high = 0.0, float((value / amount).max())
+    (at_low, rises), (at_high, falls) = line(low), line(high)
+    if rises >= 0:
+        return low, at_low
+    for _ in range(_MOST_STEPS):
+        meet = low + (at_high - at_low - falls * (high - low)) / (rises - falls)
+        lowest = at_low + rises * (meet - low)
+        bound, slope = line(meet)
+        if not low < meet < high or bound <= lowest + 1e-14 * abs(bound):
+            return meet, bound
+        if slope < 0:
+            low, at_low, rises = meet, bound, slope
+        else:
+            high, at_high, falls = meet, bound, slope
+    return high, at_high

@@ -133,7 +133,7 @@ def _missed(constraint: cp.Constraint) -> float:
     return float(np.max(constraint.violation(), initial=0.0)) / max(1.0, *map(float, sides))
 
 
-_NOISE = 1e-12
+NOISE = 1e-12
 """Part of the largest number up to which a difference is rounding."""
 
 
@@ -143,7 +143,7 @@ def without_noise(numbers: Floats) -> Floats:
     if largest == 0.0:
         return np.zeros_like(numbers)
     step = 2.0 ** (np.ceil(np.log2(largest)) - 40)
-    rank = ranks(numbers, absolute=_NOISE * largest, relative=0.0)
+    rank = ranks(numbers, absolute=NOISE * largest, relative=0.0)
     first = np.full(int(rank.max()) + 1, np.inf)
     np.minimum.at(first, rank, numbers)
     return np.asarray((np.rint(first / step) * step)[rank], dtype=float)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.solving.certificate import Bounds, dual_bound
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-10
 """Part of a bound that rounding may amount to."""
-DWARFED = 1e-3
-"""Part of the largest cost below which costs are too small to be told apart well."""
 _WHOLE = 1e-7
 """Distance from a whole number up to which a number of an exact vertex is one."""
 
@@ -63,31 +62,46 @@ class Relaxed:
         upper[:k][(self.reduced[:k] > slack) & (whole.lower[:k] == 0)] = 0.0
         return replace(whole, upper=upper)
 
-    def settled(self, whole: WholeProgram, known: Floats) -> WholeProgram | None:
-        """Take what is the same in all decisions as good as a known one out of the costs.
+    def from_bound(self, whole: WholeProgram, known: Floats) -> tuple[WholeProgram, Floats]:
+        """State how far above the bound decisions lie that are as good as a known one.
 
-        Where an idle unit of a job costs more than `slack`, the job has none: its row is an
-        equality, and that row times its dual value may be added to the costs. Costs of jobs that
-        go without, which may be a million times those of any option, are gone then, and with them
-        what their rounding hides. ``None`` where that leaves costs of the same size.
+        Each capacity and each job's units, times their dual value, are added to the costs, and what
+        they leave idle becomes a column of that cost. No cost that matters is above `slack` then:
+        what a job costs that goes without, which may be a million times any option, is gone, and
+        with it what its rounding hides.
+
+        Returns
+        -------
+        near, known
+            The problem, columns of what is idle behind those of `whole`, and the decision in it.
         """
-        if not whole.p.instance.solo:
-            return None
         slack, program = self.slack(whole, known), whole.program
-        rows = np.arange(program.b.size - whole.p.instance.jobs, program.b.size)
-        rows = rows[self.dual[rows] > slack]
-        price = np.zeros(program.b.size)
-        price[rows] = self.dual[rows]
-        narrow = self.narrowed(whole, slack)
-        costs = whole.costs + program.A.T @ price
-        told_apart, matters = costs.copy(), narrow.upper > narrow.lower
-        told_apart[matters] = without_noise(costs[matters])
-        equality = program.equality.copy()
+        rows = np.arange(whole.priced.start, program.b.size)
+        rows = rows[self.dual[rows] > 0]
+        narrow, price, held = self.narrowed(whole, slack), self.dual[rows], program.A.tocsr()[rows]
+        idle = slack / price
+        amounts = np.append(held.data, program.b[rows])
+        if (amounts == np.rint(amounts)).all():
+            idle = np.floor(idle)
+        lower = np.append(whole.lower, np.zeros(rows.size))
+        upper = np.append(narrow.upper, idle)
+        costs = np.append(whole.costs + held.T @ price, price)
+        fixed = upper <= lower
+        offset = (
+            program.offset - float(price @ program.b[rows]) + float((costs * lower)[fixed].sum())
+        )
+        costs[fixed] = 0.0
+        told_apart = costs.copy()
+        told_apart[~fixed] = without_noise(costs[~fixed])
+        k, equality = rows.size, program.equality.copy()
         equality[rows] = True
-        offset = program.offset - float(price @ program.b)
-        smaller = replace(program, c=told_apart, equality=equality, offset=offset)
-        near = replace(narrow, program=smaller, costs=costs)
-        return near if near.largest_cost < DWARFED * whole.largest_cost else None
+        place = sparse.csc_array((np.ones(k), (rows, np.arange(k))), shape=(program.b.size, k))
+        A = sparse.csc_array(sparse.hstack([program.A, place]))
+        P = sparse.csc_array((costs.size, costs.size))
+        beside = replace(program, P=P, c=told_apart, A=A, equality=equality, offset=offset)
+        must = np.append(whole.whole, np.zeros(k, dtype=bool))
+        near = replace(narrow, program=beside, costs=costs, whole=must, lower=lower, upper=upper)
+        return near, np.append(known, np.clip(program.b[rows] - held @ known, 0.0, idle))
 
     def slack(self, whole: WholeProgram, known: Floats) -> float:
         """Return what a decision as good as a known one may cost above the bound at most."""

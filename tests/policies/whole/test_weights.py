@@ -6,6 +6,7 @@ objective that the policy states, one option at a time.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -15,6 +16,7 @@ from tests.seeds import ranges_of_seeds
 
 from apportion.errors import InfeasibleError
 from apportion.policies import WHOLE, Instance, Policy, Problem, solve_instance
+from apportion.policies.whole.remaining_time import Optimus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,3 +96,47 @@ def test_the_best_decision_is_found_whatever_the_weights(policy: Policy, seeds: 
         cost = -solution.objective if maximises else solution.objective
         assert solution.status == "optimal"
         assert cost - expected <= 2e-9 * abs(expected), seed
+
+
+def far_apart(seed: int) -> tuple[Instance, Floats]:
+    """15 jobs whose weights, speeds and work lie far apart, on two types; seconds by option."""
+    gpus, on = np.array([1, 2, 4, 1, 2, 4]), np.repeat([0, 1], 3)
+    rng = np.random.default_rng(seed)
+    capacity = rng.integers(3, 8, 2)
+    speed = 10 ** rng.uniform(-2, 2, (15, 1)) * gpus ** rng.uniform(0.3, 1.05, (15, 1))
+    speed *= np.where(on == 1, rng.uniform(1, 6, (15, 1)), 1) * (rng.random((15, 6)) > 0.1)
+    left = 10 ** rng.uniform(0, 6, 15)
+    columns = {"steps_remaining": left, "weight": 10 ** rng.uniform(-1, 3, 15)}
+    exact = [[Fraction(n) / Fraction(s) if s else None for s in row]
+             for n, row in zip(left.tolist(), speed.tolist(), strict=True)]  # fmt: skip
+    instance = Instance.of_options(speed, gpus, capacity, option_accelerator=on, columns=columns)
+    return instance, np.array(exact, dtype=object)
+
+
+@pytest.mark.parametrize("seeds", [range(25, 33), pytest.param(range(300), marks=pytest.mark.slow)])
+def test_remaining_time_is_least_to_a_billionth_where_waiting_dwarfs_it(seeds: range) -> None:
+    """By a table over the GPUs that are held, in fractions: a sum of floats hides what is asked."""
+    for seed in seeds:
+        instance, seconds = far_apart(seed)
+        weight = [Fraction(w) for w in instance.columns["weight"].tolist()]
+        slowest = [max((s for s in row if s is not None), default=Fraction(0)) for row in seconds]
+        waits = 2 * sum(w / min(weight) * s for w, s in zip(weight, slowest, strict=True))
+        best = {(0, 0): Fraction(0)}
+        for w, row in zip(weight, seconds, strict=True):
+            after = {held: cost + w * waits for held, cost in best.items()}
+            for held, cost in best.items():
+                for option, on in enumerate(instance.option_accelerator.tolist()):
+                    more = [*held]
+                    more[on] += int(instance.gpus[0, option])
+                    if row[option] is not None and more[on] <= instance.capacity[on]:
+                        place, now = (more[0], more[1]), cost + w * row[option]
+                        after[place] = min(after.get(place, now), now)
+            best = after
+        least_cost = min(best.values())
+        found = solve_instance(Optimus(), instance, gap=1e-9)
+        cost = sum(
+            w * (row[x.argmax()] if x.any() else waits)
+            for w, row, x in zip(weight, seconds, np.asarray(found.X), strict=True)
+        )
+        assert found.status == "optimal", seed
+        assert 0 <= (cost - least_cost) / least_cost <= Fraction(1, 10**9), seed
