@@ -48,11 +48,25 @@ _ROUNDING = 1e-12
 
 
 class _Choices(NamedTuple):
-    """What a job can choose: what it takes of all resources, packed, its cost, its column or -1."""
+    """What a job can choose, the cheapest first, shape (choices,).
+
+    Attributes
+    ----------
+    taken
+        Of all resources, packed.
+    cost
+        At the dual values.
+    column
+        Or -1 for none.
+    least, most
+        Taken of each resource by this choice and those before, shape (choices, resources).
+    """
 
     taken: Ints
     cost: Floats
     column: Ints
+    least: Ints
+    most: Ints
 
 
 class _TooMany(Exception):
@@ -111,13 +125,24 @@ class States:
         price = dual[whole.priced]
         reduced = program.c + held.T @ price + own[whole.row_of_cell] - stays
         starts = np.searchsorted(whole.row_of_cell, np.arange(instance.jobs + 1)).tolist()
+        nothing = np.zeros((1, there.size))
         choices, least = [], program.offset - float(there @ price)
         for job in range(instance.jobs):
             mine = slice(starts[job], starts[job + 1])
             cost = np.append(reduced[mine], own[job])
             lowest = float(cost.min())
             column = np.append(np.arange(starts[job], starts[job + 1]), -1)
-            choices.append(_Choices(np.append(taken[mine], 0), cost - lowest, column))
+            order = np.argsort(cost, kind="stable")
+            amounts = np.vstack([held[:, mine].T, nothing])[order].astype(np.int64)
+            choices.append(
+                _Choices(
+                    np.append(taken[mine], 0)[order],
+                    (cost - lowest)[order],
+                    column[order],
+                    np.minimum.accumulate(amounts, axis=0),
+                    np.maximum.accumulate(amounts, axis=0),
+                )
+            )
             least += lowest - float(own[job])
         mask = [(1 << each) - 1 for each in bits]
         return cls(choices, there, price, shift, mask, least, stays)
@@ -180,14 +205,13 @@ class States:
 
     def _rest(self, choices: list[_Choices]) -> tuple[Ints, Ints]:
         """Return the least and the most that the jobs from each on take, by resource."""
-        resources, jobs = len(self.shift), len(choices)
-        least, most = np.zeros((2, jobs + 1, resources), dtype=np.int64)
-        for turn in range(jobs - 1, -1, -1):
-            for place in range(resources):
-                each = self._of(choices[turn].taken, place)
-                least[turn, place] = least[turn + 1, place] + each.min()
-                most[turn, place] = most[turn + 1, place] + each.max()
-        return least, most
+        found = []
+        for ends in ([each.least[-1] for each in choices], [each.most[-1] for each in choices]):
+            summed = np.zeros((len(choices) + 1, len(self.shift)), dtype=np.int64)
+            if ends:
+                summed[:-1] = np.cumsum(np.array(ends)[::-1], axis=0)[::-1]
+            found.append(summed)
+        return found[0], found[1]
 
     def _matter(
         self, key: Ints, cost: Floats, reach: float, least: Ints, most: Ints
@@ -211,10 +235,9 @@ class States:
 
 
 def _near(choices: _Choices, reach: float) -> _Choices:
-    """Return the choices of a job within reach, the cheapest first."""
-    order = np.argsort(choices.cost, kind="stable")
-    order = order[choices.cost[order] <= reach]
-    return _Choices(choices.taken[order], choices.cost[order], choices.column[order])
+    """Return the choices of a job within reach."""
+    within = int(np.searchsorted(choices.cost, reach, side="right"))
+    return _Choices(*(part[:within] for part in choices))
 
 
 def by_states(
