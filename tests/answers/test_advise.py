@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.in_process import run_command
 
@@ -114,6 +115,35 @@ def test_gains_beyond_the_waits_are_said_to_be_of_other_types() -> None:
     for cluster, beyond in (("v100=12", True), ("k80=12", False)):
         found = ap.advise(slow, cluster, names, draws=4, n_jobs=1, preemption_overhead_seconds=0.0)
         assert ("comes of running jobs on faster GPUs" in str(found.parts[0].answer)) == beyond
+
+
+@pytest.mark.thorough
+def test_commands_of_jobs_given_in_python_read_the_file_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Saved as the page says, and run as it says, the comparison has the numbers of the page."""
+    log = ap.generate_workload(jobs=20, jobs_per_hour=12.0, seed=3)
+    found = ap.advise(log, "v100=8", ["fcfs", "shortest_job_first"], draws=4, n_jobs=1)
+    (said,) = [line for line in found.parts[-1].answer if ".save(" in line]
+    name = said.split("'")[1]
+    monkeypatch.chdir(tmp_path)
+    log.save(name)
+    command = shlex.split(found.parts[2].command)
+    assert command[:6] == ["apportion", "compare", "--workload", name, "--cluster", "v100=8"]
+    run_command([*command[1:], "--jobs", "1", "--out", "again"])
+    again = pd.read_csv(tmp_path / "again" / "summary.csv").set_index("policy")["mean_jct_s"]
+    direct = ap.compare(["fcfs", "shortest_job_first"], log, "v100=8", n_jobs=1).summary()
+    expected = direct.set_index("policy")["mean_jct_s"].to_dict()
+    assert again.to_dict() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.thorough
+def test_commands_say_which_settings_they_lack() -> None:
+    log = ap.generate_workload(jobs=8, jobs_per_hour=12.0)
+    found = ap.advise(
+        *(log, "v100=8", ["fcfs", "easy"]), draws=4, n_jobs=1, preemption_overhead_seconds=0.0
+    )
+    assert any("preemption_overhead_seconds=0.0" in line for line in found.parts[-1].answer)
 
 
 @pytest.mark.thorough

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -22,9 +23,10 @@ from apportion.report.files import write_text
 from apportion.sim.deciders import knows_durations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from apportion.mechanisms.setting_names import ComparisonSettings
+    from apportion.sim import Workload
 
 POLICIES = ("shortest_job_first", "max_min_fairness", "fcfs", "easy", "minimum_completion_time")
 """Who is asked where nobody says."""
@@ -78,7 +80,8 @@ def advise(
     n_jobs
         Runs at once.
     command
-        Options of the command line that say what this is about, for the commands on the page.
+        Options of the command line that say what this is about, for the commands on the page. Where
+        left out they are those of `log` and `cluster`, and the page says what they lack.
     **settings
         As for `apportion.compare`.
 
@@ -116,7 +119,8 @@ def advise(
     at_costs = compared_on(policies, "usual") if recorded else compared
     looks = usual_looks(draws)
     race = recommend(policies, log, cluster, looks=looks, out=inside("recommend"), **given)
-    page = Page(compared, at_costs, race, knowing, command=tuple(command), seed=seed)
+    about, lacks = (tuple(command), ()) if command else _as_command(log, jobs, cluster, settings)
+    page = Page(compared, at_costs, race, knowing, command=about, seed=seed, lacks=lacks)
     most = max(cluster.gpus, key=lambda name: cluster.gpus[name])
     more = add or f"{most}={_MORE_GPUS}"
     by_label = dict(zip(race.race.policies, policies, strict=True))
@@ -129,3 +133,31 @@ def advise(
         write_text(folder / "advice.txt", f"{advice}\n")
         write_text(folder / "advice.html", advice.to_html())
     return advice
+
+
+def _as_command(
+    log: Workload | Mapping[str, Any] | str | Path,
+    jobs: Workload,
+    cluster: Cluster,
+    settings: Mapping[str, Any],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return options that say what advice is about, and in sentences what they cannot say."""
+    given = {"path": log} if isinstance(log, str | Path) else log
+    file, lacks = f"{jobs.name}.csv", list[str]()
+    if isinstance(given, Mapping) and "path" in given:
+        file = str(given["path"])
+        further = [name for name in given if name != "path"]
+        if further:
+            lacks.append(f"Commands read {file} without {', '.join(further)}; give them too.")
+    else:
+        lacks.append(
+            f"Commands read the jobs that were given in Python, {jobs.name}, from a file that has "
+            f"to be written first: .save({file!r}) of the workload."
+        )
+    if settings:
+        told = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        lacks.append(f"Commands have none of the settings given in Python: {told}.")
+    usual = Cluster.of(str(cluster))
+    if cluster != usual:
+        lacks.append(f"Commands have {cluster} with the usual machines, sizes and prices.")
+    return ("--workload", file, "--cluster", str(cluster)), tuple(lacks)

@@ -46,6 +46,8 @@ class Page:
         Labels of those that go by durations.
     command, seed
         What commands are about.
+    lacks
+        What they do not say of it, in sentences.
     """
 
     compared: Comparison
@@ -54,6 +56,7 @@ class Page:
     knowing: frozenset[str]
     command: tuple[str, ...] = field(kw_only=True)
     seed: int = field(kw_only=True, default=0)
+    lacks: tuple[str, ...] = field(kw_only=True, default=())
 
     def parts(self, change: OtherClusters, add: str, by: str | None) -> tuple[AdvicePart, ...]:
         """Return the page; `change` is what more GPUs do, `add`, and `by` a column of jobs."""
@@ -260,7 +263,7 @@ class Page:
             "Jobs come when they came, whatever their users would do with shorter waits.",
             "One log: another month may be another answer.",
         )
-        return AdvicePart("What does this rest on?", (*notes, *more), self._compare())
+        return AdvicePart("What does this rest on?", (*notes, *more, *self.lacks), self._compare())
 
 
 def _group_line(name: object, row: pd.Series[Any], best: pd.DataFrame | None) -> str:
