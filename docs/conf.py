@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sphinx.writers.html5 import HTML5Translator
 
 project = "apportion"
-copyright = "the authors of apportion"
+copyright = "the apportion developers"
 version = release = __version__
 
 extensions = [

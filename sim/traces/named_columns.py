@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,42 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_SEPARATORS = (",", ";", "\t", "|")
+SEPARATORS = (",", ";", "\t", "|")
 _LENGTHS = ("duration_s", "time_limit_s", "deadline_s")
 _TIMES = ("arrival_s", *RECORDED_TIMES)
 _ENDING = re.compile(r"(.+)_(s|min|h|d)")
+
+
+_OFTEN = {
+    "arrival_s": r"submi|arriv|creat|queued_at|came",
+    "duration_s": r"duration|run_?time|elapsed",
+    "scale_factor": r"(num|n|req|alloc)?_?(gpu|device|accelerator)s?(_?(num|count|alloc|req))?",
+    "recorded_on": r"(gpu|accelerator|device)_?(type|model|name)",
+    "user": r"user(_?(name|id))?|who|owner",
+    "job": r"(job_?)?id|job",
+}
+"""What columns are often called: part of the name for times, all of it for the others."""
+
+
+def likely_columns(names: Sequence[str]) -> str:
+    """Write what columns of these names may mean: ``submitted=arrival_s,runtime=duration_s``.
+
+    A proposal to be read, for messages: nothing is taken to mean so unless it is said. Without
+    names for both an arrival and a duration it is the example of the documentation.
+    """
+    names = [name for name in names if name and not set(name) & set("=,'\"")]
+    likely: dict[str, str] = {}
+    for meant, often in _OFTEN.items():
+        whole = meant not in ("arrival_s", "duration_s")
+        find = (
+            re.compile(often, re.IGNORECASE).fullmatch if whole else re.compile(often, re.I).search
+        )
+        found = next((name for name in names if name not in likely and find(name)), None)
+        if found is not None:
+            likely[found] = meant
+    if not {"arrival_s", "duration_s"} <= {*likely.values()}:
+        return "submit=arrival_s,runtime_min=duration_s"
+    return ",".join(f"{name}={meant}" for name, meant in likely.items())
 
 
 def meanings(columns: Any) -> dict[str, tuple[str, float]]:
@@ -79,7 +111,7 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
         As `meanings`; for a column that the csv does not have, and one that is missing.
     """
     meant = meanings(columns)
-    log = read_log(file, max(_SEPARATORS, key=file.head.count))
+    log = read_log(file, max(SEPARATORS, key=file.head.count))
     present = log.table.rows.columns
     for name in meant:
         if name not in present:

@@ -26,7 +26,7 @@ from apportion.sim.traces import (
     swf,
 )
 from apportion.sim.traces.assemble import ReadOptions
-from apportion.sim.traces.named_columns import read_named_columns
+from apportion.sim.traces.named_columns import SEPARATORS, likely_columns, read_named_columns
 from apportion.sim.traces.oracle import (
     is_oracle,
     read_pair_oracle,
@@ -249,12 +249,14 @@ def _format_of(file: TextFile) -> str:
             f"{missing_column(file, absent, present)} It looks most like format {best!r}, which "
             f"needs that column."
         )
+    separator = max(SEPARATORS, key=file.head.count)
+    likely = likely_columns(_names(file, separator))
     raise InputError(
         f"Cannot tell the format of {file.path} from its first line {file.head[:80]!r}. A csv "
         f"must name its columns: of jobs of your own at least {' and '.join(jobs_csv.COLUMNS)}, of "
         f"traces e.g. {', '.join(microsoft_itp.COLUMNS)}; or give format=, one of "
-        f"{', '.join(TRACE_FORMATS)}; or say what its columns mean: "
-        f"columns='submit=arrival_s,runtime_min=duration_s' (--columns)."
+        f"{', '.join(TRACE_FORMATS)}; or say what its columns mean, such as "
+        f"columns='{likely}'."
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.in_process import run_command
 
 import apportion as ap
+from apportion.answers.page import gpus_at_least
 from apportion.cli.parser import parse
 from apportion.errors import InputError
 
@@ -162,3 +163,17 @@ def test_a_log_of_more_gpus_than_are_given_is_compared_with_nobody(log: Path) ->
     assert len(loses) == 2
     assert users.question == "By user?"
     assert "as recorded" not in str(users.answer)
+
+
+def test_too_small_a_cluster_is_told_the_gpus_that_the_log_had_of_each_type() -> None:
+    jobs = pd.DataFrame(
+        {
+            "scale_factor": [2, 4, 1, 8],
+            "recorded_start_s": [0.0, 5.0, 0.0, 10.0],
+            "recorded_end_s": [10.0, 9.0, 1.0, 20.0],
+        }
+    )
+    assert gpus_at_least(jobs) == ""
+    on = jobs.assign(recorded_on=["t4", "t4", "a100", "t4"])
+    assert gpus_at_least(on) == ", with at least a100=1,t4=8"
+    assert gpus_at_least(on.head(3)) == ", with at least a100=1,t4=6"

@@ -126,6 +126,22 @@ def reservations() -> tuple[pd.DataFrame, list[str]]:
     return gpus, slurm_reservations(gpus, 4, 90)
 
 
+def test_fair_shares_of_users_are_those_of_users(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpus = pd.DataFrame({"v100": [3.0, 1.0]}, index=["ann", "bob"])
+    assert [shlex.split(line) for line in slurm_commands(gpus, owners="users")] == [
+        ["sacctmgr", "-i", "modify", "user", "where", f"name={name}", "set", f"fairshare={shares}"]
+        for name, shares in (("ann", 750), ("bob", 250))
+    ]
+    shares = {"shares": {"ana-1": {"time": {"v100": 1.0}}}}
+    (tmp_path / "x.json").write_text(json.dumps(shares))
+    (tmp_path / "jobs.csv").write_text("job,user,scale_factor\nana-1,ann,1\n")
+    words = ["export", "slurm", str(tmp_path / "x.json"), "--by", "user", "--jobs-table"]
+    assert main([*words, str(tmp_path / "jobs.csv")]) in (0, None)
+    assert capsys.readouterr().out == "sacctmgr -i modify user where name=ann set fairshare=1000\n"
+
+
 def test_slurm_reserves_whole_nodes() -> None:
     _, lines = reservations()
     words = "StartTime=now Duration=90 PartitionName=gpu"

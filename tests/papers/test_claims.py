@@ -204,6 +204,9 @@ def test_the_command_prints_one_screen_and_all_of_one_claim() -> None:
     assert [line.partition(":")[0] for line in lines[:-1]] == list(systems())
     listed = run_command(["papers", "gavel"]).out
     assert all(f"{claim.name}: " in listed for claim in claims_of("gavel"))
+    for system in systems():
+        explained = "\n(later): " in run_command(["papers", system]).out
+        assert explained == any(claim.later for claim in claims_of(system))
     told = run_command(["papers", "gavel.load-3x"]).out
     assert told.startswith("gavel.load-3x: not reproduced\n")
     assert "nearest: " in told

@@ -32,6 +32,14 @@ _NEAR = 1.1
 """How many times its GPUs a log may seem to use, as its seconds are whole, or few were swapped."""
 
 
+def gpus_at_least(jobs: pd.DataFrame) -> str:
+    """Say how many GPUs of each type there were at least, where the log tells types."""
+    if "recorded_on" not in jobs:
+        return ""
+    used = [f"{kind}={most_at_once(rows)}" for kind, rows in jobs.groupby("recorded_on")]
+    return f", with at least {','.join(used)}"
+
+
 @dataclass(frozen=True)
 class Page:
     """Puts what was found into words.
@@ -138,7 +146,8 @@ class Page:
         if not self._comparable:
             return [
                 f"What another would have done cannot be said: the log had {peak:,} GPUs in use at "
-                f"once, and the cluster given has {total:,}. Give the one on which it ran."
+                f"once, and the cluster given has {total:,}. Give the one on which it ran"
+                f"{gpus_at_least(self.compared.workload.jobs)}."
             ]
         if peak > total:
             return [

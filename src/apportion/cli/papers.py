@@ -51,6 +51,8 @@ def _list(system: str, claims: Sequence[Claim]) -> None:
         print(_wrapped(f"{claim.verdict:<15}{claim.name}: {claim.says}", " " * 15))
         told = f"{row[3]}: {row[4]}" if claim.figures else claim.open or claim.out_of_scope
         print(_wrapped(" " * 15 + told, " " * 15))
+    if any(claim.later for claim in claims):
+        print("\n(later): a criterion that was written when the figure was known")
 
 
 def _wrapped(text: str, indent: str) -> str:

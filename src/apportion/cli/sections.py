@@ -250,7 +250,12 @@ def as_given(
     if hidden.keys() & {word.partition("=")[0] for word in words}:
         return text
     said = re.sub(r"--[a-z][a-z-]*", lambda found: hidden.get(found[0], found[0]), text)
-    return text if said == text else f"{said} (`apportion settings` shows where it is given.)"
+    if said == text:
+        return text
+    named = {found for found in re.findall(r"--[a-z][a-z-]*", text) if found in hidden}
+    homes = [home for home, known in sections.items() if named & {e.flag for e in known.values()}]
+    example = "" if homes != ["workload"] else f", --workload 'FILE({hidden[min(named)]}=...)'"
+    return f"{said} (Given in brackets{example}: `apportion settings` lists where.)"
 
 
 def as_toml(args: argparse.Namespace) -> str:

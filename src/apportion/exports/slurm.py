@@ -25,6 +25,7 @@ def slurm_commands(
     *,
     speeds: Mapping[str, float] | None = None,
     order: Sequence[Any] = (),
+    owners: Literal["accounts", "users"] = "accounts",
     partition: str = "gpu",
 ) -> list[str]:
     """Return lines for a shell and for ``slurm.conf`` (those after ``#``).
@@ -32,12 +33,14 @@ def slurm_commands(
     Parameters
     ----------
     gpus
-        GPUs by account and type: ``sacctmgr modify account`` sets fair shares in proportion to all
-        that an account has, weighted by `speeds`.
+        GPUs by account, or user, and type: ``sacctmgr modify account`` (or ``user``) sets fair
+        shares in proportion to all that each has, weighted by `speeds`.
     speeds
         What a GPU of a type is worth, the best 1: ``TRESBillingWeights`` of the partition.
     order
         Ids of waiting jobs, the first first: ``scontrol update`` gives them falling priorities.
+    owners
+        Whether the rows of `gpus` are accounts or users.
     partition
         Name of the partition.
 
@@ -47,6 +50,7 @@ def slurm_commands(
         If a name has characters that a shell or Slurm would read otherwise, or weights are missing.
     """
     lines: list[str] = []
+    owner = choice("owners", owners, ("accounts", "users")).removesuffix("s")
     if speeds is not None:
         best = max(speeds.values())
         if best <= 0:
@@ -57,11 +61,11 @@ def slurm_commands(
         worth = gpus if speeds is None else gpus.mul(_worth(gpus, speeds), axis=1)
         total = float(worth.to_numpy().sum())
         if total <= 0:
-            raise InputError("No account has any GPU.")
-        for account, has in worth.sum(axis=1).items():
+            raise InputError(f"No {owner} has any GPU.")
+        for name, has in worth.sum(axis=1).items():
             shares = max(1, round(_FAIRSHARES * float(has) / total))
-            where = f"name={_word(account)}"
-            lines.append(f"sacctmgr -i modify account where {where} set fairshare={shares}")
+            where = f"{owner} where name={_word(name)}"
+            lines.append(f"sacctmgr -i modify {where} set fairshare={shares}")
     for place, job in enumerate(order):
         lines.append(f"scontrol update JobId={_word(job)} Priority={_FIRST - place}")
     return lines

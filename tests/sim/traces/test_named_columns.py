@@ -9,6 +9,7 @@ import apportion as ap
 from apportion.cli.entry import main
 from apportion.errors import InputError
 from apportion.sim.job_types import job_types
+from apportion.sim.traces.named_columns import likely_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,3 +121,45 @@ def test_the_command_line_takes_them_and_repeats_them(write: Write, tmp_path: Pa
     first = pd.read_csv(out / "jobs.csv")
     assert main(["compare", "--config", str(out / "run.toml"), "--out", str(out / "b")]) == 0
     assert pd.read_csv(out / "b" / "jobs.csv")["jct_s"].tolist() == first["jct_s"].tolist()
+
+
+def test_a_csv_of_no_known_format_is_told_a_mapping_that_reads_it(
+    write: Write,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write(
+        "mine.csv",
+        "id;who;submitted;runtime_min;gpus;gpu_model;a=b",
+        "x;ann;2026-03-02 08:04:04;30;2;v100;0",
+        "y;bob;2026-03-02 09:04:04;90;1;v100;0",
+    )
+    assert main(["workload", "describe", str(file)]) == 2
+    said = capsys.readouterr().err.split("--columns ")
+    assert len(said) == 2
+    proposed = said[1].strip().rstrip(".")
+    jobs = ap.read_workload(file, columns=proposed).jobs
+    assert jobs["duration_s"].tolist() == [1800, 5400]
+    assert jobs[["scale_factor", "user"]].to_numpy().tolist() == [[2, "ann"], [1, "bob"]]
+    assert jobs.index.tolist() == ["x", "y"]
+    assert main(["compare", "--workload", str(file), "--cluster", "v100=4"]) == 2
+    assert "--workload 'FILE(columns=...)'" in capsys.readouterr().err
+    written = f"{file}(columns='{proposed}')"
+    assert (
+        main(["compare", "--workload", written, "--cluster", "v100=4", "--policies", "fcfs"]) == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "likely"),
+    [
+        (["a", "b"], "submit=arrival_s,runtime_min=duration_s"),  # the example of the pages
+        (["Created", "Elapsed"], "Created=arrival_s,Elapsed=duration_s"),
+        (["submit", "gpu_hours"], "submit=arrival_s,runtime_min=duration_s"),
+        (["submit", "duration", "gpu_util"], "submit=arrival_s,duration=duration_s"),
+    ],
+)
+def test_a_mapping_is_proposed_of_names_that_tell(names: list[str], likely: str) -> None:
+    assert likely_columns(names) == likely

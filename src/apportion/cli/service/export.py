@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     if args.reserve is not None and args.system != "slurm":
         raise InputError("--reserve is for slurm.")
     if args.system == "slurm":
-        made = slurm_commands(gpus) if args.reserve is None else _reserved(gpus, args)
+        made = _commands_of_slurm(gpus, args)
         text = "\n".join(made) + "\n"
     else:
         make = _KUBERNETES[args.system]
@@ -56,10 +56,12 @@ def run(args: argparse.Namespace) -> None:
         print(f"Written: {write_text(out, text)}")
 
 
-def _reserved(gpus: pd.DataFrame, args: argparse.Namespace) -> list[str]:
+def _commands_of_slurm(gpus: pd.DataFrame, args: argparse.Namespace) -> list[str]:
+    owners: Any = "users" if args.by == "user" else "accounts"
+    if args.reserve is None:
+        return slurm_commands(gpus, owners=owners)
     if args.cluster is not None:
         gpus = whole_gpus(gpus, args.cluster)
-    owners: Any = "users" if args.by == "user" else "accounts"
     return slurm_reservations(gpus, args.gpus_per_machine or 4, args.reserve, owners=owners)
 
 
