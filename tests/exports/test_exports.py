@@ -134,7 +134,7 @@ def test_fair_shares_of_users_are_those_of_users(
         ["sacctmgr", "-i", "modify", "user", "where", f"name={name}", "set", f"fairshare={shares}"]
         for name, shares in (("ann", 750), ("bob", 250))
     ]
-    shares = {"shares": {"ana-1": {"time": {"v100": 1.0}}}}
+    shares = {"shares": {"ana-1": {"v100": 1.0}}}
     (tmp_path / "x.json").write_text(json.dumps(shares))
     (tmp_path / "jobs.csv").write_text("job,user,scale_factor\nana-1,ann,1\n")
     words = ["export", "slurm", str(tmp_path / "x.json"), "--by", "user", "--jobs-table"]
