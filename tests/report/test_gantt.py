@@ -4,7 +4,8 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.report import gantt_figure
+from apportion.report import gantt_figure, kinds_of, plot
+from apportion.report.series import natural
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +48,28 @@ def test_what_no_picture_can_show_is_refused(run: ap.Run, monkeypatch: pytest.Mo
     monkeypatch.setattr("apportion.report.gantt._MOST_BARS", 3)
     with pytest.raises(InputError, match="at most 3 stays"):
         gantt_figure(run)
+
+
+def test_a_page_has_it_of_small_clusters_and_cut_where_there_are_many_bars(
+    run: ap.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    runs = {str(n): run for n in range(4)}
+    assert "gantt" in kinds_of(runs)
+    monkeypatch.setattr("apportion.report.gantt._PAGE_BARS", 20)
+    panels = plot(runs, "gantt").axes
+    assert len(panels) == 3
+    bars = [bar for axes in panels for bar in axes.patches]
+    assert 0 < len(bars) <= 20
+    begun = sorted(s.start_s for s in run.schedule.itertuples() for _ in s.devices for _ in "abc")
+    assert max(bar.get_x() + bar.get_width() for bar in bars) <= begun[20] * (1 + 1e-12)
+    assert f"the first {begun[20]:.3g} s" in panels[0].get_title(loc="left")
+    monkeypatch.setattr("apportion.report.gantt._PAGE_GPUS", 23)
+    assert "gantt" not in kinds_of(runs)
+
+
+def test_names_are_sorted_as_people_do() -> None:
+    names = ["job-10", "job-2", "a", "job-02", "2", "10", "job-2-b", "\u00b2"]
+    expected = ["2", "10", "a", "job-02", "job-2", "job-2-b", "job-10", "\u00b2"]
+    assert sorted(names, key=natural) == expected
+    assert sorted(reversed(names), key=natural) == expected

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from apportion.errors import InputError
+from apportion.report.series import natural
 from apportion.report.style import COLOURS, line_styles, new_figure, plotting_style
 from apportion.report.tables import time_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from apportion.sim import Run
 
 _MOST_BARS = 20_000
-_HATCHES = ("", "////", "....", "xxxx")
-"""Once the colours are used up, types of jobs differ by hatching."""
+_MOST_RUNS, _PAGE_GPUS, _PAGE_BARS = 3, 64, 1_500
+"""What a page shows: each bar is some 300 bytes."""
+_HATCHES = ("", "///", "---", "|||")
+"""Once the colours are used up, types of jobs differ by hatching; dots would make a page heavy."""
 
 
 def gantt_figure(run: Run, title: str | None = None) -> Figure:
@@ -39,38 +47,114 @@ def gantt_figure(run: Run, title: str | None = None) -> Figure:
     ApportionError
         If matplotlib is not installed.
     """
-    stays = run.schedule
-    bars = int(stays["devices"].map(len).sum())
-    if bars > _MOST_BARS:
+    if (bars := _bars_of(run)) > _MOST_BARS:
         raise InputError(
             f"A picture of the schedule shows at most {_MOST_BARS:,} stays on single GPUs, "
             f"and this run has {bars:,}: draw a shorter run."
         )
+    with plotting_style():
+        return _drawn({title or run.policy: run})
+
+
+def gantt_kinds_of(runs: Mapping[str, Run]) -> list[str]:
+    """Return the names of the plots of `GANTT_PLOT_KINDS` if a page has room for the GPUs.
+
+    Those of at most 64 GPUs are drawn, and of runs that have a schedule of devices.
+    """
+    shown = list(runs.values())[:_MOST_RUNS]
+    if not shown or any(not len(run.tables.get("schedule", ())) for run in shown):
+        return []
+    if any("devices" not in run.schedule or run.cluster.total_gpus > _PAGE_GPUS for run in shown):
+        return []
+    return list(GANTT_PLOT_KINDS)
+
+
+def _bars_of(run: Run) -> int:
+    return int(run.schedule["devices"].map(len).sum())
+
+
+def _gantt(runs: Mapping[str, Run]) -> Figure:
+    """Draw the first runs, up to the time at which there are enough bars for a page."""
+    shown = dict(list(runs.items())[:_MOST_RUNS])
+    begun_s = np.sort(
+        np.concatenate(
+            [
+                np.repeat(run.schedule["start_s"], run.schedule["devices"].map(len))
+                for run in shown.values()
+            ]
+        )
+    )
+    return _drawn(shown, float(begun_s[_PAGE_BARS]) if begun_s.size > _PAGE_BARS else np.inf)
+
+
+def _drawn(runs: Mapping[str, Run], until_s: float = np.inf) -> Figure:
+    """Draw one column per run, up to a time; types of jobs look alike in all of them."""
+    looks = _looks(sorted({t for run in runs.values() for t in _types(run)}, key=natural))
+    rows = max(run.cluster.total_gpus for run in runs.values())
+    across = 3 if len(runs) > 1 else 2
+    figure = new_figure(
+        max(6.4, 4.6 * len(runs)), 1.2 + 0.19 * rows + 0.2 * -(-len(looks) // across)
+    )
+    panels = figure.subplots(1, len(runs), sharex=True, sharey=True, squeeze=False)[0]
+    last_s = max(float(run.schedule["end_s"].max()) for run in runs.values())
+    unit, seconds = time_unit(min(last_s, until_s))
+    cut = f", the first {until_s / seconds:.3g} {unit}" if until_s < last_s else ""
+    for axes, (name, run) in zip(panels, runs.items(), strict=True):
+        _draw(axes, run, looks, seconds, until_s)
+        axes.set(xlabel=f"time ({unit})", title=name + cut)
+    panels[0].invert_yaxis()
+    handles = {h.get_label(): h for axes in panels for h in axes.containers}
+    figure.legend(
+        handles=[handles[name] for name in looks if name in handles],
+        loc="outside lower center",
+        ncols=across,
+    )
+    return figure
+
+
+def _types(run: Run) -> pd.Series:
+    return run.jobs["job_type"].astype(str)
+
+
+def _looks(types: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Give every type of job a colour, and a hatching once the colours are used up."""
+    return {
+        name: {
+            "facecolor": colour["color"],
+            "hatch": _HATCHES[rank // len(COLOURS) % len(_HATCHES)],
+        }
+        for rank, (name, colour) in enumerate(line_styles(types).items())
+    }
+
+
+def _draw(
+    axes: Any, run: Run, looks: Mapping[str, dict[str, str]], seconds: float, until_s: float
+) -> None:
+    """Draw a bar for each stay on a GPU up to a time, type of job by type of job."""
+    stays, types = run.schedule, _types(run)
+    stays = stays[stays["start_s"] < until_s]
+    stays = stays.assign(end_s=np.minimum(stays["end_s"], until_s))
     rows = [(name, device) for name, gpus in run.cluster.gpus.items() for device in range(gpus)]
     place = {row: number for number, row in enumerate(rows)}
-    types = run.jobs["job_type"].astype(str)
-    colours = line_styles(sorted(types.unique()))
-    with plotting_style():
-        figure = new_figure(height=1.2 + 0.19 * len(rows) + 0.1 * len(colours))
-        axes = figure.subplots()
-        unit, seconds = time_unit(float(stays["end_s"].max()))
-        for rank, (name, colour) in enumerate(colours.items()):
-            theirs = stays[stays["job"].map(types) == name].explode("devices")
-            where = zip(theirs["accelerator"], theirs["devices"], strict=True)
-            axes.barh(
-                [place[str(type_), int(device)] for type_, device in where],
-                (theirs["end_s"] - theirs["start_s"]) / seconds,
-                left=theirs["start_s"] / seconds,
-                height=0.86,
-                facecolor=colour["color"],
-                hatch=_HATCHES[rank // len(COLOURS) % len(_HATCHES)],
-                edgecolor="white",
-                linewidth=0.0,
-                label=name,
-            )
-        axes.set_yticks(range(len(rows)), [f"{name} {device}" for name, device in rows])
-        axes.invert_yaxis()
-        axes.set(xlabel=f"time ({unit})", title=title or run.policy)
-        axes.grid(visible=False)
-        figure.legend(loc="outside lower center", ncols=2)
-    return figure
+    for name, look in looks.items():
+        theirs = stays[stays["job"].map(types) == name].explode("devices")
+        if theirs.empty:
+            continue
+        where = zip(theirs["accelerator"], theirs["devices"], strict=True)
+        axes.barh(
+            [place[str(type_), int(device)] for type_, device in where],
+            (theirs["end_s"] - theirs["start_s"]) / seconds,
+            left=theirs["start_s"] / seconds,
+            height=0.86,
+            edgecolor="white",
+            linewidth=0.0,
+            label=name,
+            **look,
+        )
+    axes.set_yticks(range(len(rows)), [f"{name} {device}" for name, device in rows])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False)
+
+
+GANTT_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {"gantt": _gantt}
+"""The plots by name, in the order of the report."""

@@ -1,6 +1,6 @@
 """The report: one HTML file with tables and plots inside, which loads nothing from anywhere.
 
-Its style sheet, for screens and paper, is inline.
+Its style sheet, for screens and paper, and its script are inline.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from apportion.report.script import SCRIPT
 from apportion.report.sections import sections_of
 
 if TYPE_CHECKING:
@@ -52,11 +53,16 @@ dd { margin: 0; font-weight: 600; text-align: right; flex: 0 0 auto; max-width: 
 @media (max-width: 900px) { .plots { grid-template-columns: minmax(0, 1fr); } }
 figure { margin: 0; min-width: 0; }
 figure.scale_factors, figure.received_time, figure.tiers, figure.timeline, figure.shared_link,
-figure.affinity_graph, figure.day { grid-column: 1 / -1; overflow-x: auto; --least: 860px; }
+figure.affinity_graph, figure.day, figure.gantt
+{ grid-column: 1 / -1; overflow-x: auto; --least: 860px; }
 figure svg { width: 100%; height: auto; min-width: var(--least, 0); }
 pre { background: #f1f3f6; padding: 12px; border-radius: 6px; white-space: pre-wrap;
   overflow-wrap: anywhere; }
 code { font-size: 13px; overflow-wrap: anywhere; }
+.clicks { cursor: pointer; }
+th[aria-sort="ascending"]::before { content: "\2191 "; }
+th[aria-sort="descending"]::before { content: "\2193 "; }
+.off { opacity: 0.35; }
 .failed { color: #9c1c1c; font-size: 13px; margin: 6px 0 0; }
 @media (max-width: 600px) { main { padding: 10px; } section { padding: 12px; }
   figure { overflow-x: auto; } figure svg { min-width: var(--least, 440px); }
@@ -121,5 +127,5 @@ def page_of(name: str, heading: str, subtitle: str, sections: Iterable[tuple[str
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>apportion: {escape(name)}</title><style>{CSS}</style></head>\n<body><main>\n"
         + "\n".join(body)
-        + "\n</main></body>\n</html>\n"
+        + f"\n</main><script>{SCRIPT}</script></body>\n</html>\n"
     )

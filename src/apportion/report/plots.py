@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.errors import unknown_name
 from apportion.report.day_plots import DAY_PLOT_KINDS, day_kinds_of
+from apportion.report.gantt import GANTT_PLOT_KINDS, gantt_kinds_of
 from apportion.report.price_plots import PRICE_PLOT_KINDS, price_kinds_of
 from apportion.report.run_links import LINK_PLOT_KINDS, link_kinds_of
 from apportion.report.series import (
@@ -99,7 +100,8 @@ def plot(runs: Runs, kind: str) -> Figure:
 
 def kinds_of(runs: Runs) -> list[str]:
     """Return the names of the plots that can be drawn of some runs, in the order of the report."""
-    of_links = [*timeline_kinds_of(runs), *link_kinds_of(runs)]
+    over_time = timeline_kinds_of(runs) or gantt_kinds_of(runs)  # the first has GPUs as well
+    of_links = [*over_time, *link_kinds_of(runs)]
     others = [*of_links, *day_kinds_of(runs), *price_kinds_of(runs)]
     return [*PLOT_KINDS, *tier_kinds_of(runs), *others]
 
@@ -162,7 +164,7 @@ def _active_jobs(runs: Runs) -> Figure:
     for policy, run in runs.items():
         running, waiting = running_and_waiting(run, edges)
         top.plot(_hours(edges), running, label=policy, **styles[policy])
-        bottom.plot(_hours(edges), waiting, **styles[policy])
+        bottom.plot(_hours(edges), waiting, label=policy, **styles[policy])
     top.set(title="Jobs running and waiting", ylabel="running jobs")
     bottom.set(xlabel="time (hours)", ylabel="waiting jobs")
     for axes in (top, bottom):
@@ -231,6 +233,7 @@ PLOT_KINDS: dict[str, Callable[[Runs], Figure]] = {
 _ALL_KINDS = {
     **PLOT_KINDS,
     **TIER_PLOT_KINDS,
+    **GANTT_PLOT_KINDS,
     **TIMELINE_PLOT_KINDS,
     **LINK_PLOT_KINDS,
     **DAY_PLOT_KINDS,

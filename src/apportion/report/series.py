@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 
 POINTS = 300
 """Points of a line at most: more cannot be told apart and make the report heavy."""
+
+
+def natural(name: object) -> list[tuple[int, str]]:
+    """Return a key that sorts names as people do: job-2 before job-10.
+
+    Digits count as numbers; of names that are equal then, fewer leading zeros come first.
+    """
+    parts = re.split(r"([0-9]+)", str(name))
+    return [(int(part) if at % 2 else -1, part) for at, part in enumerate(parts)]
 
 
 def distribution(values: Floats) -> tuple[Floats, Floats]:
@@ -94,8 +104,8 @@ def busiest_job_types(runs: list[Run], most: int = 30) -> list[str]:
     total = gpu_seconds.groupby(level=0).sum().sort_values(ascending=False, kind="stable")
     names = [str(name) for name in total.index]
     if len(names) <= most:
-        return sorted(names)
-    return [*sorted(names[: most - 1]), f"{len(names) - most + 1} other job types"]
+        return sorted(names, key=natural)
+    return [*sorted(names[: most - 1], key=natural), f"{len(names) - most + 1} other job types"]
 
 
 def _binned(run: Run, amount: Floats, edges: Floats) -> Floats:

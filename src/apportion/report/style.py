@@ -88,8 +88,25 @@ def with_legend(figure: Figure, axes: Any) -> Figure:
     """Put the legend under the axes of a figure or a part of one, where it covers no data."""
     per_row = int(figure.bbox.width / figure.dpi // 2)
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(per_row, len(labels)))
+    legend = figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(per_row, len(labels))
+    )
+    for rank, (label, text) in enumerate(zip(labels, legend.get_texts(), strict=True)):
+        text.set_gid(f"legend-{rank}")  # by which the page shows and hides what it names
+        for place, artist in enumerate(_named(figure, label)):
+            artist.set_gid(f"series-{rank}-{place}")
     return figure
+
+
+def _named(figure: Figure, label: str) -> list[Any]:
+    """Return the lines and bars of a label, in all axes of a figure or a part of one."""
+    groups: list[Any] = [group for axes in figure.axes for group in (*axes.lines, *axes.containers)]
+    return [
+        artist
+        for group in groups
+        if group.get_label() == label
+        for artist in (group if hasattr(group, "patches") else [group])
+    ]
 
 
 def inline_svg(figure: Figure, name: str) -> str:
