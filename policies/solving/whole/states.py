@@ -236,8 +236,14 @@ class States:
 
 def _near(choices: _Choices, reach: float) -> _Choices:
     """Return the choices of a job within reach."""
-    within = int(np.searchsorted(choices.cost, reach, side="right"))
-    return _Choices(*(part[:within] for part in choices))
+    count = int(np.searchsorted(choices.cost, reach, side="right"))
+    return _Choices(
+        choices.taken[:count],
+        choices.cost[:count],
+        choices.column[:count],
+        choices.least[:count],
+        choices.most[:count],
+    )
 
 
 def by_states(
