@@ -71,8 +71,9 @@ class History:
             raise InputError(f"The log {log.name!r} tells no durations.")
         found = [each[kept] for each in (arrival_s, start_s, end_s, gpus)]
         order = np.argsort(found[0], kind="stable")
-        found = [each[order] for each in found]
-        return cls(*found, found[3] <= cluster.counts.max(), jobs[kept].iloc[order])
+        arrival_s, start_s, end_s, gpus = (each[order] for each in found)
+        fits, told = gpus <= cluster.counts.max(), jobs[kept].iloc[order]
+        return cls(arrival_s, start_s, end_s, gpus, fits, told)
 
     def until(self, now_s: float) -> History:
         """Return what is known of it at a time: jobs that ended by then.
