@@ -46,7 +46,7 @@ def serving_of(way: str, seed: int, hours: float) -> ap.Serving:
     """Return how requests are served."""
     past = [requests_of(1000 + 100 * seed + day, hours) for day in range(PAST_DAYS)]
     share = 0.2 if way == "sized, 20 %" else 0.05
-    reserve = Reserve.of_days(past, epsilon=share)
+    reserve = Reserve.of_days(past, epsilon=share, day_s=3600 * hours)
     asked = requests_of(seed, hours)
     return ap.Serving(asked, reserve=None if way == REACTIVE else reserve)
 

@@ -66,7 +66,12 @@ class Reserve:
 
     @classmethod
     def of_days(
-        cls, days: Sequence[pd.DataFrame], *, window_s: float = 600.0, epsilon: float = 0.05
+        cls,
+        days: Sequence[pd.DataFrame],
+        *,
+        window_s: float = 600.0,
+        epsilon: float = 0.05,
+        day_s: float = 86_400.0,
     ) -> Reserve:
         """Forecast by days past: each is a scenario, in which requests began when they came.
 
@@ -76,13 +81,28 @@ class Reserve:
             Requests of each, with durations, times from the start of the day.
         window_s, epsilon
             As in `Reserve`.
+        day_s
+            Length of a day, seconds, a whole number of windows. What lasts beyond its end counts
+            at its beginning, as every day is followed by one like it.
+
+        Raises
+        ------
+        InputError
+            For no days, a length that windows do not fill, and requests that arrive after it.
         """
         if isinstance(days, (pd.DataFrame, str)) or not list(days):
             raise InputError("A forecast needs at least one day of requests: a list of tables.")
-        peaks = [most_at_once(day, window_s) for day in days]
-        longest = max(each.size for each in peaks)
-        columns = [np.pad(each, (0, longest - each.size)) for each in peaks]
-        return cls(np.column_stack(columns).astype(float), window_s, epsilon)
+        windows = seconds("day_s", day_s, strict=True) / seconds("window_s", window_s, strict=True)
+        if windows != round(windows):
+            raise InputError(
+                f"A day of {day_s:g} s is {windows:.6g} windows of {window_s:g} s; it must be a "
+                f"whole number of them."
+            )
+        demand = np.zeros((round(windows), len(days)))
+        for column, day in zip(demand.T, days, strict=True):
+            peaks = most_at_once(_within(day, day_s), window_s)[: column.size]
+            column[: peaks.size] = peaks
+        return cls(demand, window_s, epsilon)
 
     @property
     def gpus(self) -> Ints:
@@ -104,6 +124,23 @@ class Reserve:
             f"Reserve({windows} windows of {self.window_s:g} s, {scenarios} scenarios, "
             f"epsilon={self.epsilon:g}: {','.join(map(str, gpus.tolist()))} GPUs)"
         )
+
+
+def _within(requests: pd.DataFrame, day_s: float) -> pd.DataFrame:
+    """Return requests cut at the end of a day, whose rest begins with the day."""
+    asked = checked_requests(requests)
+    if len(asked) and asked["arrival_s"].max() >= day_s:
+        raise InputError(
+            f"A request of a day arrives at {asked['arrival_s'].max():g} s; a day is {day_s:g} s "
+            f"long, and times are counted from its start."
+        )
+    if "duration_s" not in asked:
+        return asked  # which is refused where durations are asked for
+    over_s = asked["arrival_s"] + asked["duration_s"] - day_s
+    beyond = over_s > 0
+    rest = asked[beyond].assign(arrival_s=0.0, duration_s=np.minimum(over_s[beyond], day_s))
+    kept = asked.assign(duration_s=asked["duration_s"] - over_s.clip(lower=0.0))
+    return pd.concat([rest, kept], ignore_index=True)
 
 
 def most_at_once(requests: pd.DataFrame, window_s: float = 600.0) -> Ints:

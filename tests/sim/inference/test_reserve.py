@@ -50,7 +50,7 @@ def test_the_reserve_is_the_smallest_number_with_the_probability(seed: int) -> N
 def test_at_each_decision_training_leaves_the_reserve(seed: int) -> None:
     asked = day(seed)
     jobs = ap.generate_elastic_workload(6, hours=0.3, seed=seed)
-    reserve = Reserve.of_days([day(seed + 100 + k) for k in range(5)], window_s=300.0)
+    reserve = Reserve.of_days([day(seed + 100 + k) for k in range(5)], window_s=300.0, day_s=2400.0)
     serving = ap.Serving(asked, reserve=reserve, cold_start_s=3.0, yield_seconds=0.0)
     run = ap.simulate("deepboot", jobs, "v100=16", serving=serving)
     states = run.tables["gpu_states"]
@@ -79,6 +79,20 @@ def test_no_reserve_is_a_reserve_of_nothing_and_all_is_no_training_meanwhile() -
     run = ap.simulate("deepboot", jobs, "v100=8", serving=ap.Serving(asked, reserve=late))
     assert run.schedule["start_s"].min() >= 1200.0
     assert math.isfinite(run.jobs["completion_s"].max())
+
+
+def test_a_day_is_as_long_as_it_is_whenever_its_requests_end() -> None:
+    late = pd.DataFrame({"arrival_s": [86_395.0], "service": ["a"], "duration_s": [10.0]})
+    reserve = Reserve.of_days([late, late.iloc[:0]], epsilon=0.0)
+    assert reserve.gpus.size == 144
+    assert np.flatnonzero(reserve.gpus).tolist() == [0, 143]  # its last 5 s are of the next day
+    assert reserve.at(86_400.0 * 3 - 1) == reserve.at(86_400.0 * 3) == 1
+    early = late.assign(arrival_s=5.0)
+    assert Reserve.of_days([early]).gpus.size == 144
+    with pytest.raises(InputError, match=r"1\.6 windows of 54000 s"):
+        Reserve.of_days([late], window_s=54_000.0)
+    with pytest.raises(InputError, match="arrives at 86395 s; a day is 3600 s"):
+        Reserve.of_days([late], day_s=3600.0)
 
 
 def test_reserves_that_are_none() -> None:
