@@ -140,6 +140,13 @@ def test_fair_shares_of_users_are_those_of_users(
     words = ["export", "slurm", str(tmp_path / "x.json"), "--by", "user", "--jobs-table"]
     assert main([*words, str(tmp_path / "jobs.csv")]) in (0, None)
     assert capsys.readouterr().out == "sacctmgr -i modify user where name=ann set fairshare=1000\n"
+    answer = {"shares": {"ana-1": {"time": {"v100": 1.0}, "steps_per_s": 3.0}}}  # as decide tells
+    (tmp_path / "x.json").write_text(json.dumps(answer))
+    assert main([*words, str(tmp_path / "jobs.csv")]) in (0, None)
+    assert capsys.readouterr().out == "sacctmgr -i modify user where name=ann set fairshare=1000\n"
+    (tmp_path / "x.json").write_text(json.dumps({"shares": {"ana-1": {"v100": "all"}}}))
+    assert main([*words, str(tmp_path / "jobs.csv")]) == 2
+    assert "'ana-1' must be numbers by accelerator" in capsys.readouterr().err
 
 
 def test_slurm_reserves_whole_nodes() -> None:

@@ -73,4 +73,11 @@ def _shares(path: str) -> pd.DataFrame:
     shares = content["shares"]
     if not isinstance(shares, dict) or not all(isinstance(each, dict) for each in shares.values()):
         raise InputError(f"{path!r} holds no shares by job and accelerator.")
+    # An answer of `apportion decide` has the shares of time beside the steps per second.
+    shares = {job: each.get("time", each) for job, each in shares.items()}
+    for job, each in shares.items():
+        if not isinstance(each, dict) or not all(
+            type(part) in (int, float) for part in each.values()
+        ):
+            raise InputError(f"{path!r}: the shares of {job!r} must be numbers by accelerator.")
     return pd.DataFrame.from_dict(shares, orient="index")
