@@ -116,7 +116,8 @@ class Registry(MutableMapping[str, T], Generic[T]):
         """Return the name of what is given, or how it reads if it has none."""
         if isinstance(given, str):
             return given
-        known = next((name for name, each in self.items() if each == given), None)
+        alike = ((name, each) for name, each in self.items() if type(each) is type(given))
+        known = next((name for name, each in alike if each == given), None)
         return known or getattr(given, "name", None) or repr(given)
 
     def __setitem__(self, name: str, value: T) -> None:

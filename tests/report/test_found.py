@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 QUEUES = ["fcfs", "easy", "minimum_completion_time"]
 
 
-def compared(policies: list[str], jobs: int, **others: float) -> ap.Comparison:
+def compared(policies: list[str], jobs: int, **others: Any) -> ap.Comparison:
     workload = ap.generate_workload(jobs=jobs, seed=3, jobs_per_hour=8, **others)
     return ap.compare(policies, workload, "v100=4,p100=4,k80=4", n_jobs=1)
 

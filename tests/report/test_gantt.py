@@ -1,11 +1,26 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 import apportion as ap
 from apportion.errors import InputError
 from apportion.report import gantt_figure, kinds_of, plot
 from apportion.report.series import natural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def bars_of(axes: Any) -> list[Any]:
+    return list(axes.patches)
+
+
+def stays_of(run: ap.Run) -> Iterator[tuple[str, list[int], float, float]]:
+    """Accelerator, devices, start and end of each stay."""
+    names = ["accelerator", "devices", "start_s", "end_s"]
+    yield from zip(*(run.schedule[name].tolist() for name in names), strict=True)
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +36,14 @@ def test_bars_are_the_stays_of_the_schedule(run: ap.Run) -> None:
     assert rows == [f"{name} {n}" for name, gpus in run.cluster.gpus.items() for n in range(gpus)]
     drawn = {
         (rows[round(bar.get_y() + bar.get_height() / 2)], bar.get_x(), bar.get_width())
-        for bar in axes.patches
+        for bar in bars_of(axes)
     }
-    stays = run.schedule
     expected = {
-        (f"{stay.accelerator} {device}", stay.start_s / 3600, (stay.end_s - stay.start_s) / 3600)
-        for stay in stays.itertuples()
-        for device in stay.devices
+        (f"{accelerator} {device}", start_s / 3600, (end_s - start_s) / 3600)
+        for accelerator, devices, start_s, end_s in stays_of(run)
+        for device in devices
     }
-    assert len(drawn) == len(expected) == stays["devices"].map(len).sum()
+    assert len(drawn) == len(expected) == run.schedule["devices"].map(len).sum()
     for mine, theirs in zip(sorted(drawn), sorted(expected), strict=True):
         assert mine[0] == theirs[0]
         assert mine[1:] == pytest.approx(theirs[1:])
@@ -59,9 +73,9 @@ def test_a_page_has_it_of_small_clusters_and_cut_where_there_are_many_bars(
     monkeypatch.setattr("apportion.report.gantt._PAGE_BARS", 20)
     panels = plot(runs, "gantt").axes
     assert len(panels) == 3
-    bars = [bar for axes in panels for bar in axes.patches]
+    bars = [bar for axes in panels for bar in bars_of(axes)]
     assert 0 < len(bars) <= 20
-    begun = sorted(s.start_s for s in run.schedule.itertuples() for _ in s.devices for _ in "abc")
+    begun = sorted(start_s for _, gpus, start_s, _ in stays_of(run) for _ in gpus for _ in "abc")
     assert max(bar.get_x() + bar.get_width() for bar in bars) <= begun[20] * (1 + 1e-12)
     assert f"the first {begun[20]:.3g} s" in panels[0].get_title(loc="left")
     monkeypatch.setattr("apportion.report.gantt._PAGE_GPUS", 23)

@@ -181,11 +181,11 @@ class _Bisection:
                 f"Waits stay above {self.limit_s:g} s even with {most:,} machines: jobs wait for "
                 f"something else than these GPUs."
             )
-        seen = 0
-        while seen != len(self.known):  # what one search simulates may speak against another's end
+        while True:  # what one search simulates may speak against another's end
             seen = len(self.known)
             few, best, safe = (self._least(end, least, most) for end in (1, 0, 2))
-        return few, best, safe
+            if seen == len(self.known):
+                return few, best, safe
 
     def _least(self, end: int, low: int, high: int) -> int:
         """Return the least size at which an end of the interval is under the limit."""

@@ -46,7 +46,7 @@ def group_table(table: pd.DataFrame, keys: int = 2, *, most: int | None = None) 
         held = table.groupby(names[-1], dropna=False)["gpu_seconds"].sum()
         table = table[table[names[-1]].isin(held.nlargest(most).index)]
     if len(names) > 1:  # within what is before them, in the order in which that comes
-        first = pd.factorize(table[names[0]])[0]
+        first = table.groupby(names[:-1], sort=False, dropna=False).ngroup().tolist()
         last = [natural(name) for name in table[names[-1]]]
         table = table.iloc[sorted(range(len(table)), key=lambda row: (first[row], last[row]))]
     return human_table(table, keys=names, measures=_MEASURES)

@@ -38,7 +38,9 @@ def best(adds: Floats, told: Instance) -> float:
     limits = np.append(np.ones(jobs), told.capacity)
     upper = [(0, None if speed > 0 else 0) for speed in told.throughput.ravel()]
     rows = np.vstack([time, held])
-    return -float(linprog(-adds.ravel(), A_ub=rows, b_ub=limits, bounds=upper).fun)
+    found = linprog(-adds.ravel(), A_ub=rows, b_ub=limits, bounds=upper)
+    assert found.fun is not None
+    return -float(found.fun)
 
 
 @pytest.mark.parametrize("seed", each_seed(25, 1000))
