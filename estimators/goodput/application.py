@@ -168,6 +168,11 @@ class MeasuredApplication:
 
     def __post_init__(self) -> None:
         for accelerator, each in self.on_types.items():
+            if not isinstance(each, MeasuredApplication):
+                raise InputError(
+                    f"The profile of {self.name!r} on {written(accelerator)} is {written(each)}; "
+                    f"it must be a MeasuredApplication."
+                )
             if each.on_types:
                 raise InputError(
                     f"The profile of {self.name!r} on {written(accelerator)} tells of other types "

@@ -15,7 +15,7 @@ import pandas as pd
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.sim.inference.fleets import FleetSearch, FleetTries
-from apportion.sim.inference.limits import Limits
+from apportion.sim.inference.limits import ServingLimits
 from apportion.sim.inference.serve_replicas import asked_of, serve_replicas
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def cheapest_gpus(
     cluster = Cluster.of(available)
     names = [name for name, count in cluster.gpus.items() if count]
     asked = asked_of(requests, model)
-    Limits(slo, model, asked)  # refuses what is none
+    ServingLimits(slo, model, asked)  # refuses what is none
     each = np.array([model.of_replica(name) for name in names])
     most = np.array([model.replicas(cluster, name) for name in names])
     price, unit = _prices(cluster, names)
@@ -152,7 +152,7 @@ def cheapest_gpus(
     return CheapestGpus(
         dict(zip(names, (counts * each).tolist(), strict=True)),
         float(counts @ (each * price)),
-        *(unit, alone, Limits(slo, model, asked).reached(run.requests), tried, run),
+        *(unit, alone, ServingLimits(slo, model, asked).reached(run.requests), tried, run),
     )
 
 
@@ -184,7 +184,7 @@ def _prices(cluster: Cluster, names: Sequence[str]) -> tuple[Floats, str]:
 def _missed(tries: FleetTries, most: Ints, cluster: Cluster) -> InputError:
     words = "no replica fits"
     if most.any():
-        limits = Limits(tries.slo, tries.model, tries.asked)
+        limits = ServingLimits(tries.slo, tries.model, tries.asked)
         reached = limits.reached(serve_replicas(tries.asked, tries.model, cluster).requests)
         missed = reached[~reached["met"]]["reached_s"]
         words = ", ".join(f"{name} is {value:.4g} s" for name, value in missed.items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.sim.inference.limits import Limits, steps_of
+from apportion.sim.inference.limits import ServingLimits, steps_of
 from apportion.sim.inference.serve_replicas import replicas_of, speeds_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class FleetTries:
         """Tell whether so many replicas of each type meet the SLO."""
         key = tuple(int(n) for n in counts)
         if key not in self.met:
-            limits = Limits(self.slo, self.model, self.asked)
+            limits = ServingLimits(self.slo, self.model, self.asked)
             fleet = dict(zip(self.names, key, strict=True))
             found = None
             if sum(key):
@@ -169,7 +169,7 @@ def least_work(
         Seconds of prefill (or requests) and of decode on each type, shape (types, kinds), and the
         seconds that one replica of each has. Empty if no limit says when a request must end.
     """
-    limits = Limits(slo, model, asked)
+    limits = ServingLimits(slo, model, asked)
     arrival_s = asked["arrival_s"].to_numpy(dtype=np.float64)
     steps = steps_of(model, asked).astype(np.float64)
     by = {figure: bound for _, figure, bound in limits.bounds.values()}

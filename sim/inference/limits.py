@@ -28,7 +28,7 @@ FIGURES = {
 _LIMIT = re.compile(rf"p(\d{{1,2}}(?:\.\d+)?|100)_({'|'.join(FIGURES)})_s")
 
 
-class Limits:
+class ServingLimits:
     """An SLO: most seconds of percentiles, ``{"p99_ttft_s": 2.0, "p95_tpot_s": 0.05}``.
 
     The percentile p is met if at least p % of the requests take no longer: counted, without

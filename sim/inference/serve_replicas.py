@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from apportion.mechanism.inference.replicas import ServedInBatches
-    from apportion.sim.inference.limits import Limits
+    from apportion.sim.inference.limits import ServingLimits
     from apportion.sim.inference.served_model import ServedModel
     from apportion.types import Bools, Floats
 
@@ -112,7 +112,7 @@ def replicas_of(
     model: ServedModel,
     fleet: Mapping[str, int],
     asked: pd.DataFrame,
-    limits: Limits | None = None,
+    limits: ServingLimits | None = None,
 ) -> Replicas:
     """Return so many replicas of each type, that serve requests, unless limits are missed."""
     order = in_order(model, fleet, asked)

@@ -96,7 +96,8 @@ def test_commands_print_their_answers(log: Path, tmp_path: Path) -> None:
     assert "p95 wait under 30 h" in run_command([*asked, *goal]).out
     state = tmp_path / "state.json"
     state.write_text(
-        '{"now": 50, "jobs": [{"job_id": 1, "job_state": "PENDING", "submit_time": 0, "gpus": 2}]}'
+        '{"now": 1e7, "jobs": '
+        '[{"job_id": 1, "job_state": "PENDING", "submit_time": 1e7, "gpus": 2}]}'
     )
     asked = ["forecast", str(state), "--log", str(log), "--cluster", "v100=12", "--futures", "4"]
     shown = run_command([*asked, "--out", str(tmp_path / "f.csv")]).out

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from apportion.cli.output import width
 from apportion.errors import unknown_name
-from apportion.papers import Claim, as_rows, claims_of, in_full, in_one_line, systems
+from apportion.papers import Claim, as_rows, claims_of, in_one_line, systems
+from apportion.papers.shown import in_full
 
 if TYPE_CHECKING:
     import argparse

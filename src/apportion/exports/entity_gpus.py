@@ -72,6 +72,8 @@ def whole_gpus(gpus: pd.DataFrame, cluster: Any = None) -> pd.DataFrame:
     """
     whole = pd.DataFrame(0, index=gpus.index, columns=gpus.columns)
     for name in gpus.columns:
+        if not pd.api.types.is_numeric_dtype(gpus[name]):
+            raise InputError(f"The GPUs of type {name!r} must be numbers.")
         parts = gpus[name].to_numpy(float)
         total = int(np.floor(parts.sum() + 1e-6))
         if cluster is not None:

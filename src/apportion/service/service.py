@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apportion.annotations import explained
 from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError
 from apportion.policies.sessions import session_files
@@ -65,6 +66,7 @@ class DecisionService:
         If a value is none, or the store is of another service.
     """
 
+    @explained
     def __init__(
         self,
         policy: Any,

@@ -14,7 +14,7 @@ from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.sim.inference.limits import Limits
+from apportion.sim.inference.limits import ServingLimits
 from apportion.sim.inference.serve_replicas import asked_of, in_order, replicas_of
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def test_a_run_that_misses_is_not_ended() -> None:
     asked = as_table([Ask(0, 6, 0), Ask(0, 6, 0)])
     model = ap.ServedModel()
     checked = asked_of(asked, model)
-    limits = Limits({"p100_request_s": 6 * TICK_S}, model, checked)
+    limits = ServingLimits({"p100_request_s": 6 * TICK_S}, model, checked)
     assert replicas_of(model, {"a": 1}, checked, limits).run() is None
-    limits = Limits({"p50_request_s": 6 * TICK_S}, model, checked)
+    limits = ServingLimits({"p50_request_s": 6 * TICK_S}, model, checked)
     assert replicas_of(model, {"a": 1}, checked, limits).run() is not None
