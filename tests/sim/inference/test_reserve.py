@@ -111,4 +111,4 @@ def test_reserves_that_are_none() -> None:
         Reserve.of_days(day(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     for wrong in ([["many"]], [[1.0], [1.0, 2.0]], [[math.inf]]):
         with pytest.raises(InputError, match="a row for each window"):
-            Reserve(wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            Reserve(wrong)  # pyright: ignore[reportArgumentType]
