@@ -134,7 +134,7 @@ def test_remaining_time_is_least_to_a_billionth_where_waiting_dwarfs_it(seeds: r
             best = after
         least_cost = min(best.values())
         found = solve_instance(Optimus(), instance, gap=1e-9)
-        held = zip(weight, seconds, np.asarray(found.X), strict=True)
-        cost = Fraction(sum(w * (row[x.argmax()] if x.any() else waits) for w, row, x in held))
+        chosen = zip(weight, seconds, np.asarray(found.X), strict=True)
+        cost = Fraction(sum(w * (row[x.argmax()] if x.any() else waits) for w, row, x in chosen))
         assert found.status == "optimal", seed
         assert 0 <= (cost - least_cost) / least_cost <= Fraction(1, 10**9), seed
