@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from apportion.types import Floats, Ints
 
-__all__ = ["BatchSpeed", "Replicas", "ServedInBatches"]
-
 
 class BatchSpeed(NamedTuple):
     """How fast a replica is.

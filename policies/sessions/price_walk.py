@@ -15,7 +15,6 @@ state is of the size of the types, not of the jobs.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,13 +22,13 @@ import numpy as np
 if TYPE_CHECKING:
     from apportion.types import Bools, Floats, Ints
 
-__all__ = ["PriceWalk"]
-
 _STEPS = 400
 _MISSED = 1e-10
 """By how much, in whole times, a share may be below nothing or a type be short."""
 _LEVEL = 1e-11
 """Slopes below it, beside GPUs around 1, are none."""
+_FULL = 1e-9
+"""Shares up to it are none."""
 
 
 class PriceWalk:
@@ -154,9 +153,8 @@ class PriceWalk:
         self._write(leaves)
         return True
 
-    @cached_property
     def _tied(self) -> Bools:
-        """Cells in which jobs may spend time: bases and ties, nothing in the last column."""
+        """Return where jobs may spend time: bases and ties, nothing in the last column."""
         tied = np.zeros(self._adds.shape, dtype=bool)
         tied[self._rows, self._base] = True
         ties = self._job >= 0
@@ -181,7 +179,7 @@ class PriceWalk:
         behind = worth[self._rows, self._base][:, None] - worth
         dear = np.ones(self._capacity.size, dtype=bool)
         dear[self._option[(self._job < 0) & ~self._held]] = False
-        nearest = behind.min(where=~self._tied, initial=np.inf)
+        nearest = behind.min(where=~self._tied(), initial=np.inf)
         return float(min(nearest, self.prices.min(where=dear, initial=np.inf)))
 
     @property
@@ -197,7 +195,3 @@ class PriceWalk:
     def bound(self) -> float:
         """What no shares add more than."""
         return float(self._capacity @ self.prices + self._worth().max(axis=1).sum())
-
-
-_FULL = 1e-9
-"""Shares up to it are none."""

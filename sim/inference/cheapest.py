@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.sim.inference.served_model import ServedModel
     from apportion.types import Floats, Ints
 
-__all__ = ["CheapestGpus", "cheapest_gpus"]
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CheapestGpus:

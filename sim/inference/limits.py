@@ -59,7 +59,7 @@ class ServingLimits:
         self.may_miss: dict[str, int] = {}
         for name, value in slo.items():
             found = _LIMIT.fullmatch(str(name))
-            if found is None:
+            if found is None or not float(found[1]):
                 raise InputError(
                     f"The SLO limits {written(name)}; it must be a percentile of "
                     f"{', '.join(f'{each}_s' for each in FIGURES)}, such as p99_ttft_s."

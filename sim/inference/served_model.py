@@ -197,7 +197,7 @@ class ServedModel:
         if each > size:
             raise InputError(
                 f"A replica needs {each} GPUs of {accelerator} on one machine, and machines have "
-                f"{size}; give larger machines (gpus_per_machine, --gpus-per-node)."
+                f"{size}; give larger machines (gpus_per_machine, --gpus-per-machine)."
             )
         full, rest = divmod(cluster.gpus[accelerator], size)
         return full * (size // each) + rest // each

@@ -60,33 +60,33 @@ def jobs_on_links(
     if not callable(getattr(topology, "links_of", None)):
         raise InputError(f"topology is {written(topology)}; it must be a Topology.")
     found: dict[str, list[Any]] = {}
-    known = {
-        job: listed(f"The GPUs of the gang {written(job)}", gpus)
-        for job, gpus in mapping("gangs", gangs, "a mapping from jobs to their GPUs").items()
-    }
-    check_gangs(known)
-    for job, gpus in known.items():
+    for job, gpus in check_gangs(gangs).items():
         for link in topology.links_of(gpus):
             found.setdefault(link, []).append(job)
     return {link: tuple(jobs) for link, jobs in found.items()}
 
 
-def check_gangs(gangs: Mapping[Any, Iterable[int]]) -> None:
-    """Refuse a GPU that two gangs have, or one gang twice.
+def check_gangs(gangs: Mapping[Any, Iterable[int]]) -> dict[Any, list[int]]:
+    """Return the GPUs of gangs; refuse a GPU that two gangs have, or one gang twice.
 
     Raises
     ------
     InputError
         It names the GPU and the gangs.
     """
+    known = {
+        job: listed(f"The GPUs of the gang {written(job)}", gpus)
+        for job, gpus in mapping("gangs", gangs, "a mapping from jobs to their GPUs").items()
+    }
     owner: dict[Any, Any] = {}
-    for job, gpus in gangs.items():
+    for job, gpus in known.items():
         for gpu in gpus:
             if gpu in owner:
                 both = f"{written(owner[gpu])} and {written(job)}"
                 whose = f"{written(job)} twice" if owner[gpu] == job else f"both {both}"
                 raise InputError(f"GPU {written(gpu)} is given to {whose}; it is for one gang.")
             owner[gpu] = job
+    return known
 
 
 def members_of(gpus: object, count: int, name: str) -> list[int]:

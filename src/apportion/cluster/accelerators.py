@@ -134,7 +134,7 @@ def is_slice(name: str) -> bool:
     >>> is_slice("a100-1g.5gb"), is_slice("a100"), is_slice("a100-5g.25gb")
     (True, False, False)
     """
-    return name in ACCELERATORS and name not in list(ACCELERATORS)
+    return isinstance(name, str) and name in ACCELERATORS and name not in list(ACCELERATORS)
 
 
 def accelerators() -> pd.DataFrame:

@@ -55,6 +55,19 @@ def gpus_by(shares: pd.DataFrame, jobs: pd.DataFrame, by: str = "entity") -> pd.
     return gpus.groupby(here[by].astype(str)).sum().rename_axis(by)
 
 
+def check_gpus(gpus: pd.DataFrame) -> None:
+    """Refuse a table of GPUs that holds anything else.
+
+    Raises
+    ------
+    InputError
+        It names the column.
+    """
+    for name in table("The GPUs", gpus, "groups").columns:
+        if not pd.api.types.is_numeric_dtype(gpus[name]):
+            raise InputError(f"The GPUs of type {name!r} must be numbers.")
+
+
 def whole_gpus(gpus: pd.DataFrame, cluster: Any = None) -> pd.DataFrame:
     """Round to whole GPUs by the largest remainder, type by type; ties by name.
 
@@ -70,10 +83,9 @@ def whole_gpus(gpus: pd.DataFrame, cluster: Any = None) -> pd.DataFrame:
     DataFrame
         Of each type as many GPUs as there were in all, rounded down; or as the cluster has.
     """
+    check_gpus(gpus)
     whole = pd.DataFrame(0, index=gpus.index, columns=gpus.columns)
     for name in gpus.columns:
-        if not pd.api.types.is_numeric_dtype(gpus[name]):
-            raise InputError(f"The GPUs of type {name!r} must be numbers.")
         parts = gpus[name].to_numpy(float)
         total = int(np.floor(parts.sum() + 1e-6))
         if cluster is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.errors import InputError, written
+from apportion.exports.entity_gpus import check_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -246,6 +247,7 @@ def _names(labels: Iterable[Any], *taken: str) -> dict[Any, str]:
 
 
 def _check_whole(gpus: pd.DataFrame) -> None:
+    check_gpus(gpus)
     if not (gpus.to_numpy(float) == gpus.to_numpy(float).round()).all():
         raise InputError("Quotas are whole GPUs; see apportion.exports.whole_gpus.")
 

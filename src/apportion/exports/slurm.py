@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.checks import choice, whole
 from apportion.errors import InputError, written
+from apportion.exports.entity_gpus import check_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +59,7 @@ def slurm_commands(
         weights = [f"GRES/gpu:{_word(kind)}={each / best:.6g}" for kind, each in speeds.items()]
         lines.append(f"# PartitionName={_word(partition)} TRESBillingWeights={','.join(weights)}")
     if gpus is not None:
+        check_gpus(gpus)
         worth = gpus if speeds is None else gpus.mul(_worth(gpus, speeds), axis=1)
         total = float(worth.to_numpy().sum())
         if total <= 0:
@@ -114,6 +116,7 @@ def slurm_reservations(
     length = whole("minutes", minutes, 1, integral=True)
     owner = choice("owners", owners, ("accounts", "users")).capitalize()
     where = f"StartTime={_word(start)} Duration={length} PartitionName={_word(partition)}"
+    check_gpus(gpus)
     lines, left = list[str](), list[str]()
     for name, row in gpus.iterrows():
         for kind, has in row.items():
