@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.errors import unknown_name
-from apportion.papers import as_markdown, claims_of, in_one_line, systems
+from apportion.papers import claims_of, systems
+from apportion.papers.shown import as_markdown, in_one_line
 from benchmarks.readme import block, with_block
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.annotations import explained
-from apportion.checks import whole
+from apportion.checks import mapping, whole
 from apportion.errors import InputError, written
 from apportion.estimators.goodput.fit import fit_step_times
 from apportion.estimators.goodput.goodput import Goodput
@@ -167,7 +167,7 @@ class MeasuredApplication:
     on_types: Mapping[str, MeasuredApplication] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for accelerator, each in self.on_types.items():
+        for accelerator, each in mapping("on_types", self.on_types).items():
             if not isinstance(each, MeasuredApplication):
                 raise InputError(
                     f"The profile of {self.name!r} on {written(accelerator)} is {written(each)}; "

@@ -96,7 +96,8 @@ def joint_sizing(
     size = at_least_0("gpus", gpus)
     kind = np.asarray(accelerator, dtype=np.intp)
     total = at_least_0("capacity", capacity)
-    if not (size.shape == kind.shape == V.shape[1:]) or (kind.size and kind.max() >= total.size):
+    of_a_type = ((kind >= 0) & (kind < total.size)).all()
+    if not (size.shape == kind.shape == V.shape[1:] and of_a_type):
         raise InputError(
             f"worth has {V.shape[1]} options, gpus {size.size}, accelerator {kind.size} of "
             f"{total.size} types; each option has a number of GPUs and the place of a type."

@@ -11,8 +11,9 @@ import pytest
 from tests.in_process import run_benchmark, run_command
 
 from apportion.errors import InputError
-from apportion.papers import Claim, Figure, claims_of, counts, in_one_line, systems
-from apportion.papers.claims import DIRECTIONS, claims_from
+from apportion.papers import Claim, Figure, claims_of, systems
+from apportion.papers.claims import DIRECTIONS, claims_from, counts
+from apportion.papers.shown import in_one_line
 from benchmarks import papers
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from apportion.cli.output import width
 from apportion.errors import unknown_name
-from apportion.papers import Claim, as_rows, claims_of, in_one_line, systems
-from apportion.papers.shown import in_full
+from apportion.papers import Claim, claims_of, systems
+from apportion.papers.shown import as_rows, in_full, in_one_line
 
 if TYPE_CHECKING:
     import argparse

@@ -123,6 +123,7 @@ def test_one_service_on_one_type_has_the_quantile_of_its_demand(seed: int) -> No
         ({"epsilon": 1.0}, "epsilon is 1.0"),
         ({"probability": [0.5]}, "with the sum 0.5"),
         ({"serves": [1.0, 1.0]}, r"serves has the shape \(2,\)"),
+        ({"accelerator": [-1]}, "the place of a type"),
         ({"demand": [9]}, "there are \\[4.0\\] by type"),
     ],
 )
