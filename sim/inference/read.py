@@ -125,8 +125,7 @@ def read_requests(
         of the file are left out then. Arrivals may be date-times, and then begin at 0 with the
         first.
     service
-        What all requests ask, where the file does not say it; by default ``"model"`` where columns
-        are given.
+        What all requests ask, where the file does not say it; by default ``"model"``.
 
     Raises
     ------
@@ -138,7 +137,7 @@ def read_requests(
     found: dict[str, Any] = {
         name: _column(lines, name, given[name]) for name in given if name != "request"
     }
-    if "service" not in found and (service is not None or columns is not None):
+    if "service" not in found:
         found["service"] = label("service", "model" if service is None else service)
     elif service is not None:
         raise InputError(f"{lines.file.path} says which service is asked; leave service out.")
