@@ -235,7 +235,7 @@ def _measured_starts(jobs: pd.DataFrame | None) -> str:
     types = ["others", *RESTART_S] if jobs is None else jobs["job_type"].unique()
     low_s, *_, high_s = sorted(2 * list(map(measured_start_s, types)))
     span = f"{low_s:g} to {high_s:g} s by model" if low_s < high_s else f"{low_s:g} s"
-    where = "docs/reference/simulator.md#what-costs-time"
+    where = "docs/reference/simulator.md"
     logged = jobs is not None and "start_included" in jobs and bool(jobs["start_included"].all())
     first = "; the first start of a job is in the duration that its log has" * logged
     return f"a start or move costs {span}, as published ({where}){first}"
