@@ -75,8 +75,7 @@ def test_notes_say_who_heeds_what(mixed: Any) -> None:
     assert mixed.notes[-4:-1] == [
         "by several mechanisms, each with its own settings: rounds for fifo; queue for the others",
         "round_seconds=600.0 does nothing to fcfs, easy",
-        "a start or move costs 24 to 35 s by model, as published "
-        "(docs/reference/simulator.md)",
+        "a start or move costs 24 to 35 s by model, as published (docs/reference/simulator.md)",
     ]
 
 
