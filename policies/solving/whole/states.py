@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -94,8 +95,8 @@ class States:
     choices: list[_Choices]
     capacity: Floats
     price: Floats
-    shift: list[int]
-    mask: list[int]
+    shift: Ints
+    mask: Ints
     least: float
     stays: Floats
 
@@ -117,8 +118,8 @@ class States:
         bits = [int(most).bit_length() + 1 for most in there + held.max(axis=1)]
         if sum(bits) > _MOST_BITS:
             return None
-        shift = [sum(bits[:place]) for place in range(len(bits))]
-        taken = (held.astype(np.int64) << np.array(shift)[:, None]).sum(axis=0)
+        shift = np.array([sum(bits[:place]) for place in range(len(bits))], dtype=np.int64)
+        taken = (held.astype(np.int64) << shift[:, None]).sum(axis=0)
         dual = np.maximum(relaxed.dual, 0.0)
         own = dual[whole.priced.stop :]
         stays = np.asarray(STAYING * whole.largest_cost * whole.stays, dtype=np.float64)
@@ -144,31 +145,31 @@ class States:
                 )
             )
             least += lowest - float(own[job])
-        mask = [(1 << each) - 1 for each in bits]
+        mask = np.array([(1 << each) - 1 for each in bits], dtype=np.int64)
         return cls(choices, there, price, shift, mask, least, stays)
 
     def within(
         self, reach: float, deadline: float, beam: int | None = None
-    ) -> tuple[Ints, float] | None:
-        """Return the columns and the cost of the best decision within a reach, if there is one.
+    ) -> tuple[Ints, float, bool] | None:
+        """Return columns and cost of the best decision within a reach, if any, and if it is that.
 
         With a `beam` only so many parts are kept of each length, the cheapest, and what is found
-        need not be the best.
+        need not be the best if any is left out.
 
         Raises
         ------
         _TooMany
             If that takes too many parts, or too long.
         """
-        near = [_near(each, reach) for each in self.choices]
-        settled = [each for each in near if each.cost.size == 1]
-        open_ = [each for each in near if each.cost.size > 1]
-        open_.sort(key=lambda each: -float(each.cost[1]))
-        least, most = self._rest(settled)
-        if (least[0] > self.capacity + 1e-9).any():
+        first, second = self._firsts
+        open_ = [_near(self.choices[job], reach) for job in np.flatnonzero(second <= reach)]
+        settled = [self.choices[job] for job in np.flatnonzero(second > reach)]
+        held = first[second > reach].sum(axis=0)
+        if (held > self.capacity + 1e-9).any():
             return None
+        open_.sort(key=lambda each: -float(each.cost[1]))
         key = np.array([sum(int(each.taken[0]) for each in settled)], dtype=np.int64)
-        cost, work = np.zeros(1), 0
+        cost, work, whole = np.zeros(1), 0, True
         least, most = self._rest(open_)
         steps: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         for turn, each in enumerate(open_):
@@ -182,13 +183,12 @@ class States:
             if not kept.size:
                 return None
             if beam is not None and kept.size > beam:
+                whole = False
                 kept = np.sort(kept[np.argsort(idle[kept], kind="stable")[:beam]])
             key, cost = key[kept], cost[kept]
             steps.append((before[kept].astype(np.int32), choice[kept].astype(np.int32)))
-        total = cost + sum(
-            price * (there - self._of(key, place))
-            for place, (there, price) in enumerate(zip(self.capacity, self.price, strict=True))
-        )
+        idle = self.capacity[:, None] - ((key >> self.shift[:, None]) & self.mask[:, None])
+        total = cost + sum(price * left for price, left in zip(self.price, idle, strict=True))
         at = int(total.argmin())
         if total[at] > reach:
             return None
@@ -197,11 +197,14 @@ class States:
             columns.append(int(each.column[chosen[at]]))
             at = int(since[at])
         taken = np.array([column for column in columns if column >= 0], dtype=np.int64)
-        return taken, float(total.min())
+        return taken, float(total.min()), whole
 
-    def _of(self, key: Ints, place: int) -> Ints:
-        """Return what packed numbers have of a resource."""
-        return (key >> self.shift[place]) & self.mask[place]
+    @cached_property
+    def _firsts(self) -> tuple[Ints, Floats]:
+        """Return what the cheapest choice of each job takes, and what the next one costs."""
+        first = np.array([each.least[0] for each in self.choices])
+        second = np.array([each.cost[1] if each.cost.size > 1 else np.inf for each in self.choices])
+        return first, second
 
     def _rest(self, choices: list[_Choices]) -> tuple[Ints, Ints]:
         """Return the least and the most that the jobs from each on take, by resource."""
@@ -217,21 +220,18 @@ class States:
         self, key: Ints, cost: Floats, reach: float, least: Ints, most: Ints
     ) -> tuple[Ints, Floats]:
         """Return which parts may become a decision within reach, and what each costs at least."""
-        fits, idle = np.ones(key.size, dtype=bool), cost
-        for place, (there, price) in enumerate(zip(self.capacity, self.price, strict=True)):
-            left = there - self._of(key, place)
-            fits &= left >= least[place] - 1e-9
+        left = self.capacity[:, None] - ((key >> self.shift[:, None]) & self.mask[:, None])
+        fits, idle = (left >= least[:, None] - 1e-9).all(axis=0), cost
+        for price, over in zip(self.price.tolist(), left - most[:, None], strict=True):
             if price:
-                idle = idle + price * np.maximum(left - most[place], 0.0)
+                idle = idle + price * np.maximum(over, 0.0)
         kept = np.flatnonzero(fits & (idle <= reach))
         if not kept.size:
             return kept, idle
-        kept = kept[np.argsort(key[kept], kind="stable")]
-        starts = np.flatnonzero(np.diff(key[kept], prepend=-1))
-        cheapest = np.minimum.reduceat(cost[kept], starts)
-        group = np.repeat(np.arange(starts.size), np.diff(starts, append=kept.size))
-        ties = np.flatnonzero(cost[kept] == cheapest[group])
-        return kept[ties[np.diff(group[ties], prepend=-1) != 0]], idle
+        kept = kept[np.lexsort((cost[kept], key[kept]))]
+        taken, new = key[kept], np.ones(kept.size, dtype=bool)
+        np.not_equal(taken[1:], taken[:-1], out=new[1:])
+        return kept[new], idle
 
 
 def _near(choices: _Choices, reach: float) -> _Choices:
@@ -282,9 +282,11 @@ def _best(states: States, most: float, rounding: float, deadline: float) -> Ints
     while good is None and reach < most:
         good = states.within(reach, deadline, _BEAM)
         reach *= 2
-    if good is not None:
+    if good is not None and not good[2]:
         good = states.within(good[1] + rounding, deadline, _BEAM) or good
         most = good[1] + rounding
+    if good is not None and good[2]:
+        return good[0]
     for part in _PARTS:
         found = states.within(part * most, deadline)
         if found is not None:
