@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apportion.checks import choice, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
+from apportion.estimators.speeds.job_rows import ROWS
 from apportion.estimators.speeds.worth import checked_optimism
 from apportion.mechanism.own import is_own
 from apportion.mechanisms import MECHANISMS, mechanism_name
@@ -179,7 +180,7 @@ def check_heeded(name: str, value: object, mechanisms: Iterable[str]) -> None:
     InputError
         With the mechanisms that it is for, or for an unknown name with those that there are.
     """
-    if name in _BELIEFS or any(name in _names(each) for each in mechanisms):
+    if name in BELIEFS or any(name in _names(each) for each in mechanisms):
         return
     homes = [home for home in MECHANISMS if name in _names(home)]
     if not homes:
@@ -197,13 +198,14 @@ def _does_nothing(name: str, value: object, homes: Iterable[str], *mechanisms: s
     )
 
 
-_BELIEFS: Mapping[str, Any] = MappingProxyType(
+BELIEFS: Mapping[str, Any] = MappingProxyType(
     {
         "pair_estimates": None,
         "learn_pairs": False,
         "speeds": "told",
         "references": None,
         "optimism": None,
+        "rows": None,
     }
 )
 """What policies are told of speeds, beside the settings of the mechanism, with the defaults."""
@@ -214,7 +216,9 @@ PRICES: Final = "record_prices"
 SPEEDS = ("told", "estimated", "agnostic")
 """Ways to know the speeds of single jobs."""
 
-_OF_ESTIMATES: Mapping[str, Any] = MappingProxyType({"references": None, "optimism": 1.0})
+_OF_ESTIMATES: Mapping[str, Any] = MappingProxyType(
+    {"references": None, "optimism": 1.0, "rows": "job"}
+)
 """Settings of estimated speeds only, with their defaults there."""
 
 PAIR_ESTIMATES = ("completed", "nearest")
@@ -235,17 +239,17 @@ def settings_for(
     Parameters and errors are those of `mechanism_for`. Among the settings is ``mechanism``, its
     name. Beside those may be given ``seed``, and what
     is told of speeds, which policies heed, and schedulers do not ask for, so that there has to be a
-    policy among the deciders: ``speeds``, one of `SPEEDS`; ``references`` and ``optimism`` of
-    estimated ones, see `apportion.sim.beliefs.estimated`; and, rounds only, ``pair_estimates``, by
-    name (`PAIR_ESTIMATES`, from so many ``references``) or as a table, and ``learn_pairs``; and
-    ``record_prices``, which is among the settings only if true.
+    policy among the deciders: ``speeds``, one of `SPEEDS`; ``references``, ``optimism`` and
+    ``rows`` of estimated ones, see `apportion.sim.beliefs.estimated`; and, rounds only,
+    ``pair_estimates``, by name (`PAIR_ESTIMATES`, from so many ``references``) or as a table, and
+    ``learn_pairs``; and ``record_prices``, which is among the settings only if true.
     """
     deciders = list(deciders)
-    beside = {"seed", PRICES, *_BELIEFS}
+    beside = {"seed", PRICES, *BELIEFS}
     own = {name: value for name, value in given.items() if name not in beside}
     chosen = mechanism_for(deciders, mechanism, own, elastic=elastic)
     settings = _by_name(chosen) | {"seed": seed(given.get("seed") or 0)}
-    for name, default in _BELIEFS.items():
+    for name, default in BELIEFS.items():
         of = "tells_pairs" if name in _OF_PAIRS else "tells_speeds"
         value, heeded = given.get(name), getattr(chosen, of)
         if heeded and any(manner_of(each).asks_for_speeds for each in deciders):
@@ -293,7 +297,7 @@ def heeds(decider: AnyDecider, mechanism: str, name: str) -> bool:
     """Whether a setting says something to a decider that works by a mechanism of the package."""
     if name == PRICES:
         return manner_of(decider).asks_for_speeds
-    if name not in _BELIEFS:
+    if name not in BELIEFS:
         return name == "seed" or name in _names(mechanism)
     of = "tells_pairs" if name in _OF_PAIRS else "tells_speeds"
     return manner_of(decider).asks_for_speeds and getattr(MECHANISMS[mechanism], of, False)
@@ -303,7 +307,7 @@ def heeded_by(decider: AnyDecider, settings: Mapping[str, Any]) -> dict[str, Any
     """Return those of shared settings that `settings_for` lets a decider by itself have."""
     if manner_of(decider).asks_for_speeds:
         return dict(settings)
-    return {name: value for name, value in settings.items() if name not in {PRICES, *_BELIEFS}}
+    return {name: value for name, value in settings.items() if name not in {PRICES, *BELIEFS}}
 
 
 def _check_asked_for(deciders: Sequence[AnyDecider], name: str, value: object) -> None:
@@ -340,3 +344,4 @@ def _check_beliefs(settings: dict[str, Any]) -> None:
         if settings.get("references") is not None:
             whole("references", settings["references"])
         checked_optimism(settings["optimism"])
+        choice("rows", settings["rows"], ROWS)

@@ -96,8 +96,8 @@ def simulate(
         was learnt from references and from what has run; see `apportion.sim.beliefs` and
         `apportion.sim.beliefs.estimated`. How fast jobs really are it does not change. In place of
         a value ``speeds="told"``, ``"agnostic"`` or ``"estimated"``, the latter with
-        ``references=12`` and ``optimism=1.0``, may stand among the settings. Schedulers that offer
-        GPUs or work in a queue ask for no speeds.
+        ``references=12``, ``optimism=1.0`` and ``rows="job"``, may stand among the settings.
+        Schedulers that offer GPUs or work in a queue ask for no speeds.
     snapshot
         A file to which the state of the run is written from time to time. The same call goes on
         from there if it was stopped, and ends with the same results. The file is deleted in the

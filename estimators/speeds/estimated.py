@@ -15,7 +15,7 @@ from apportion.errors import InputError, written
 from apportion.estimators.scaling import family_of
 from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.estimators.speeds.completion import completion_by
-from apportion.estimators.speeds.job_rows import JobRows
+from apportion.estimators.speeds.job_rows import ROWS, JobRows
 from apportion.estimators.speeds.measurements import Measurements
 from apportion.estimators.speeds.model import noise_level
 from apportion.estimators.speeds.runs import (
@@ -105,7 +105,7 @@ class EstimatedSpeeds:
         self.optimism = checked_optimism(optimism)
         self._trial_s = number("trial_s", trial_s, strict=True)
         self._noise = noise_level(noise)
-        self._jobs = JobRows(choice("rows", rows, ("job", "family", "type")))
+        self._jobs = JobRows(choice("rows", rows, ROWS))
         named = None if columns is None else SpeedColumns.of(columns)
         read = read_speeds("The references", references, named)
         self._columns = read.columns

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from apportion.types import Floats
 
+ROWS = ("job", "family", "type")
+"""Who shares a row, or what is expected of it, see `JobRows`."""
+
 
 class JobRows:
     """Names of rows by job, jobs by row, and the steps that jobs have left.

@@ -16,6 +16,7 @@ from apportion.checks import choice, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
 from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, SpeedModel
+from apportion.estimators.speeds.job_rows import ROWS
 from apportion.estimators.speeds.worth import checked_optimism
 from apportion.mechanism.scheduler import NOBODY
 from apportion.resumable import Resumable
@@ -97,7 +98,7 @@ class Estimated:
             whole("references", self.references)
         checked_optimism(self.optimism)
         number("noise", self.noise, most=10.0)
-        choice("rows", self.rows, ("job", "family", "type"))
+        choice("rows", self.rows, ROWS)
         check_seed(self.seed)
         choice("model", self.model, tuple(_MODELS))
         number("trial_s", self.trial_s, strict=True)
@@ -249,4 +250,5 @@ def _completed(source: Any, settings: Mapping[str, Any]) -> CompletedPairs:
 
 
 def _estimated(settings: dict[str, Any]) -> Estimated:
-    return Estimated(settings["references"], settings["optimism"], seed=settings["seed"])
+    told = {name: settings[name] for name in ("references", "optimism", "rows", "seed")}
+    return Estimated(**told)

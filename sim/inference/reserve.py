@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 
-from apportion.checks import number, seconds
-from apportion.errors import InputError
+from apportion.checks import check_memory, file_path, listed, number, seconds
+from apportion.errors import InputError, written
+from apportion.mechanisms.in_brackets import value_in_brackets
+from apportion.sim.inference.read import read_requests
 from apportion.sim.inference.requests import checked_requests
 
 if TYPE_CHECKING:
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from apportion.types import Ints
+
+logger = logging.getLogger(__name__)
 
 _MOST_WINDOWS = 1_000_000
 
@@ -67,7 +74,7 @@ class Reserve:
     @classmethod
     def of_days(
         cls,
-        days: Sequence[pd.DataFrame],
+        days: Sequence[pd.DataFrame] | pd.DataFrame | str | Path,
         *,
         window_s: float = 600.0,
         epsilon: float = 0.05,
@@ -78,7 +85,10 @@ class Reserve:
         Parameters
         ----------
         days
-            Requests of each, with durations, times from the start of the day.
+            Requests of each, with durations, times from the start of the day. Or those of several
+            days in one table or csv, which is cut at the end of each; if no request comes in the
+            last window of the last day, that day is taken for unfinished and left out, unless it
+            is the only one.
         window_s, epsilon
             As in `Reserve`.
         day_s
@@ -90,19 +100,40 @@ class Reserve:
         InputError
             For no days, a length that windows do not fill, and requests that arrive after it.
         """
-        if isinstance(days, (pd.DataFrame, str)) or not list(days):
-            raise InputError("A forecast needs at least one day of requests: a list of tables.")
         windows = seconds("day_s", day_s, strict=True) / seconds("window_s", window_s, strict=True)
         if windows != round(windows):
             raise InputError(
                 f"A day of {day_s:g} s is {windows:.6g} windows of {window_s:g} s; it must be a "
                 f"whole number of them."
             )
+        if isinstance(days, str | Path):
+            days = read_requests(file_path("days", days))
+        if isinstance(days, pd.DataFrame):
+            days = _cut(days, day_s, window_s)
+        if not listed("days", days, "a table of requests, or a list with one for each day"):
+            raise InputError("A forecast needs at least one day of requests.")
         demand = np.zeros((round(windows), len(days)))
         for column, day in zip(demand.T, days, strict=True):
             peaks = most_at_once(_within(day, day_s), window_s)[: column.size]
             column[: peaks.size] = peaks
         return cls(demand, window_s, epsilon)
+
+    @classmethod
+    def of(cls, value: Any) -> Reserve:
+        """Return a value for one, or for the requests of days past or their csv alone.
+
+        A csv may have settings of `of_days` in brackets: ``"past.csv(epsilon=0.1)"``.
+        """
+        if isinstance(value, str):
+            return cast("Reserve", value_in_brackets(cls.of_days, "reserve", value))
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, pd.DataFrame | Path | list):
+            raise InputError(
+                f"reserve is {written(value)}; it must be a Reserve, or the requests of days past: "
+                f"a table, or a csv file, with durations."
+            )
+        return cls.of_days(value)
 
     @property
     def gpus(self) -> Ints:
@@ -124,6 +155,22 @@ class Reserve:
             f"Reserve({windows} windows of {self.window_s:g} s, {scenarios} scenarios, "
             f"epsilon={self.epsilon:g}: {','.join(map(str, gpus.tolist()))} GPUs)"
         )
+
+
+def _cut(requests: pd.DataFrame, day_s: float, window_s: float) -> list[pd.DataFrame]:
+    """Return the requests of each day, times from its start."""
+    asked = checked_requests(requests).sort_values("arrival_s", kind="stable")
+    arrival_s = asked["arrival_s"].to_numpy(dtype=np.float64)
+    days = int(arrival_s[-1] // day_s) + 1 if arrival_s.size else 0
+    check_memory(f"requests of {days:,} days", days * day_s / window_s, 8)
+    if days > 1 and arrival_s[-1] < days * day_s - window_s:
+        logger.info("Day %d is left out: no request comes in its last %g s.", days, window_s)
+        days -= 1
+    first = np.searchsorted(arrival_s, day_s * np.arange(days + 1)).tolist()
+    return [
+        asked.iloc[one:other].assign(arrival_s=arrival_s[one:other] - day * day_s)
+        for day, (one, other) in enumerate(itertools.pairwise(first))
+    ]
 
 
 def _within(requests: pd.DataFrame, day_s: float) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pandas as pd
 
@@ -13,6 +13,7 @@ from apportion.errors import InputError, written
 from apportion.jobs import order_of_submission
 from apportion.mechanism.configurations.reclaims import RECLAIMS
 from apportion.mechanism.inference.settings import BINDINGS, FREE_GPU, ProtectTimes, cold_starts
+from apportion.mechanisms.in_brackets import value_in_brackets
 from apportion.sim.inference.read import read_requests
 from apportion.sim.inference.requests import checked_requests
 from apportion.sim.inference.reserve import Reserve
@@ -59,9 +60,9 @@ class Serving:
         order of the released DeepBoot, or ``"random"``, any that is free or warm, as in its paper;
         see `apportion.mechanism.inference.InferenceGpus`.
     reserve
-        GPUs that training is not lent at an interval, by a forecast of the demand; see
-        `apportion.elastic.Reserve`. Those that serve already count. None: training may have all
-        that nobody needs now.
+        GPUs that training is not lent at an interval, by a forecast of the demand: a
+        `apportion.elastic.Reserve`, or a csv of the requests of days past, as for its `of_days`.
+        Those that serve already count. None: training may have all that nobody needs now.
     yield_seconds
         How long training takes to leave a GPU that is called back; by default as long as the job
         pauses for it.
@@ -83,7 +84,7 @@ class Serving:
     binding: Literal["late", "early", "loaded"] = "late"
     yield_seconds: float | None = None
     free_gpu: Literal["fewest_loans", "random"] = "fewest_loans"
-    reserve: Reserve | None = None
+    reserve: Reserve | Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "requests", _read(self.requests))
@@ -103,11 +104,8 @@ class Serving:
         whole("services_per_gpu", self.services_per_gpu, 1)
         choice("reclaim", self.reclaim, RECLAIMS)
         choice("binding", self.binding, BINDINGS)
-        if self.reserve is not None and not isinstance(self.reserve, Reserve):
-            raise InputError(
-                f"reserve is {written(self.reserve)}; it must be a Reserve, such as "
-                f"Reserve.of_days([requests of yesterday])."
-            )
+        if self.reserve is not None:
+            object.__setattr__(self, "reserve", Reserve.of(self.reserve))
         choice("free_gpu", self.free_gpu, FREE_GPU)
         if self.yield_seconds is not None:
             seconds("yield_seconds", self.yield_seconds)
@@ -126,7 +124,12 @@ class Serving:
 
     @classmethod
     def of(cls, value: Any) -> Serving:
-        """Return a value for one, or for a table of requests or its file alone."""
+        """Return a value for one, or for a table of requests or its file alone.
+
+        A file may have settings in brackets: ``"requests.csv(gpus=8, reserve=past.csv)"``.
+        """
+        if isinstance(value, str):
+            return cast("Serving", value_in_brackets(cls, "serving", value))
         return value if isinstance(value, Serving) else cls(value)
 
     def __repr__(self) -> str:

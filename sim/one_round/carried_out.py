@@ -137,7 +137,7 @@ def mechanism_of(
         As `apportion.sim.settings.settings_for`; for settings that are for simulations only, and
         throughputs that are not of the kind that the mechanism is for.
     """
-    for name in ("speeds", "references", "optimism"):
+    for name in ("speeds", "references", "optimism", "rows"):
         if given.get(name) is not None:
             raise InputError(
                 f"{name}={written(given[name])} is for simulations; a round believes the "

@@ -13,7 +13,7 @@ from apportion.mechanisms.settings import Setting, settings_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-BELIEFS = {"speeds", "references", "optimism"}
+BELIEFS = {"speeds", "references", "optimism", "rows"}
 
 CALLS = """
 import apportion as ap

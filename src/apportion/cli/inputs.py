@@ -12,6 +12,7 @@ from apportion.errors import InputError
 from apportion.mechanisms import MECHANISMS
 from apportion.mechanisms.settings import settings_of
 from apportion.sim import ElasticWorkload, Workload, read_elastic_workload, read_workload
+from apportion.sim.settings import BELIEFS
 from apportion.sim.traces.elastic import is_elastic
 
 if TYPE_CHECKING:
@@ -75,9 +76,6 @@ def workload_and_origin(
     return workload, {"workload": args.workload, **options, **fitting_options(args)}
 
 
-_BELIEFS = ("speeds", "references", "optimism", "pair_estimates")
-
-
 def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `simulate` that the options of the simulation stand for.
 
@@ -89,9 +87,9 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
         settings[name] = _yes(settings[name])
     return settings | {
         "mechanism": args.mechanism,
+        **{name: getattr(args, name) for name in BELIEFS},
         "learn_pairs": _yes(args.learn_pairs),
         "record_prices": _yes(getattr(args, "record_prices", None)),
-        **{name: getattr(args, name) for name in _BELIEFS},
         **meant_by_racks(args),
     }
 

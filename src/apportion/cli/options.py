@@ -276,6 +276,15 @@ def _add_beliefs(parser: argparse.ArgumentParser) -> None:
         help="standard deviations that estimates add where nothing was measured (default: 1), or "
         "worth: by how long the job still runs",
     )
+    add_setting(
+        group,
+        "speeds",
+        "--rows",
+        type=one_of("rows", ("job", "family", "type")),
+        metavar="NAME",
+        help="job: no job is recognised; family: by the model's; type: jobs of one type learn "
+        "together (default: job)",
+    )
     pairs = ("completed", "nearest")
     add_setting(
         group,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.checks import as_word
 from apportion.errors import InputError, unknown_name
+from apportion.mechanisms.in_brackets import listed_settings, name_and_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,12 +36,6 @@ _INSTEAD = {
     "mechanism": ("mechanism", "pair_estimates"),  # which not every mechanism heeds
 }
 """Sections of a file that an option beside it, or one of its section, takes the place of."""
-
-_SETTING = re.compile(r"""\s*([a-z_]+)\s*=\s*('[^']*'|"[^"]*"|[^,'"]*?)\s*(?:,|$)""")
-_WITH_SETTINGS = re.compile(r"(?s)(.*?)\((.*)\)\s*")
-_LAST_BRACKETS = re.compile(r"""(?s)(.*)\(((?:[^()'"]|'[^']*'|"[^"]*"|\([^()]*\))*)\)\s*""")
-"""The settings are what the last brackets hold: a name before them may have brackets of its own."""
-
 
 _OF_ONE_CALL = ("--config", "--out", "--restart", "--dry-run", "--verbose", "--help")
 """Options that say nothing of the runs."""
@@ -138,25 +133,15 @@ def _refuse_brackets_of_one_of_several(given: Mapping[str, Sequence[Sequence[str
 
 def _with_settings(section: str, flag: str, value: str, known: Mapping[str, Settable]) -> list[str]:
     """Return one option and the settings in its value as options."""
-    within = _LAST_BRACKETS.fullmatch(value) or _WITH_SETTINGS.fullmatch(value)
+    within = name_and_settings(value)
     if section == "generate":
-        plain, text = None, value if within is None else within[2]
+        words, text = [], value if within is None else within[1]
     elif within is None:
         return [f"{flag}={value}"]
     else:
-        plain, text = within[1].strip(), within[2]
-    words = [] if plain is None else [f"{flag}={plain}"]
-    place = 0
-    while text[place:].strip():
-        each = _SETTING.match(text, place)
-        if each is None:
-            raise InputError(
-                f"{flag} {value!r} cannot be read from {text[place:].strip()!r} on; settings are "
-                f"written NAME=VALUE with commas between them, values with commas in quotes."
-            )
-        setting = _known(f"setting of {flag}", each[1], known)
-        words.append(setting.flag + "=" + each[2].strip("'\""))
-        place = each.end()
+        words, text = [f"{flag}={within[0]}"], within[1]
+    for name, word in listed_settings(flag, value, text):
+        words.append(f"{_known(f'setting of {flag}', name, known).flag}={word}")
     return words
 
 

@@ -70,8 +70,8 @@ class Configurations(MechanismSettings):
         for those that are not named. The jobs table then has the seconds of pauses by stage. For
         ``"stop_resume"``, under which every change takes all stages.
     serving
-        Requests that are served on the same cluster, an `apportion.Serving`, or their table alone;
-        by default none.
+        Requests that are served on the same cluster, an `apportion.Serving`, or their table or csv
+        alone, this perhaps with settings in brackets; by default none.
     network
         ``"contention"``, ``"contention_expected"``, or a `ContentionNetwork`: gangs in several
         machines slow each other down where they share one; or ``"cassini"``, ``"phases"``, one of
@@ -142,7 +142,7 @@ class Configurations(MechanismSettings):
         default=None, metadata=about("container=12,init=8,load=10: a restart by stage, seconds")
     )
     serving: Any = field(
-        default=None, metadata=about("csv of requests that are served on the same cluster")
+        default=None, metadata=about("csv of requests served on the same cluster: 'r.csv(gpus=8, reclaim=random)'")
     )
     network: Any = field(
         default=None,

@@ -79,6 +79,7 @@ class SimulationSettings(TypedDict, total=False):
     speeds: Literal["told", "estimated", "agnostic"] | None
     references: int | None
     optimism: float | Literal["worth"] | None
+    rows: Literal["job", "family", "type"] | None
 
 
 class ComparisonSettings(SimulationSettings, total=False):

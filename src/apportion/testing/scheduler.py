@@ -12,7 +12,7 @@ from apportion.checks import seed as check_seed
 from apportion.mechanism.queue import QueueScheduler
 from apportion.sim.deciders import get_decider, manner_of
 from apportion.sim.network.registry import NETWORKS
-from apportion.sim.settings import ELASTIC, mechanism_for
+from apportion.sim.settings import BELIEFS, ELASTIC, mechanism_for
 from apportion.testing.drawn import Drawn
 from apportion.testing.lone_gangs import check_lone_gangs, check_lone_jobs
 from apportion.testing.run_case import RunCase, part_of
@@ -141,7 +141,7 @@ def _mechanism_of(decider: AnyDecider, settings: Mapping[str, Any]) -> Any:
     return mechanism_for([decider], mechanism, told)
 
 
-_OF_RUNS = ("seed", "beliefs", "speeds", "references", "optimism", "pair_estimates", "learn_pairs")
+_OF_RUNS = ("seed", "beliefs", *BELIEFS)
 """Settings that are none of a mechanism."""
 
 

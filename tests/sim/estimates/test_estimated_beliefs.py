@@ -96,6 +96,8 @@ def test_what_was_learnt_outlives_the_run(tmp_path: Path) -> None:
         ({"speeds": "estimated", "references": 2.5}, "references is 2.5"),
         ({"speeds": "estimated", "optimism": -1}, "optimism is -1"),
         ({"speeds": "estimated", "optimism": "wurth"}, "it must be 'worth' or a number"),
+        ({"speeds": "estimated", "rows": "jobs"}, "Did you mean 'job'"),
+        ({"rows": "family"}, "rows='family' is for speeds='estimated'"),
         ({"references": 3}, "references=3 is for speeds='estimated'"),
         ({"speeds": "agnostic", "optimism": 3.0}, "optimism=3.0 is for speeds='estimated'"),
         ({"speeds": "estimated", "learn_pairs": True}, "go with speeds='told' only"),
@@ -127,10 +129,14 @@ def test_the_command_line_knows_them() -> None:
     assert parse(["compare", *words[:-1], "worth"]).optimism == "worth"
 
 
-def test_worth_is_a_setting_too() -> None:
-    load, told = some_jobs(3, jobs=6), Estimated(optimism="worth")
-    by_name = ap.simulate("fifo", load, CLUSTER, speeds="estimated", optimism="worth")
-    assert by_name.settings["optimism"] == "worth"
+    assert parse(["compare", "--speeds", "estimated(rows=family)"]).rows == "family"
+
+
+@pytest.mark.parametrize("rows", ["job", "family", "type"])
+def test_worth_and_rows_are_settings_too(rows: Any) -> None:
+    load, told = some_jobs(3, jobs=6), Estimated(optimism="worth", rows=rows)
+    by_name = ap.simulate("fifo", load, CLUSTER, speeds="estimated", optimism="worth", rows=rows)
+    assert (by_name.settings["optimism"], by_name.settings["rows"]) == ("worth", rows)
     assert by_name.jobs.equals(ap.simulate("fifo", load, CLUSTER, beliefs=told).jobs)
     with pytest.raises(ap.InputError, match="'wurth' must be a finite number >= 0, or worth"):
         parse(["compare", "--speeds", "estimated", "--optimism", "wurth"])

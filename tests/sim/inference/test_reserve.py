@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ import pytest
 from tests.seeds import each_seed
 
 import apportion as ap
+from apportion.cli import main
 from apportion.elastic import Reserve, most_at_once
 from apportion.errors import InputError
 
@@ -95,6 +98,73 @@ def test_a_day_is_as_long_as_it_is_whenever_its_requests_end() -> None:
         Reserve.of_days([late], day_s=3600.0)
 
 
+@pytest.mark.parametrize("seed", each_seed(3, 20))
+def test_a_table_of_several_days_is_cut_at_their_ends(seed: int) -> None:
+    days = [day(seed + k) for k in range(4)]
+    days[2] = days[2].iloc[:0]  # nobody asks on that day
+    days[3].loc[0, "arrival_s"] = 2399.0
+    whole = pd.concat(
+        [each.assign(arrival_s=each["arrival_s"] + 2400.0 * k) for k, each in enumerate(days)]
+    )
+    whole = whole.sample(frac=1.0, random_state=seed).reset_index(drop=True)
+    how: dict[str, Any] = {"window_s": 300.0, "day_s": 2400.0, "epsilon": 0.3}
+    found, listed = Reserve.of_days(whole, **how), Reserve.of_days(days, **how)
+    np.testing.assert_array_equal(found.demand, listed.demand)
+    begun = whole[whole["arrival_s"] < 3 * 2400.0 + 1000.0]  # the last day is not over
+    np.testing.assert_array_equal(
+        Reserve.of_days(begun, **how).demand, Reserve.of_days(days[:3], **how).demand
+    )
+    assert Reserve.of_days(begun[begun["arrival_s"] < 1000.0], **how).gpus.size == 8
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("without_plots")
+def test_a_file_of_requests_takes_settings_in_brackets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked, jobs = day(1), ap.generate_elastic_workload(4, hours=0.2, seed=1)
+    asked.to_csv("asked.csv", index=False)
+    pd.concat([day(2), day(3).assign(arrival_s=lambda d: d["arrival_s"] + 2400.0)]).to_csv(
+        "past.csv", index=False
+    )
+    jobs.save("jobs.csv")
+    of_past = 'reserve="past.csv(day_s=2400, window_s=300, epsilon=0.1)"'
+    words = f"asked.csv(services_per_gpu=2, lending=yes, cold_start_s=2.5, {of_past})"
+    reserve = Reserve.of_days([day(2), day(3)], day_s=2400.0, window_s=300.0, epsilon=0.1)
+    beside = ap.Serving(asked, services_per_gpu=2, cold_start_s=2.5, reserve=reserve)
+    expected = ap.simulate("deepboot", jobs, "v100=8", serving=beside)
+    found = ap.simulate("deepboot", jobs, "v100=8", serving=words)
+    pd.testing.assert_frame_equal(found.jobs, expected.jobs)
+    some = ap.Serving.of("asked.csv(gpus=6, lending=no, cold_start_s='a=2,b=3')")
+    assert (some.gpus, some.lending, some.cold_starts) == (6, False, {"a": 2.0, "b": 3.0})
+    line = [
+        "--workload",
+        "jobs.csv",
+        "--cluster",
+        "v100=8",
+        "--policies",
+        "deepboot",
+        "--jobs",
+        "1",
+    ]
+    shown = ["compare", *line, "--out", "one", "--mechanism", f"configurations(serving='{words}')"]
+    assert main(shown) == 0
+    again = ["compare", "--config", "one/run.toml", "--jobs", "1", "--out", "two"]
+    assert main(again) == 0
+    told = pd.read_csv("one/summary.csv").set_index("policy").loc["deepboot"]
+    assert told["mean_jct_s"] == pytest.approx(expected.summary()["mean_jct_s"], rel=1e-12)
+    assert Path("one/jobs.csv").read_bytes() == Path("two/jobs.csv").read_bytes()
+    for wrong, message in (
+        ("asked.csv(gpu=6)", "Did you mean 'gpus'"),
+        ("asked.csv(lending=maybe)", "lending is 'maybe'"),
+        ("asked.csv(reserve=no.csv)", "no.csv"),
+        ("asked.csv(gpus)", "cannot be read from 'gpus' on"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ap.simulate("deepboot", jobs, "v100=8", serving=wrong)
+
+
 def test_reserves_that_are_none() -> None:
     with pytest.raises(InputError, match="a row for each window"):
         Reserve(np.zeros(3))
@@ -103,12 +173,12 @@ def test_reserves_that_are_none() -> None:
     with pytest.raises(InputError, match="at least one day"):
         Reserve.of_days([])
     with pytest.raises(InputError, match="must be a Reserve"):
-        ap.Serving(day(0), reserve=3)  # type: ignore[arg-type]
+        ap.Serving(day(0), reserve=3)
     some = ap.Serving(day(0), gpus=4, reserve=Reserve(np.ones((1, 1))))
     with pytest.raises(InputError, match="keeps some of the GPUs of one type"):
         ap.simulate("deepboot", ap.generate_elastic_workload(2), "v100=8", serving=some)
-    with pytest.raises(InputError, match="a list of tables"):
-        Reserve.of_days(day(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match="days is 3; it must be a table of requests, or a list"):
+        Reserve.of_days(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     for wrong in ([["many"]], [[1.0], [1.0, 2.0]], [[math.inf]]):
         with pytest.raises(InputError, match="a row for each window"):
             Reserve(wrong)  # pyright: ignore[reportArgumentType]
