@@ -1,6 +1,6 @@
 """What is asked of those who choose options for elastic jobs, and what changes cost these.
 
-Among machines of the same shape gangs come to those where their links suit them.
+At the same tier gangs come to machines where their links suit them.
 """
 
 from __future__ import annotations

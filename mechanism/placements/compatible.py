@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from apportion.mechanism.placements.built_in import Consolidated
+from apportion.mechanism.placements.drawn import drawn_together
 from apportion.mechanism.placements.strategy import Gang, Strategy
 from apportion.mechanism.places import MACHINE, tier_of
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
 from apportion.ties import significant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Mapping, Sequence
 
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.by_speed import Placing
@@ -23,12 +22,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.time_shifts.link_scores import LinkScores
 
     Trained = tuple[str, int]
-    Ints = NDArray[np.int64]
 
 __all__ = ["Compatible", "CompatibleOneByOne", "JointlyCompatible", "KnowsLinks", "PlacedByProgram"]
-
-P = TypeVar("P")
-F = TypeVar("F")
 
 FIGURES = ("gpus", "placements", "candidates", "with_loops", "none_left", "moved")
 """GPUs of gangs; how often one was placed, different candidates in all, those with loops, how often
@@ -58,8 +53,9 @@ class Compatible(Strategy):
 
     The first candidate has every gang where it was, if that is free again at the end of a lease,
     else where `Consolidated` puts it. In the others all gangs that the scheduler has just given
-    GPUs to come to other machines and racks drawn at random, each in its shape: as many GPUs of the
-    same type at the same tier, so that what the scheduler has decided stays as it is. A candidate's
+    GPUs to come to other machines and racks drawn at random: as many GPUs of the same type at the
+    same tier, so that what the scheduler has decided stays as it is. Every other candidate keeps
+    how many GPUs each gang has together, too; the rest may split gangs in other ways. A candidate's
     score is the mean over the links with several jobs of their compatibility under the best shifts.
     Candidates with which one of these gangs would be part of a loop of the affinity graph are
     discarded, as shifts need not suit all links there; if all are, the first is taken. Links of
@@ -115,7 +111,14 @@ class Compatible(Strategy):
             return first
         some = next(gang.kind for gang, where in zip(gangs, first, strict=True) if where in wide)
         count = getattr(self._knows[some], "candidates", CANDIDATES)
-        drawn = [self._drawn_together(gangs, first, devices) for _ in range(count - 1)]
+        drawn = [
+            drawn_together(
+                *(self.rng, gangs, first, devices),
+                shaped=turn % 2 == 0,
+                fullest=self.keeps_room,
+            )
+            for turn in range(count - 1)
+        ]
         candidates = list(dict.fromkeys([first, *(each for each in drawn if each is not None)]))
         best, looped, none_left = self._best(gangs, candidates, devices)
         for gang, before, now in zip(gangs, first, best, strict=True):
@@ -147,57 +150,6 @@ class Compatible(Strategy):
         sizes = sorted(self._counts)
         columns = zip(*(self._counts[gpus] for gpus in sizes), strict=True)
         return dict(zip(FIGURES, [sizes, *map(list, columns)], strict=True)) if sizes else {}
-
-    def _drawn_together(
-        self, gangs: Sequence[Gang], first: Sequence[Placement], devices: Devices
-    ) -> tuple[Placement, ...] | None:
-        """Draw a placement for each gang in several machines, where the others stay; or None."""
-        left = {gang.kind: devices.free_for(gang).free.copy() for gang in gangs}
-        found = list(first)
-        within = [tier_of(where) == MACHINE for where in first]
-        for place in sorted(range(len(gangs)), key=lambda place: not within[place]):
-            free = left[gangs[place].kind]
-            fullest = self.keeps_room and gangs[place].tiers is not None
-            own = first[place]
-            where = own if within[place] else self._drawn(free, own, fullest=fullest)
-            if where is None:
-                return None
-            for rack, machine, gpus in where:
-                free[rack][machine] -= gpus
-            found[place] = where
-        return tuple(found)
-
-    def _drawn(self, free: Ints, where: Placement, *, fullest: bool) -> Placement | None:
-        """Draw a placement of the same shape; None if its racks or machines are not found."""
-        parts: dict[int, list[int]] = {}
-        for rack, _, gpus in where:
-            parts.setdefault(rack, []).append(gpus)
-
-        def in_rack(rack: int, part: list[int]) -> list[tuple[int, int, int]] | None:
-            def on(machine: int, gpus: int) -> tuple[int, int, int] | None:
-                return (rack, machine, gpus) if free[rack][machine] >= gpus else None
-
-            return self._one_each(free[rack], sorted(part, reverse=True), on, fullest=fullest)
-
-        largest = sorted(parts.values(), key=lambda part: (-sum(part), -len(part), part))
-        found = self._one_each(free.sum(axis=1), largest, in_rack, fullest=fullest)
-        return None if found is None else tuple(sorted(each for part in found for each in part))
-
-    def _one_each(
-        self, free: Ints, parts: Sequence[P], fit: Callable[[int, P], F | None], *, fullest: bool
-    ) -> list[F] | None:
-        """Draw a rack or machine for each part, or take the fullest first, as the host does."""
-        drawn = self.rng.permutation(free.size)
-        order = (drawn[np.argsort(free[drawn], kind="stable")] if fullest else drawn).tolist()
-        found: list[F] = []
-        for part in parts:
-            fits = ((place, fit(place, part)) for place in order)
-            place, here = next((each for each in fits if each[1] is not None), (None, None))
-            if here is None:
-                return None
-            order.remove(place)
-            found.append(here)
-        return found
 
     def _others(
         self, gangs: Sequence[Gang], devices: Devices
