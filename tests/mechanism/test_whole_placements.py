@@ -28,15 +28,14 @@ DUTIES = {"most": 0.8, "sixty": 0.6, "half": 0.5, "third": 1 / 3}
 PROFILES = {
     name: ap.CommunicationProfile(name, 1.0, [(0.0, duty, 50.0)]) for name, duty in DUTIES.items()
 }
-PACE = pace_of(
-    get_network(CassiniNetwork(profiles=PROFILES, topology=get_topology("cassini")), cluster=CLUSTER)
-)
+NETWORK = CassiniNetwork(profiles=PROFILES, topology=get_topology("cassini"))
+PACE = pace_of(get_network(NETWORK, cluster=CLUSTER))
 
 Held = dict[int, tuple[str, list[int]]]
 
 
 def score_of(held: Held, newest: set[int]) -> float | None:
-    """Mean score of leaves with several jobs, None with a loop; from servers, two of them a leaf."""
+    """Mean score of the leaves of two servers with several jobs; None with a loop."""
     on: dict[int, set[int]] = {}
     for job, (_, servers) in held.items():
         leaves = {server // 2 for server in servers}
