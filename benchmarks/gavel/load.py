@@ -3,7 +3,8 @@
 ``python -m benchmarks.gavel.load`` generates jobs as Gavel does, at the speeds of its oracle, and
 takes the mean over a window of jobs in the middle while later ones keep arriving. Gavel's window
 is jobs 4000-5000 (``--full``); the default is smaller, where queues that grow without end have not
-grown as long.
+grown as long. ``--gangs`` draws jobs of one to eight GPUs, ``--priorities`` gives a fifth of those
+five times the weight, for water filling with and without knowing types.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 import apportion as ap
@@ -22,7 +24,7 @@ from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 CLUSTER = "v100=36,p100=36,k80=36"
@@ -59,6 +61,11 @@ OF_GANGS = {
 }
 """The same of jobs of one to eight GPUs."""
 
+FILLING, FILLING_AGNOSTIC = "hierarchical_fairness", "hierarchical_fairness_agnostic"
+"""Water filling: of no entities, all jobs are one level."""
+PRIORITY_LOAD, WEIGHT, WEIGHTED = 2.4, 5.0, 0.2
+"""Jobs an hour of gangs, what jobs of high priority weigh, and which part of the jobs they are."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -85,16 +92,17 @@ def main() -> None:
     )
     data = data_of(options)
     settings = [
-        {"policy": policy, "load": load, "seed": seed, **vars(window), "gangs": options.gangs}
+        {"policy": policy, "load": load, "seed": seed, **vars(window), "jobs are": options.jobs_are}
         for load in options.loads
         for seed in options.seeds
         for policy in options.policies
     ]
     runs = run_all(_work, settings, options, "gavel_load")
-    table = _beside_gavel(runs, OF_GANGS if options.gangs else GAVEL | OTHERS)
+    published = {"single": GAVEL | OTHERS, "gangs": OF_GANGS}.get(options.jobs_are, {})
+    table = _beside_gavel(runs, published)
     show(table, digits=4)
-    judged = data is not None and not options.quick and not options.gangs
-    verdicts = _verdicts(table) if judged else []
+    judged = data is not None and not options.quick
+    verdicts = JUDGES[options.jobs_are](table) if judged else []
     print("" if judged else "No verdicts: they need Gavel's data and a window of steady state.")
     write_csv(runs, options.out, "gavel_load_runs")
     write_csv(table, options.out, "gavel_load")
@@ -110,23 +118,37 @@ def _options() -> argparse.Namespace:
     what.add_argument("--seeds", type=int, nargs="+", metavar="N")
     what.add_argument("--policies", nargs="+", default=list(GAVEL), metavar="NAME")
     what.add_argument("--gangs", action="store_true", help="jobs of one to eight GPUs")
+    what.add_argument("--priorities", action="store_true", help="such jobs, a fifth of them first")
     options = what.parse_args()
+    options.jobs_are = "weighted" if options.priorities else "gangs" if options.gangs else "single"
+    if options.priorities:
+        options.loads = options.loads or [PRIORITY_LOAD]
+        options.policies = [FILLING_AGNOSTIC, FILLING]
     loads = list(GANG_LOADS if options.gangs else LOADS)
     options.loads = options.loads or (loads[:: len(loads) - 1] if options.quick else loads)
     options.seeds = options.seeds or ([0] if options.quick else [0, 1, 2])
-    options.policies = chosen("policy", options.policies, [*GAVEL, *OTHERS])
+    known = [*GAVEL, *OTHERS, FILLING, FILLING_AGNOSTIC]
+    options.policies = chosen("policy", options.policies, known)
     return options
 
 
 def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     """Simulate one policy at one load; return the mean over the window, hours."""
     load, seed = settings["load"], settings["seed"]
-    gangs = {"scale_factors": "gavel"} if settings["gangs"] else {}
+    gangs = {} if settings["jobs are"] == "single" else {"scale_factors": "gavel"}
     workload = draw_jobs(data, jobs=settings["jobs"], seed=seed, jobs_per_hour=load, **gangs)
+    drawn = np.random.default_rng([seed, 1]).random(settings["jobs"])
+    high = np.less(drawn, WEIGHTED if settings["jobs are"] == "weighted" else 0.0)
+    if high.any():
+        jobs = workload.jobs.assign(weight=np.where(high, WEIGHT, 1.0), entity="all")
+        workload = ap.Workload(workload.name, jobs, workload.throughputs, pairs=workload.pairs)
     run = ap.simulate(settings["policy"], workload, CLUSTER, resolve_seconds=RESOLVE_SECONDS)
-    counted = run.jobs["jct_s"].iloc[settings["first"] : settings["last"]]
+    window = slice(settings["first"], settings["last"])
+    counted, high = run.jobs["jct_s"].iloc[window], high[window]
     return {
         "jct_h": float(counted.mean()) / 3600,
+        "high h": float(counted[high].mean()) / 3600,
+        "low h": float(counted[~high].mean()) / 3600,
         **{f"q{at} h": float(counted.quantile(at / 100)) / 3600 for at in QUANTILES},
         "most_active": float(run.rounds["active_jobs"].max()),
         "wall_s": run.wall_seconds,
@@ -149,6 +171,7 @@ def _beside_gavel(runs: pd.DataFrame, gavel: Mapping[str, Mapping[float, float]]
                 "JCT h": jct_h,
                 "least": group["jct_h"].min(),
                 "most": group["jct_h"].max(),
+                **({} if group["high h"].isna().all() else group[["high h", "low h"]].mean()),
                 "Gavel h": gavel_h,
                 "%": 100 * off,
                 f"within {TOLERANCE:.0%}": close,
@@ -158,31 +181,62 @@ def _beside_gavel(runs: pd.DataFrame, gavel: Mapping[str, Mapping[float, float]]
     return pd.DataFrame(rows)
 
 
+def _ratios(table: pd.DataFrame, column: str = "JCT h") -> Callable[..., list[Figure]]:
+    """Return what gives the figures of one policy over another, at some loads or at all."""
+    hours = table.pivot(index="load", columns="policy", values=column)
+
+    def over(worse: str, better: str, loads: Sequence[float] | None = None) -> list[Figure]:
+        if not {better, worse} <= set(hours.columns):
+            return []
+        ratio = hours[worse] / hours[better]
+        some = ratio if loads is None else ratio[ratio.index.isin(loads)]
+        return [Figure(f"{load:g}", float(each)) for load, each in some.items()]
+
+    return over
+
+
+def _told(figures: Mapping[str, list[Figure]]) -> list[dict[str, str]]:
+    return [claimed("gavel", name, found) for name, found in figures.items() if found]
+
+
 def _verdicts(table: pd.DataFrame) -> list[dict[str, str]]:
-    """Judge the claims of the paper's figure for the policies that were run."""
-    jct_h = table.pivot(index="load", columns="policy", values="JCT h")
-    top = [jct_h.index.max()]
-    claims = (
-        ("load-aware", AWARE, AGNOSTIC, jct_h.index),
-        ("load-3x", AWARE, AGNOSTIC, top),
-        ("load-sharing", SHARING, AWARE, top),
-        ("load-packing", AWARE, GANDIVA, jct_h.index),
-        ("load-allox", ALLOX, AWARE, top),
-    )
-    verdicts = []
-    for name, better, worse, loads in claims:
-        if {better, worse} <= set(jct_h.columns):
-            ratio = (jct_h[worse] / jct_h[better]).loc[list(loads)]
-            found = [Figure(f"{load:g}", float(each)) for load, each in ratio.items()]
-            verdicts.append(claimed("gavel", name, found))
-    known = table[table["Gavel h"].notna()]
+    """Judge the claims of the paper's figures of single-GPU jobs for the policies that were run."""
+    over, top = _ratios(table), [table["load"].max()]
+    known = table[table["Gavel h"].notna() & table["policy"].isin([AGNOSTIC, AWARE, SHARING])]
     near = [
         Figure(f"{policy} {load:g}", hours / gavel_h)
         for policy, load, hours, gavel_h in known[
             ["policy", "load", "JCT h", "Gavel h"]
         ].itertuples(index=False)
     ]
-    return [*verdicts, claimed("gavel", "load-each", near)]
+    return _told(
+        {
+            "load-aware": over(AGNOSTIC, AWARE),
+            "load-3x": over(AGNOSTIC, AWARE, top),
+            "load-sharing": over(AWARE, SHARING, top),
+            "load-packing": over(GANDIVA, AWARE),
+            "load-allox": over(AWARE, ALLOX, top),
+            "load-finish-time": over("finish_time_fairness_agnostic", "finish_time_fairness"),
+            "load-fifo": over("fifo_agnostic", "fifo", LOADS[:3]),
+            "load-each": near,
+        }
+    )
+
+
+def _of_gangs(table: pd.DataFrame) -> list[dict[str, str]]:
+    return _told({"load-gangs": _ratios(table)(AGNOSTIC, AWARE)})
+
+
+def _of_weighted(table: pd.DataFrame) -> list[dict[str, str]]:
+    figures = [
+        Figure(column.removesuffix(" h"), figure.value)
+        for column in ("high h", "low h")
+        for figure in _ratios(table, column)(FILLING_AGNOSTIC, FILLING)
+    ]
+    return _told({"priorities": figures})
+
+
+JUDGES = {"single": _verdicts, "gangs": _of_gangs, "weighted": _of_weighted}
 
 
 def _plot(table: pd.DataFrame, out: Path | None, window: Window) -> None:
