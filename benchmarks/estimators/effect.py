@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.estimators.effect`` repeats Gavel's end-to-end experiment: 4 + 4 + 4 GPUs,
 0.65 single-GPU jobs per hour, the mean over jobs 300-500. Estimates come from 16 reference job
-types and a share of each new job's pairs with them.
+types and a share of each new job's pairs with them. ``--loads 0.6 0.7 0.8`` goes along the curve of
+the paper instead: without sharing, with the oracle, and with estimates from a fifth of the pairs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ import apportion as ap
 from apportion.estimators import estimate_pairs
 from apportion.sim.beliefs import Told
 from apportion.sim.beliefs.completed_pairs import CompletedPairs
-from benchmarks.experiment import Settings, data_of, drawing, parser, run_all, verdict
+from apportion.papers import Figure
+from benchmarks.experiment import (
+    Settings,
+    claimed,
+    data_of,
+    drawing,
+    parser,
+    run_all,
+    verdict,
+)
 from benchmarks.gavel.workloads import draw_jobs
 from benchmarks.reporting import machine, show, write_csv
 
@@ -31,6 +41,7 @@ ESTIMATED, LEARNT = "sharing, estimated", "sharing, estimated and learnt"
 CONSTANT = "sharing, a constant and learnt"
 COMPLETED = "sharing, estimated, learnt and completed anew"
 NEAREST = "sharing, as the nearest reference, learnt"
+CURVE = [(APART, 0.0), (ORACLE, 0.0), (LEARNT, 0.2)]
 KEPT_BY_CONSTANT = 0.8
 """Normalised throughput of every pair, where nothing is estimated."""
 # Gavel's simulator, hours, 16 references, 20 % measured, its index corrected, one seed.
@@ -39,22 +50,31 @@ GAVEL = {(APART, 0.0): 19.58, (ORACLE, 0.0): 15.97, (LEARNT, 0.2): 16.78}
 
 def main() -> None:
     """Run every kind of knowledge, and print mean completion times beside Gavel's."""
-    options = parser("estimators.effect", "Estimated pairs, end to end.", "60 jobs").parse_args()
+    what = parser("estimators.effect", "Estimated pairs, end to end.", "60 jobs")
+    what.add_argument("--loads", type=float, nargs="+", metavar="R", help="jobs an hour, the curve")
+    what.add_argument("--seeds", type=int, default=3, metavar="N")
+    options = what.parse_args()
     first, last, jobs = (20, 40, 60) if options.quick else (300, 500, 600)
-    seeds = [0] if options.quick else [0, 1, 2]
+    seeds = [0] if options.quick else list(range(options.seeds))
     shares = [0.2] if options.quick else list(SHARES)
     print(f"Effect of estimates on {machine()}")
-    print(f"Jobs {first}-{last} of {jobs}, seeds {seeds}, {CLUSTER}, {JOBS_PER_HOUR} jobs/h.")
+    loads = options.loads or [JOBS_PER_HOUR]
+    print(f"Jobs {first}-{last} of {jobs}, seeds {seeds}, {CLUSTER}, {loads} jobs/h.")
     data = data_of(options)
     known = [(APART, 0.0), (ORACLE, 0.0)]
     known.append((CONSTANT, 0.0))
     told = [(kind, share) for share in shares for kind in (ESTIMATED, LEARNT, COMPLETED, NEAREST)]
     settings = [
-        {"kind": kind, "share": share, "seed": seed, "first": first, "last": last, "jobs": jobs}
-        for kind, share in known + told
+        {"kind": kind, "share": share, "seed": seed, "load": load}
+        | {"first": first, "last": last, "jobs": jobs}
+        for load in loads
+        for kind, share in (CURVE if options.loads else known + told)
         for seed in seeds
     ]
     runs = run_all(_work, settings, options, "estimator_effect")
+    if options.loads:
+        _along_the_curve(runs, options.out, judged=data is not None and not options.quick)
+        return
     table = runs.groupby(["kind", "share"], sort=False)["mean_jct_h"].agg(["mean", "min", "max"])
     table["Gavel"] = [GAVEL.get((str(kind), float(share))) for kind, share in table.index]
     show(table.reset_index(), digits=4)
@@ -68,7 +88,7 @@ def main() -> None:
 def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     """Simulate with one kind of knowledge of pairs; return the mean over the window, hours."""
     seed, kind = settings["seed"], settings["kind"]
-    load = draw_jobs(data, jobs=settings["jobs"], seed=seed, jobs_per_hour=JOBS_PER_HOUR)
+    load = draw_jobs(data, jobs=settings["jobs"], seed=seed, jobs_per_hour=settings["load"])
     estimates = None
     if kind in (ESTIMATED, LEARNT, CONSTANT):
         if load.pairs is None:
@@ -96,6 +116,30 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     )
     window = run.jobs["jct_s"].iloc[settings["first"] : settings["last"]]
     return {"mean_jct_h": float(window.mean()) / 3600}
+
+
+def _along_the_curve(runs: pd.DataFrame, out: Path | None, *, judged: bool) -> None:
+    """Print and draw completion times by load, and judge what estimates gain and cost."""
+    hours = runs.pivot_table(index="load", columns="kind", values="mean_jct_h", sort=False)
+    table = hours[[kind for kind, _ in CURVE]].reset_index()
+    show(table, digits=4)
+    write_csv(runs, out, "estimator_curve_runs")
+    write_csv(table, out, "estimator_curve")
+    if judged:
+        for name, one, other in (
+            ("estimator", APART, LEARNT),
+            ("estimator-oracle", LEARNT, ORACLE),
+        ):
+            ratio = hours[one] / hours[other]
+            claimed("gavel", name, [Figure(f"{load:g}", float(r)) for load, r in ratio.items()])
+    with drawing(out, "estimator_curve") as figure:
+        if figure is not None:
+            axes = figure.subplots()
+            for kind, _ in CURVE:
+                axes.plot(hours.index, hours[kind], "o-", label=kind)
+            axes.set(xlabel="jobs an hour", ylabel="mean completion time (hours)")
+            axes.set_ylim(bottom=0)
+            axes.legend()
 
 
 def _judge(mean: pd.Series) -> None:
