@@ -117,14 +117,12 @@ def _unpacked(_cell: Cell, record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: unpacked(value) for name, value in record["figures"].items()}
 
 
-def judged(holds: bool) -> str:
-    """Return the word for a claim that holds here, or does not."""
-    return "reproduced" if holds else "not reproduced"
-
-
 def verdict(claim: str, holds: bool, evidence: str) -> dict[str, str]:
-    """Print whether a claim of the paper holds here, with the figures that decide it."""
-    word = judged(holds)
+    """Print whether a statement of ours, which no paper makes, holds, and the figures behind it.
+
+    What papers claim is judged by `claimed`.
+    """
+    word = "holds" if holds else "does not hold"
     print(f"{word}: {claim} ({evidence})")
     return {"verdict": word, "claim": claim, "evidence": evidence}
 

@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.papers import Figure
 from apportion.report.style import line_styles
 from apportion.sim.network import get_network
-from benchmarks.experiment import Settings, drawing, parser, run_all, verdict
+from benchmarks.experiment import Settings, claimed, drawing, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
@@ -149,14 +150,9 @@ def _variants(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _verdicts(timers: pd.DataFrame) -> list[dict[str, str]]:
     """Judge that the tuner is the more patient, the smaller the cluster."""
-    verdicts = []
-    for name in TIMERS:
-        hours = timers.set_index("racks")[f"{name} h"]
-        found = ", ".join(f"{racks}: {value:.2f}" for racks, value in hours.items())
-        holds = bool(hours.iloc[0] > hours.iloc[-1])
-        claim = f"the mean {name} is longer on {RACKS[0]} racks than on {RACKS[-1]}"
-        verdicts.append(verdict(claim, holds, f"h by racks: {found}"))
-    return verdicts
+    hours = timers.set_index("racks")
+    ratios = {name: hours[f"{name} h"].iloc[0] / hours[f"{name} h"].iloc[-1] for name in TIMERS}
+    return [claimed("dally", "tuner", [Figure(name, float(each)) for name, each in ratios.items()])]
 
 
 def _plot(out: Path | None, racks: tuple[int, ...], jobs: int | None) -> None:

@@ -24,10 +24,11 @@ import pandas as pd
 
 import apportion as ap
 from apportion.cluster import Cluster
+from apportion.papers import Figure
 from apportion.sim.traces.pollux import read_pollux_workload
 from apportion.statistics import to_markdown
-from benchmarks.elastic.runs import RELATIVE_SPEED, agrees, figures, in_words, paired
-from benchmarks.experiment import parser, run_all
+from benchmarks.elastic.runs import RELATIVE_SPEED, as_figure, figures, in_words, paired
+from benchmarks.experiment import claimed, parser, run_all
 from benchmarks.reporting import machine, write_csv
 
 if TYPE_CHECKING:
@@ -65,6 +66,12 @@ PAPER = {
     ("t4 only", "philly", "pollux"): 1.9 / 2.0,
 }
 """Mean completion time of Sia over that of another: section 5, of figures with two digits."""
+
+CLAIMS = {
+    ("three types", "philly", "gavel"): "sia-gavel",
+    ("three types", "philly", "pollux, virtual nodes"): "sia-pollux",
+    ("three types", "saturn", "pollux, virtual nodes"): "sia-pollux-saturn",
+}
 
 LOGS = {"philly": range(1, 5), "saturn": range(1, 6), "newtrace": range(1, 6)}
 
@@ -121,20 +128,22 @@ def main() -> None:
     runs = run_all(play, settings_of(args), args, "elastic_measured_types")
     shown = ["mean h", "p99 h", "makespan h", "rho max", "restarts", "used"]
     means = runs.groupby(["cluster", "log", "way"], sort=False)[shown].mean().reset_index()
-    rows = []
+    rows, judged = [], dict[str, Figure]()
     for (cluster, log), here in runs.groupby(["cluster", "log"], sort=False):
         several = here["workload"].nunique() > 1
         for way in [each for each in here["way"].unique() if each != "sia" and several]:
             found = paired(here, {"way": "sia"}, {"way": way})
             row = {"cluster": cluster, "log": log, "sia over": way, "mean JCT": in_words(found)}
             paper = PAPER.get((str(cluster), str(log), way))
-            told = {"paper": np.nan, "verdict": "nothing published"}
-            if paper is not None and measured:
-                told = {"paper": paper, "verdict": agrees(found, paper)}
-            rows.append(row | told)
+            rows.append(row | {"paper": paper if paper is not None and measured else np.nan})
+            name = CLAIMS.get((str(cluster), str(log), way))
+            if name is not None and measured:
+                judged[name] = as_figure(found, str(log).title())
     for name, table in (("means", means), ("ratios", pd.DataFrame(rows))):
         print(f"\n{to_markdown(table)}" if len(table) else "")
         write_csv(table, args.out, f"elastic_measured_types_{name}")
+    for name, figure in judged.items():
+        claimed("deepboot", name, [figure])
     print(machine())
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import apportion as ap
 from apportion import statistics
+from apportion.papers import Figure
 from apportion.sim.traces.pollux import DEEPBOOT_RESTART_S, read_pollux_workload
 
 if TYPE_CHECKING:
@@ -103,14 +104,11 @@ def in_words(found: Paired) -> str:
     return f"{found.estimate:.3f} {interval}, {found.wins}/{found.pairs}"
 
 
-def agrees(found: Paired, published: float) -> str:
-    """Judge a ratio by what was published: the same side of 1 beyond chance, and how close."""
-    sides = np.sign([np.log(found.low), np.log(found.high), np.log(published)])
-    if len(set(sides.tolist())) > 1:
-        undecided = sides[0] != sides[1]
-        return "undecided" if undecided or not np.isfinite(found.low) else "not reproduced"
-    within = found.low <= published <= found.high
-    return "reproduced" if within else "direction reproduced, size not"
+def as_figure(found: Paired, case: str = "") -> Figure:
+    """Return a ratio as the figure of a claim, of several pairs with its interval."""
+    if not np.isfinite(found.low):
+        return Figure(case, found.estimate)
+    return Figure(case, found.estimate, found.low, found.high)
 
 
 def _chosen(runs: pd.DataFrame, way: Mapping[str, Any]) -> pd.DataFrame:

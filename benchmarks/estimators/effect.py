@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 import apportion as ap
 from apportion.estimators import estimate_pairs
+from apportion.papers import Figure
 from apportion.sim.beliefs import Told
 from apportion.sim.beliefs.completed_pairs import CompletedPairs
-from apportion.papers import Figure
 from benchmarks.experiment import (
     Settings,
     claimed,

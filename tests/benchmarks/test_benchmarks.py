@@ -11,6 +11,7 @@ import pytest
 from tests.in_process import run_benchmark
 
 import apportion as ap
+from apportion.papers import Figure
 from apportion.policies import get_policy, solve_instance
 from benchmarks.ada_srsf.runs import asked, play
 from benchmarks.elastic import runs as elastic_runs
@@ -113,11 +114,9 @@ def test_paired_ratios_and_what_they_prove() -> None:
     assert found.estimate == pytest.approx((1 / 2 * 2 / 4.1 * 3 / 5.9) ** (1 / 3))
     assert (found.wins, found.pairs) == (3, 3)
     assert found.low < found.estimate < found.high
-    assert elastic_runs.agrees(found, 0.5) == "reproduced"
-    assert elastic_runs.agrees(found, 0.9) == "direction reproduced, size not"
-    assert elastic_runs.agrees(found, 1.1) == "not reproduced"
-    assert elastic_runs.agrees(found._replace(high=1.2), 0.9) == "undecided"
-    assert elastic_runs.agrees(found._replace(low=float("nan")), 0.9) == "undecided"
+    assert elastic_runs.as_figure(found, "x") == Figure("x", found.estimate, found.low, found.high)
+    one_pair = found._replace(low=float("nan"), high=float("nan"))
+    assert elastic_runs.as_figure(one_pair) == Figure("", found.estimate)
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def test_processes_change_the_order_of_work_and_not_of_rows(tmp_path: Path) -> N
     assert rows["square"].tolist() == [x**2 for x in range(6)]
 
 
-@pytest.mark.parametrize(("holds", "word"), [(True, "reproduced"), (False, "not reproduced")])
+@pytest.mark.parametrize(("holds", "word"), [(True, "holds"), (False, "does not hold")])
 def test_a_verdict_says_what_and_why(
     holds: bool, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
