@@ -15,12 +15,13 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.papers import Figure
 from apportion.report.link_plots import compatibility_figure
 from apportion.sim.network import communication_profile
 from apportion.sim.network.models.communicating import PARALLELISMS
 from apportion.statistics import to_markdown
 from benchmarks.cassini.paper import GBPS, SNAPSHOTS, of_period
-from benchmarks.experiment import drawing
+from benchmarks.experiment import claimed, drawing
 from benchmarks.reporting import add_out, write_csv
 
 if TYPE_CHECKING:
@@ -42,14 +43,22 @@ def main() -> None:
     what.add_argument("--quick", action="store_true", help="one snapshot, four jobs")
     add_out(what)
     options = what.parse_args()
-    for number, (models, period_s) in enumerate(SNAPSHOTS[: 1 if options.quick else None]):
+    loads = [
         snapshot(number, models, period_s, options.out)
+        for number, (models, period_s) in enumerate(SNAPSHOTS[: 1 if options.quick else None])
+    ]
     parallelisms(options.out)
-    series(3 if options.quick else 8, options.out)
+    marks = series(3 if options.quick else 8, options.out)
+    if not options.quick:
+        claimed("cassini", "snapshot-loads", loads)
+        claimed("cassini", "marks-models", marks)
 
 
-def snapshot(number: int, models: tuple[str, ...], period_s: float, out: Path | None) -> None:
-    """Print how much of the time a snapshot wants more than its link has; draw its loads."""
+def snapshot(number: int, models: tuple[str, ...], period_s: float, out: Path | None) -> Figure:
+    """Print how much of the time a snapshot wants more than its link has; draw its loads.
+
+    Returns shifted over random.
+    """
     found = ap.compatibility([of_period(model, period_s) for model in models], GBPS)
     rng = np.random.default_rng(number)
     at_s = np.linspace(0.0, period_s, POINTS, endpoint=False)
@@ -64,11 +73,13 @@ def snapshot(number: int, models: tuple[str, ...], period_s: float, out: Path | 
             for model, shift in zip(models, shifts, strict=True)
         ]
         table[way] = np.sum(loads, axis=0)
-    over = {way: f"{100 * (table[way] > GBPS * (1 + 1e-9)).mean():.0f} %" for way in starts}
+    part = {way: float((table[way] > GBPS * (1 + 1e-9)).mean()) for way in starts}
+    over = {way: f"{100 * each:.0f} %" for way, each in part.items()}
     print(f"{', '.join(models)}: score {found.score:.2f}, link wanted above 50 Gb/s: {over}")
     write_csv(table, out, f"cassini_snapshot_{number}")
     if out is not None:
         compatibility_figure(found).savefig(out / f"cassini_snapshot_{number}.png", dpi=110)
+    return Figure(f"{found.score:.2f}, {len(models)} jobs", part["shifted"] / part["random"])
 
 
 def parallelisms(out: Path | None) -> None:
@@ -98,8 +109,11 @@ def parallelisms(out: Path | None) -> None:
             panels[-1].set(xlabel="part of an iteration")
 
 
-def series(jobs: int, out: Path | None) -> None:
-    """Print iterations by the hour and marks by model under Themis; draw them."""
+def series(jobs: int, out: Path | None) -> list[Figure]:
+    """Print iterations by the hour and marks by model under Themis; draw them.
+
+    Returns marks of a model with CASSINI over those at random starts.
+    """
     workload = ap.generate_communicating_workload(
         jobs, jobs_per_hour=9, gpus=(3, 5), models=("DLRM", "GPT-1")
     )
@@ -134,6 +148,9 @@ def series(jobs: int, out: Path | None) -> None:
                 axes.plot(table["hour"], table[way], label=way)
             axes.set(xlabel="hours", ylabel="iteration over alone, mean of jobs")
             axes.legend()
+    before, ours = (marks[way] for way in WAYS)
+    ratios = (ours / before).drop("all").dropna()
+    return [Figure(str(name), float(ratio)) for name, ratio in ratios.items()]
 
 
 if __name__ == "__main__":

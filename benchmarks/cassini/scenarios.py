@@ -17,10 +17,12 @@ import pandas as pd
 
 import apportion as ap
 from apportion.mechanism.time_shifts import rank_placements
+from apportion.papers import Figure
 from apportion.sim.network import communication_profile, get_topology, jobs_on_links
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.phases import PhaseJob, run_phases
 from benchmarks.cassini.poisson import fewer
+from benchmarks.experiment import claimed
 from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:
@@ -144,6 +146,18 @@ class Measured(NamedTuple):
     marks: float
 
 
+class Told(NamedTuple):
+    """Whom the new DLRM meets, and what was measured, by the host itself and with CASSINI."""
+
+    met: tuple[str, str]
+    before: Measured
+    ours: Measured
+
+
+MEETS = {"dynamic": ("DLRM", "ResNet50"), "two GPUs": ("XLM", "ResNet50")}
+"""Whom the new DLRM meets in the paper, by Themis and with CASSINI."""
+
+
 def measure(
     topology: Topology,
     gangs: Gangs,
@@ -217,6 +231,7 @@ def run(given: argparse.Namespace) -> None:
         "| marks of DLRM, Gb/s | gain: mean, P99, DLRM | fewer marks |"
     )
     print("|" + "---|" * 11)
+    found: dict[tuple[str, str, str], Told] = {}
     for scenario in SCENARIOS:
         for case in CASES:
             profiles = profiles_of(scenario, derived=case[1])
@@ -227,12 +242,38 @@ def run(given: argparse.Namespace) -> None:
                 ]
                 alike.setdefault(str(both), (both, []))[1].append(host[0])
             for both, names in alike.values():
-                report(scenario, case, ", ".join(names), both, draws)
+                told = report(scenario, case, ", ".join(names), both, draws)
+                found |= {(scenario.name, case[0], name): told for name in names}
+    if not quick:
+        judge(found)
+
+
+def judge(found: dict[tuple[str, str, str], Told]) -> None:
+    """Judge the claims of both scenarios, over Themis with derived profiles if none is named."""
+    claims: dict[str, list[Figure]] = {}
+    for scenario, start, hosts in (
+        ("dynamic", "dynamic", ("Themis", "max-min", "Dally")),
+        ("two GPUs", "two-gpus", ("Themis", "Dally")),
+    ):
+        claims[f"{start}-who"] = [
+            Figure(host, float(found[scenario, CASES[0][0], host].met == MEETS[scenario]))
+            for host in hosts
+        ]
+        _, before, ours = found[scenario, CASES[0][0], "Themis"]
+        claims[f"{start}-mean"] = [Figure("derived profiles", before.mean / ours.mean)]
+        claims[f"{start}-p99"] = [Figure("derived profiles", before.p99 / ours.p99)]
+    _, before, ours = found["dynamic", CASES[0][0], "Themis"]
+    claims["marks"] = [Figure("derived profiles", before.marks / ours.marks)]
+    claims["drift"] = [
+        Figure(scenario, found[scenario, CASES[-1][0], "Themis"].ours.mean) for scenario in MEETS
+    ]
+    for name, figures in claims.items():
+        claimed("cassini", name, figures)
 
 
 def report(
     scenario: Scenario, case: tuple[str, bool, float], hosts: str, both: list[Gangs], draws: int
-) -> None:
+) -> Told:
     """Print what becomes of jobs where schedulers put them by themselves, and with CASSINI."""
     topology, (name, derived, jitter) = get_topology(scenario.topology), case
     profiles = profiles_of(scenario, derived=derived)
@@ -247,6 +288,7 @@ def report(
         shown.append("" if found is before else ", ".join(f"{each:.2f}" for each in gains))
         shown.append("" if found is before else fewer(before.marks, found.marks))
         print("| " + " | ".join(shown) + " |", flush=True)
+    return Told((whom_it_meets(topology, both[0]), whom_it_meets(topology, both[1])), before, ours)
 
 
 if __name__ == "__main__":

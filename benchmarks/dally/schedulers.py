@@ -145,6 +145,8 @@ def _options() -> argparse.Namespace:
     what.add_argument("--schedulers", nargs="+", default=list(SCHEDULERS), metavar="NAME")
     options = what.parse_args()
     options.racks = options.racks or list(QUICK_RACKS if options.quick else RACKS)
+    if options.resamples is not None and options.resamples < 2:
+        what.error(f"--resamples {options.resamples}: gains with intervals need at least 2.")
     options.resamples = options.resamples or (QUICK_RESAMPLES if options.quick else RESAMPLES)
     options.schedulers = chosen("scheduler", options.schedulers, list(SCHEDULERS))
     return options
@@ -235,6 +237,19 @@ def _verdicts(medians: pd.DataFrame, gains: pd.DataFrame) -> list[dict[str, str]
                 for row in rows
             ]
             verdicts.append(claimed("dally", name, figures))
+    eight = gains[
+        (gains["arrivals"] == "batch")
+        & (gains["scheduler"] == DALLY)
+        & (gains["racks"] == 8)
+        & gains["figure"].isin(["p95", "p99"])
+        & gains["against"].isin([TIRESIAS, GANDIVA])
+    ]
+    if len(eight):
+        tails = [
+            Figure(f"{row['against']}, {row['figure']}", row["mean"], row["low"], row["high"])
+            for row in eight.to_dict("records")
+        ]
+        verdicts.append(claimed("dally", "jct-tails", tails))
     comm = medians[(medians["arrivals"] == "batch") & (medians["scheduler"] == GANDIVA)]
     hours = comm.set_index("racks")["comm h"].sort_index()
     if len(hours) > 1:
