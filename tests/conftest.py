@@ -34,4 +34,4 @@ def public_data() -> Path:
 @pytest.fixture
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the plots out of reports, which take most of the time; tests of reports draw them."""
-    monkeypatch.setattr("apportion.report.sections._drawn", lambda runs: "")
+    monkeypatch.setattr("apportion.report.built_in._drawn", lambda runs: "")

@@ -8,13 +8,16 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.report.series import natural
+from apportion.report.series import natural, time_bins, utilization
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from apportion.experiments import Comparison
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
@@ -24,11 +27,16 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def page() -> str:
+def compared() -> Comparison:
     pytest.importorskip("matplotlib")
     workload = ap.generate_workload(jobs=30, seed=2, jobs_per_hour=9)
     policies = ["max_min_fairness", "fifo", "fcfs"]
-    return ap.compare(policies, workload, "v100=4,k80=4", n_jobs=1, progress=False).to_html()
+    return ap.compare(policies, workload, "v100=4,k80=4", n_jobs=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def page(compared: Comparison) -> str:
+    return compared.to_html()
 
 
 def opened(page: str, folder: Path, script: str = "null", width: int = 900) -> tuple[Any, str]:
@@ -104,3 +112,58 @@ def test_a_name_in_a_legend_shows_and_hides_its_series(page: str, tmp_path: Path
     assert said == ""
     assert off == [each + ("none" if each[0] == "1" else "inline") for each in of]
     assert on == [each + "inline" for each in of]
+
+
+LINES = """(() => {
+    const svg = document.querySelector("figure.utilization svg"), axes = svg.axes[0];
+    const tip = document.querySelector(".tip");
+"""
+
+
+def test_the_pointer_reads_values_and_bars(compared: Comparison, page: str, tmp_path: Path) -> None:
+    script = f"""{LINES}
+        svg.scrollIntoView();
+        const at = new DOMPoint(axes.left + axes.width / 3, axes.top + axes.height / 2)
+            .matrixTransform(svg.getScreenCTM());
+        svg.dispatchEvent(new PointerEvent("pointermove", {{clientX: at.x, clientY: at.y}}));
+        const said = [tip.hidden, tip.textContent, axes.x.value(1 / 3)];
+        svg.dispatchEvent(new PointerEvent("pointerleave"));
+        const bar = document.querySelector("figure.gantt [data-bar]");
+        return [...said, tip.hidden, bar.dataset.told]; }})()"""
+    (hidden, told, when, hidden_after, bar), said = opened(page, tmp_path, script)
+    assert (said, hidden, hidden_after) == ("", False, True)
+    lines = told.splitlines()
+    assert lines[0] == f"time (h) {float(f'{when:.4g}'):g}"
+    edges = time_bins(list(compared.runs.values()))
+    for line, (policy, run) in zip(lines[1:], compared.runs.items(), strict=True):
+        name, value = line.split(": ")
+        drawn = np.interp(when, (edges[1:] + edges[:-1]) / 7200, 100 * utilization(run, edges))
+        assert (name, float(value)) == (policy, pytest.approx(drawn, abs=0.2))
+    assert re.fullmatch(r"job \d+, .+\n(v100|k80) [0-3], [\d.]+ to [\d.]+ h", bar)
+
+
+def test_keys_and_buttons_zoom_and_show_all_again(page: str, tmp_path: Path) -> None:
+    script = f"""{LINES}
+        const press = key => axes.group.dispatchEvent(new KeyboardEvent("keydown", {{key}}));
+        const ticks = () => [...axes.group.querySelectorAll(".ticks text")].map(
+            each => +each.textContent);
+        const seen = () => [axes.from, axes.to, ticks(),
+            axes.x.value(axes.from), axes.x.value(axes.to)];
+        const found = [seen()];
+        press("+"); press("+"); found.push(seen());
+        press("-"); found.push(seen());
+        press("0"); found.push(seen());
+        svg.nextElementSibling.querySelector("[aria-label='zoom in']").click(); found.push(seen());
+        svg.dispatchEvent(new MouseEvent("dblclick", {{clientX: 0, clientY: 0}}));
+        const panels = document.querySelector("figure.active_jobs svg").axes;
+        panels[0].show(0.25, 0.5);
+        return [found, panels.map(each => [each.from, each.to])]; }})()"""
+    (found, panels), said = opened(page, tmp_path, script)
+    assert said == ""
+    shown = [each[:2] for each in found]
+    assert shown == [[0, 1], [0.375, 0.625], [0.25, 0.75], [0, 1], [0.25, 0.75]]
+    assert [bool(each[2]) for each in found] == [False, True, True, False, True]
+    for _, _, ticks, low, high in (found[1], found[2], found[4]):
+        assert all(low - 1e-6 <= tick <= high + 1e-6 for tick in ticks)
+        assert 3 <= len(ticks) <= 8
+    assert panels == [[0.25, 0.5], [0.25, 0.5]]  # those above each other go together

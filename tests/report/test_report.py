@@ -186,7 +186,7 @@ def test_page_of_many_jobs_stays_small() -> None:
 def test_every_module_of_plots_names_the_extra_that_it_needs() -> None:
     code = (
         "import sys, pkgutil, importlib\n"
-        "sys.modules['matplotlib'] = None\n"
+        "sys.modules['matplotlib'] = sys.modules['jinja2'] = None\n"
         "import apportion.report as report\n"
         "from apportion.errors import ApportionError\n"
         "for each in pkgutil.iter_modules(report.__path__, 'apportion.report.'):\n"
@@ -195,19 +195,37 @@ def test_every_module_of_plots_names_the_extra_that_it_needs() -> None:
         "    except ApportionError as error:\n"
         "        print(each.name, 'apportion[plot]' in str(error))\n"
     )
+    code += (
+        "try:\n"
+        "    report.html.page_of('', '', '', [])\n"
+        "except ApportionError as error:\n"
+        "    print('pages', 'apportion[plot]' in str(error))\n"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "apportion.report.figure True\n"
+    assert done.stdout == "apportion.report.figure True\npages True\n"
 
 
 def test_page_without_matplotlib_has_tables_and_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("apportion.report.sections.find_spec", lambda name: None)
+    monkeypatch.setattr("apportion.report.built_in.find_spec", lambda name: None)
     page = a_comparison().to_html()
     assert "<svg" not in page
     assert "<table" in page
     assert "pip install apportion[plot]" in page
     assert "pip install apportion[plot]" in caplog.text
+
+
+def test_without_templates_the_page_alone_is_missing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    (tmp_path / "report.html").write_text("of an earlier comparison")
+    monkeypatch.setattr("apportion.report.html.find_spec", lambda name: None)
+    saved = [file.name for file in a_comparison().save(tmp_path)]
+    assert saved == ["summary.csv", "jobs.csv", "run.json"]
+    assert sorted(saved) == sorted(file.name for file in tmp_path.iterdir())
+    assert "There is no report.html. Pages of HTML need jinja2: pip install" in caplog.text
+    assert a_comparison()._repr_html_() is None
 
 
 @pytest.mark.thorough
@@ -236,7 +254,7 @@ def test_axes_have_names_and_units() -> None:
     comparison = a_comparison()
     for kind, unit in {
         "completion_times": "hours",
-        "utilization": "hours",
+        "utilization": "(h)",
         "scale_factors": "GPUs per job",
     }.items():
         (axes, *_) = comparison.plot(kind).axes

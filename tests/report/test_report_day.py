@@ -121,6 +121,6 @@ def test_days_are_in_the_report_where_all_runs_have_the_tables() -> None:
     workload = ap.Workload("one", jobs, pd.DataFrame({"v100": [1.0]}, index=index))
     run = ap.simulate("fifo", workload, {"v100": 1})
     serving = replace(run, tables={**run.tables, **TABLES})
-    assert kinds_of({"a": serving}) == [*PLOT_KINDS, "gantt", "day"]
-    assert kinds_of({"a": serving, "b": run}) == [*PLOT_KINDS, "gantt"]
+    assert kinds_of({"a": serving}) == [*PLOT_KINDS, "gpus_held", "gantt", "day"]
+    assert kinds_of({"a": serving, "b": run}) == [*PLOT_KINDS, "gpus_held", "gantt"]
     assert len(plot({"a": serving, "b": serving}, "day").axes) == 6

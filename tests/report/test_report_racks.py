@@ -114,7 +114,7 @@ def test_plots_of_runs_on_racks_are_drawn_and_labelled(kind: str) -> None:
     titles = {
         "queueing": {"Queueing delay", "time without GPUs (hours)"},
         "communication": {"Exposed communication"},
-        "tiers": {*names, "time (hours)"},
+        "tiers": {*names, "time (s)"},
         "timers": {"Timers of scheduler 0", "Timers of scheduler 1"},
         "received_time": set(),
     }

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from apportion.experiments import Comparison
 
-BUILT_IN = ["What was found", "Summary", "Plots", "Workload", "Settings", "Repeat it"]
+BUILT_IN = [
+    "What was found",
+    "Summary",
+    "Groups of jobs",
+    "Plots",
+    "Workload",
+    "Settings",
+    "Repeat it",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +52,7 @@ def test_a_section_of_ones_own_stands_behind_the_plots() -> None:
     assert headings(comparison.to_html()) == BUILT_IN
     REPORT_SECTIONS["by_policy"] = jobs_by_policy
     page = comparison.to_html()
-    assert headings(page) == [*BUILT_IN[:3], "Jobs &amp; policies", *BUILT_IN[3:]]
+    assert headings(page) == [*BUILT_IN[:4], "Jobs &amp; policies", *BUILT_IN[4:]]
     mean_s = comparison["fifo"].jobs["jct_s"].mean()
     assert f"<td>fifo</td>\n      <td>{mean_s:,.4g}</td>" in page
     chosen = comparison.to_html(sections=["by_policy", "workload"])
@@ -88,9 +96,9 @@ def fails(comparison: Comparison) -> Section:
     [
         (
             fails,
-            r"KeyError: &#x27;no such policy&#x27;, raised in fails \(.*test_sections.py:\d+\)",
+            r"KeyError: &#39;no such policy&#39;, raised in fails \(.*test_sections.py:\d+\)",
         ),
-        (lambda _: "text", r"&#x27;own&#x27; returns &#x27;text&#x27;; it must return a Section"),
+        (lambda _: "text", r"&#39;own&#39; returns &#39;text&#39;; it must return a Section"),
         (lambda _: Section(5, ""), "returns Section"),  # type: ignore[arg-type]
         (lambda _: Section("a", 5), r"has the content 5; it must be HTML, a DataFrame"),  # type: ignore[arg-type]
         (lambda _: Section("a", ["b", None]), "has the content None"),  # type: ignore[list-item]
@@ -102,7 +110,7 @@ def test_a_section_that_fails_says_so_in_its_place(
     REPORT_SECTIONS["own"] = make
     with caplog.at_level(logging.WARNING):
         page = a_comparison().to_html()
-    assert headings(page) == [*BUILT_IN[:3], "own", *BUILT_IN[3:]]
+    assert headings(page) == [*BUILT_IN[:4], "own", *BUILT_IN[4:]]
     (text,) = re.findall('<h2>own</h2><p class="failed">(.*?)</p>', page)
     assert re.search(said, text)
     assert "test_sections.py:" in text

@@ -145,7 +145,9 @@ def test_command_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         pd.testing.assert_frame_equal(own, run.by("user"))
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<h2>Groups of jobs</h2>" in page
-    assert re.findall("<h3>(By .*?)</h3>", page) == ["By entity", "By user"]
+    assert re.findall("<summary>(By .*?)</summary>", page) == [
+        *("By entity", "By user", "By job type")
+    ]
 
 
 @pytest.mark.usefixtures("without_plots")

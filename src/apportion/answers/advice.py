@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import NamedTuple
 
-from apportion.report.html import page_of
+from apportion.report.html import page_of, part
 
 
 class AdvicePart(NamedTuple):
@@ -35,15 +34,13 @@ class Advice:
 
     def __str__(self) -> str:
         blocks = [f"{self.log} on {self.cluster}"]
-        for part in self.parts:
-            blocks.append("\n".join([part.question, *part.answer, f"  $ {part.command}"]))
+        for each in self.parts:
+            blocks.append("\n".join([each.question, *each.answer, f"  $ {each.command}"]))
         return "\n\n".join(blocks)
 
     def to_html(self) -> str:
         """Return the page as one HTML file that loads nothing."""
-        sections = []
-        for part in self.parts:
-            said = "".join(f"<p>{escape(each)}</p>" for each in part.answer)
-            link = f'<p class="legend"><code>{escape(part.command)}</code></p>'
-            sections.append((escape(part.question), said + link))
+        sections = [
+            (each.question, part("answer", each.answer, each.command)) for each in self.parts
+        ]
         return page_of(self.log, "What to do", f"{self.log} on {self.cluster}", sections)

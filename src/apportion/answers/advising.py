@@ -20,6 +20,7 @@ from apportion.experiments.plan import deciders_of
 from apportion.experiments.sources import sources_of
 from apportion.jobs import is_recorded
 from apportion.report.files import write_text
+from apportion.report.html import write_page
 from apportion.sim.deciders import knows_durations
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def advise(
     advice = Advice(jobs.name, str(cluster), page.parts(change, more, group))
     if folder is not None:
         write_text(folder / "advice.txt", f"{advice}\n")
-        write_text(folder / "advice.html", advice.to_html())
+        write_page(folder / "advice.html", advice.to_html)
     return advice
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -12,18 +13,19 @@ import pandas as pd
 from apportion.annotations import checked
 from apportion.answers.beside_floors import floors_in_words
 from apportion.answers.changes import changed_clusters
+from apportion.answers.clusters_page import clusters_page
 from apportion.answers.evidence import MATTERS, Difference, between, blocks_of, one_source
 from apportion.checks import listed, number
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.experiments import sweep
 from apportion.experiments.fitted_jobs import made_for
+from apportion.report.files import write_text
 from apportion.report.tables import time_unit
 from apportion.sim.floors import Floor, floor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from apportion.answers.changes import Changes
     from apportion.experiments import Sweep
@@ -253,6 +255,19 @@ class OtherClusters:
                 f"a log like it may be off by chance"
             )
         return f"intervals: {pairs} draws of the workload, the same for all"
+
+    def to_html(self, path: str | Path | None = None, *, level: float = 0.95) -> str:
+        """Return the report as one self-contained HTML page, and write it if a path is given.
+
+        Raises
+        ------
+        ApportionError
+            If jinja2 is not installed.
+        """
+        page = clusters_page(self, level)
+        if path is not None:
+            write_text(Path(path), page)
+        return page
 
     def __repr__(self) -> str:
         return "\n".join([*self.sentences(), f"({self.rests_on})"])

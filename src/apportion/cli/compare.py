@@ -141,7 +141,8 @@ def _show(
     others = "start_costs.csv, " * bool(comparison.at_other_costs)
     others += "prices.csv, " * any("prices" in run.tables for run in comparison.runs.values())
     files = f"summary.csv, jobs.csv, {others}{schedule}run.json{options}"
-    told = f"Report: {out / 'report.html'} (and {files})"
+    page = out / "report.html"
+    told = f"Report: {page} (and {files})" if page.exists() else f"Files: {files} in {out}"
     print(fill(told))
     if comparison.errors:
         failed = " ".join(f"{name!r}: {text}" for name, text in comparison.errors.items())

@@ -101,7 +101,9 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
     names = ["runs", "summary", *["groups"] * (args.by is not None)]
     tables = ", ".join(f"{name}.{args.table_format}" for name in names)
     files = f"{tables}, sweep.json, run.toml, {FILE}"
-    print(f"Files: {files} in {args.out}")
+    page = Path(args.out) / "report.html"
+    told = f"Report: {page} (and {files})" if page.exists() else f"Files: {files} in {args.out}"
+    print(textwrap.fill(told, width(), break_long_words=False, break_on_hyphens=False))
     sys.stdout.flush()
     failure = swept.failure()
     if failure is not None:

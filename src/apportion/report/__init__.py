@@ -1,7 +1,8 @@
 """What people read: summary tables, plots and the self-contained HTML report.
 
-Nothing here simulates; everything takes finished runs. Plots need matplotlib
-(``pip install apportion[plot]``); tables and the HTML page do without.
+Nothing here simulates; everything takes finished runs. Plots need matplotlib and pages of HTML
+jinja2 (``pip install apportion[plot]``); tables do without, and so does a library that embeds this.
+A page without matplotlib has tables only.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
+    from apportion.report.built_in import Section, summary_html
     from apportion.report.day_plots import day_figure
     from apportion.report.gantt import gantt_figure
-    from apportion.report.html import report_page
     from apportion.report.plots import PLOT_KINDS, kinds_of, plot
-    from apportion.report.sections import REPORT_SECTIONS, Section, summary_html
+    from apportion.report.sections import REPORT_SECTIONS, report_page
     from apportion.report.tables import human_table
     from apportion.statistics.typeset import HumanTable
 

@@ -34,17 +34,30 @@ def findings(comparison: Comparison) -> list[str]:
     apart = comparison.differences(best)
     apart = apart[apart["figure"] == "mean_jct_s"].set_index("policy")
     return [
-        _best(best, mean, apart, unit, seconds),
+        best_in_words(best, mean, apart),
         _worst(best, mean, apart, unit, seconds),
         _fairest(ran),
     ]
 
 
-def _best(best: str, mean: pd.Series, apart: pd.DataFrame, unit: str, seconds: float) -> str:
-    """Say who is best, and who cannot be told from it."""
+def best_in_words(best: str, mean: pd.Series, apart: pd.DataFrame, of: str = "jobs") -> str:
+    """Say who is best, and who cannot be told from it.
+
+    Parameters
+    ----------
+    best
+        The policy.
+    mean
+        Mean completion times by policy, seconds.
+    apart
+        By how much they differ from the best, by policy: ``difference``, ``low`` and ``high``.
+    of
+        What intervals are over.
+    """
+    unit, seconds = time_unit(float(mean.max()))
     said = f"{best} has the shortest mean completion time, {mean[best] / seconds:.4g} {unit}"
     if apart.empty or apart["low"].isna().all():
-        return f"{said}; there are too few jobs for intervals."
+        return f"{said}; there are too few {of} for intervals."
     near = apart.index[apart["low"] <= 0].tolist()
     if not near:
         second = str(mean.drop(best).idxmin())

@@ -8,7 +8,7 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.report.series import natural
-from apportion.report.style import COLOURS, line_styles, new_figure, plotting_style
+from apportion.report.style import COLOURS, line_styles, new_figure, plotting_style, tell
 from apportion.report.tables import time_unit
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _drawn(runs: Mapping[str, Run], until_s: float = np.inf) -> Figure:
     unit, seconds = time_unit(min(last_s, until_s))
     cut = f", the first {until_s / seconds:.3g} {unit}" if until_s < last_s else ""
     for axes, (name, run) in zip(panels, runs.items(), strict=True):
-        _draw(axes, run, looks, seconds, until_s)
+        _draw(axes, run, looks, min(last_s, until_s), until_s)
         axes.set(xlabel=f"time ({unit})", title=name + cut)
     panels[0].invert_yaxis()
     handles = {h.get_label(): h for axes in panels for h in axes.containers}
@@ -128,9 +128,10 @@ def _looks(types: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def _draw(
-    axes: Any, run: Run, looks: Mapping[str, dict[str, str]], seconds: float, until_s: float
+    axes: Any, run: Run, looks: Mapping[str, dict[str, str]], longest_s: float, until_s: float
 ) -> None:
     """Draw a bar for each stay on a GPU up to a time, type of job by type of job."""
+    unit, seconds = time_unit(longest_s)
     stays, types = run.schedule, _types(run)
     stays = stays[stays["start_s"] < until_s]
     stays = stays.assign(end_s=np.minimum(stays["end_s"], until_s))
@@ -140,8 +141,8 @@ def _draw(
         theirs = stays[stays["job"].map(types) == name].explode("devices")
         if theirs.empty:
             continue
-        where = zip(theirs["accelerator"], theirs["devices"], strict=True)
-        axes.barh(
+        where = list(zip(theirs["accelerator"], theirs["devices"], strict=True))
+        bars = axes.barh(
             [place[str(type_), int(device)] for type_, device in where],
             (theirs["end_s"] - theirs["start_s"]) / seconds,
             left=theirs["start_s"] / seconds,
@@ -151,6 +152,9 @@ def _draw(
             label=name,
             **look,
         )
+        times = zip(theirs["start_s"] / seconds, theirs["end_s"] / seconds, strict=True)
+        for bar, job, gpu, (start, end) in zip(bars, theirs["job"], where, times, strict=True):
+            tell(bar, f"job {job}, {name}\n{gpu[0]} {gpu[1]}, {start:.4g} to {end:.4g} {unit}")
     axes.set_yticks(range(len(rows)), [f"{name} {device}" for name, device in rows])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False)

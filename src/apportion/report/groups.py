@@ -53,7 +53,7 @@ def group_table(table: pd.DataFrame, keys: int = 2, *, most: int | None = None) 
 
 
 def columns_of_groups(comparison: Comparison) -> list[str]:
-    """Return the columns of texts in which several jobs of a workload say the same.
+    """Return the columns of texts in which several jobs of a workload say the same, types last.
 
     One that repeats another, as an entity that is the user, is left out.
     """
@@ -68,8 +68,10 @@ def columns_of_groups(comparison: Comparison) -> list[str]:
         and pd.api.types.is_string_dtype(jobs[name])
         and jobs[name].nunique() < len(jobs)
     ]
+    names.append("job_type")
     return [
         name
         for place, name in enumerate(names)
         if not any(jobs[name].equals(jobs[other]) for other in names[:place])
+        and jobs[name].nunique() > 1
     ]

@@ -10,18 +10,27 @@ import numpy as np
 from apportion.errors import unknown_name
 from apportion.report.day_plots import DAY_PLOT_KINDS, day_kinds_of
 from apportion.report.gantt import GANTT_PLOT_KINDS, gantt_kinds_of
+from apportion.report.held_plots import HELD_PLOT_KINDS, held_kinds_of
 from apportion.report.price_plots import PRICE_PLOT_KINDS, price_kinds_of
 from apportion.report.run_links import LINK_PLOT_KINDS, link_kinds_of
 from apportion.report.series import (
     busiest_job_types,
     distribution,
+    middles,
     options_of,
     received_share,
     running_and_waiting,
     time_bins,
     utilization,
 )
-from apportion.report.style import HEAT_MAP, line_styles, new_figure, plotting_style, with_legend
+from apportion.report.style import (
+    HEAT_MAP,
+    line_styles,
+    new_figure,
+    plotting_style,
+    tell,
+    with_legend,
+)
 from apportion.report.tables import time_unit
 from apportion.report.tier_plots import TIER_PLOT_KINDS, tier_kinds_of
 from apportion.report.timeline_plots import TIMELINE_PLOT_KINDS, timeline_kinds_of
@@ -103,7 +112,7 @@ def kinds_of(runs: Runs) -> list[str]:
     over_time = timeline_kinds_of(runs) or gantt_kinds_of(runs)  # the first has GPUs as well
     of_links = [*over_time, *link_kinds_of(runs)]
     others = [*of_links, *day_kinds_of(runs), *price_kinds_of(runs)]
-    return [*PLOT_KINDS, *tier_kinds_of(runs), *others]
+    return [*PLOT_KINDS, *held_kinds_of(runs), *tier_kinds_of(runs), *others]
 
 
 def _completion_times(runs: Runs) -> Figure:
@@ -147,11 +156,12 @@ def _utilization(runs: Runs) -> Figure:
     figure = new_figure()
     axes = figure.subplots()
     edges = time_bins(list(runs.values()))
+    times, when = middles(edges)
     styles = line_styles(list(runs))
     for policy, run in runs.items():
         share = 100 * utilization(run, edges)
-        axes.plot(_hours(edges), share, label=policy, **styles[policy])
-    axes.set(title="GPUs in use", xlabel="time (hours)", ylabel="GPUs in use (% of cluster)")
+        axes.plot(times, share, label=policy, **styles[policy])
+    axes.set(title="GPUs in use", xlabel=when, ylabel="GPUs in use (% of cluster)")
     axes.set_ylim(0, 102)
     return with_legend(figure, axes)
 
@@ -160,13 +170,14 @@ def _active_jobs(runs: Runs) -> Figure:
     figure = new_figure(height=4.4)
     top, bottom = figure.subplots(2, 1, sharex=True)
     edges = time_bins(list(runs.values()))
+    times, when = middles(edges)
     styles = line_styles(list(runs))
     for policy, run in runs.items():
         running, waiting = running_and_waiting(run, edges)
-        top.plot(_hours(edges), running, label=policy, **styles[policy])
-        bottom.plot(_hours(edges), waiting, label=policy, **styles[policy])
+        top.plot(times, running, label=policy, **styles[policy])
+        bottom.plot(times, waiting, label=policy, **styles[policy])
     top.set(title="Jobs running and waiting", ylabel="running jobs")
-    bottom.set(xlabel="time (hours)", ylabel="waiting jobs")
+    bottom.set(xlabel=when, ylabel="waiting jobs")
     for axes in (top, bottom):
         axes.set_ylim(bottom=0)
     return with_legend(figure, top)
@@ -178,15 +189,16 @@ def _scale_factors(runs: Runs) -> Figure:
     styles = line_styles(list(runs))
     width = 0.8 / len(runs)
     groups = _scale_factor_groups(runs)
+    names = [f"{low}" if low == high else f"{low}-{high}" for low, high in groups]
     for rank, (policy, run) in enumerate(runs.items()):
         size = run.measured["scale_factor"].to_numpy()
         jct = run.measured["jct_s"].to_numpy(float) / 3600
         means = [jct[(size >= low) & (size <= high)].mean() for low, high in groups]
         places = np.arange(len(groups)) + (rank - (len(runs) - 1) / 2) * width
-        axes.bar(places, means, width * 0.9, label=policy, color=styles[policy]["color"])
-    axes.set_xticks(
-        range(len(groups)), [f"{low}" if low == high else f"{low}-{high}" for low, high in groups]
-    )
+        bars = axes.bar(places, means, width * 0.9, label=policy, color=styles[policy]["color"])
+        for bar, size_, mean in zip(bars, names, means, strict=True):
+            tell(bar, f"{policy}, scale factor {size_}: {mean:.4g} h")
+    axes.set_xticks(range(len(groups)), names)
     axes.grid(visible=False, axis="x")
     axes.set(
         title="Completion time by scale factor",
@@ -208,12 +220,6 @@ def _scale_factor_groups(runs: Runs, most: int = 8) -> list[tuple[int, int]]:
     return [(int(group.min()), int(group.max())) for group in members]
 
 
-def _hours(edges: np.ndarray) -> np.ndarray:
-    """Return the middle of each bin, in hours."""
-    hours: np.ndarray = (edges[:-1] + edges[1:]) / 7200
-    return hours
-
-
 def _plain_numbers(axis: Any) -> None:
     """Label a logarithmic axis 0.1, 1, 10 rather than with powers of ten."""
     axis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -232,6 +238,7 @@ PLOT_KINDS: dict[str, Callable[[Runs], Figure]] = {
 
 _ALL_KINDS = {
     **PLOT_KINDS,
+    **HELD_PLOT_KINDS,
     **TIER_PLOT_KINDS,
     **GANTT_PLOT_KINDS,
     **TIMELINE_PLOT_KINDS,

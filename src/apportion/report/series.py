@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.cluster import TIERS
+from apportion.report.tables import time_unit
 
 if TYPE_CHECKING:
     from apportion.sim import Run
@@ -45,6 +46,12 @@ def time_bins(runs: list[Run], bins: int = 150) -> Floats:
     ends = [run.rounds["end_s"].max() for run in runs if len(run.rounds)]
     starts = [run.rounds["start_s"].min() for run in runs if len(run.rounds)]
     return np.linspace(min(starts, default=0.0), max(ends, default=1.0), bins + 1)
+
+
+def middles(edges: Floats) -> tuple[Floats, str]:
+    """Return the middle of each bin, in hours, or seconds of short runs, and that in words."""
+    unit, seconds = time_unit(float(edges[-1]))
+    return (edges[:-1] + edges[1:]) / (2 * seconds), f"time ({unit})"
 
 
 def utilization(run: Run, edges: Floats) -> Floats:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from contextlib import contextmanager
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import ApportionError
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 # is left out because it vanishes on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", ":", "-.")
+
+_TOLD = "_apportion_told"
+_LARGEST = 1.25
+"""How many times as large as on paper a plot is at most."""
 
 HEAT_MAP = "Blues"
 """Colour map of the heat maps: one hue, light to dark, so that it survives greyscale."""
@@ -109,16 +115,35 @@ def _named(figure: Figure, label: str) -> list[Any]:
     ]
 
 
+def tell(artist: Any, text: str) -> None:
+    """Say what a bar or a dot is, which a page shows beside the pointer."""
+    setattr(artist, _TOLD, text)  # a label of it would stand in the legend
+
+
 def inline_svg(figure: Figure, name: str) -> str:
-    """Return the figure as an ``<svg>`` element for an HTML page, ids prefixed by `name`."""
+    """Return the figure as an ``<svg>`` element for an HTML page, ids prefixed by `name`.
+
+    What has a name or was told (`tell`) has it as its title, and axes say what their numbers are:
+    by these the script of the page reads values and zooms.
+    """
     stream = io.StringIO()
     unsaid = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    titles = _titles(figure)
+    for rank, axes in enumerate(figure.axes):
+        axes.set_gid(f"axes-{rank}")
     with plotting_style(), warnings.catch_warnings():
         # Names stay text, which the browser writes in fonts that have their letters.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         figure.savefig(stream, format="svg", metadata=unsaid)
     text = stream.getvalue()
     text = text[text.index("<svg") :]
+    says = {axes.get_gid(): _measures(axes) for axes in figure.axes}
+
+    def group(found: re.Match[str]) -> str:
+        title = f"<title>{escape(titles[found[1]])}</title>" if found[1] in titles else ""
+        return f'<g id="{found[1]}"{says.get(found[1], "")}>{title}'
+
+    text = re.sub(r'<g id="([^"]*)">', group, text)
     # HTML knows the namespaces of SVG by itself, and figures on one page share their ids.
     for old, new in (
         (' xmlns:xlink="http://www.w3.org/1999/xlink"', ""),
@@ -128,4 +153,40 @@ def inline_svg(figure: Figure, name: str) -> str:
         ("url(#", f"url(#{name}-"),
     ):
         text = text.replace(old, new)
-    return text
+    widest = _LARGEST * figure.get_size_inches()[0]  # letters larger than any other help nobody
+    return text.replace("<svg", f'<svg style="max-width: {widest:.4g}in"', 1)
+
+
+def _titles(figure: Figure) -> dict[str, str]:
+    """Return what bars, dots and lines are, by their ids; the first two get one here."""
+    told = [each for each in figure.findobj() if hasattr(each, _TOLD)]
+    for rank, artist in enumerate(told):
+        artist.set_gid(artist.get_gid() or f"told-{rank}")
+    lines = [each for axes in figure.axes for each in axes.lines if each.get_gid()]
+    named = {str(each.get_gid()): str(each.get_label()) for each in lines}
+    return named | {str(each.get_gid()): getattr(each, _TOLD) for each in told}
+
+
+def _measures(axes: Any) -> str:
+    """Return attributes of axes: their place in points, what their numbers are, whether they zoom.
+
+    Axes zoom along x where that has numbers, and no markers, which would be drawn out.
+    """
+    from matplotlib.ticker import FixedLocator
+
+    figure = axes.get_figure(root=True)
+    wide, high = 72 * figure.get_size_inches()
+    place = axes.get_position()
+    box = (place.x0 * wide, (1 - place.y1) * high, place.width * wide, place.height * high)
+    said = {"box": " ".join(f"{each:.2f}" for each in box), "name": axes.get_xlabel()}
+    for side, limits in (("x", axes.get_xlim()), ("y", axes.get_ylim())):
+        said[side] = " ".join(
+            [*(f"{each:.9g}" for each in limits), getattr(axes, f"get_{side}scale")()]
+        )
+    titles = (axes.get_title(side) for side in ("left", "center"))
+    said["title"] = next(filter(None, titles), "") or axes.get_ylabel()
+    named = isinstance(axes.xaxis.get_major_locator(), FixedLocator)
+    marked = any(line.get_marker() not in ("None", "|") for line in axes.lines)
+    if not (named or marked or axes.get_label() == "<colorbar>"):
+        said["zooms"] = ""
+    return "".join(f' data-{name}="{escape(text)}"' for name, text in said.items())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.report.series import distribution, tier_occupancy, time_bins
+from apportion.report.series import distribution, middles, tier_occupancy, time_bins
 from apportion.report.style import line_styles, new_figure, with_legend
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def _tiers(runs: Mapping[str, Run]) -> Figure:
     """Draw one panel per policy: the GPUs held at each tier over time, on top of each other."""
     figure, panels = _panels(len(runs))
     edges = time_bins(list(runs.values()))
-    hours = (edges[:-1] + edges[1:]) / 7200
+    times, when = middles(edges)
     for axes, (policy, run) in zip(panels, runs.items(), strict=False):
         shares = 100 * np.nan_to_num(tier_occupancy(run, edges))
-        axes.stackplot(hours, shares, labels=TIERS, colors=_TIER_COLOURS.values(), linewidth=0)
+        axes.stackplot(times, shares, labels=TIERS, colors=_TIER_COLOURS.values(), linewidth=0)
         axes.set_title(policy, fontsize=8.5)
-        axes.set(ylim=(0, 100), xlim=(hours[0], hours[-1]), xlabel="time (hours)")
+        axes.set(ylim=(0, 100), xlim=(times[0], times[-1]), xlabel=when)
         axes.label_outer()
     for axes in panels[:: _columns(len(runs))]:
         axes.set_ylabel("GPUs (% of cluster)")

@@ -10,6 +10,7 @@ from apportion.answers.other_clusters import what_if
 from apportion.cli.answers.inputs import asked_about
 from apportion.cli.output import width
 from apportion.report.files import write_table
+from apportion.report.html import write_page
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,9 @@ def run(args: argparse.Namespace) -> None:
     write_table(Path(args.out) / "whatif.csv", answer.table(args.level))
     for line in [*answer.sentences(args.level), *answer.dollars(), f"({answer.rests_on}.)"]:
         say(line)
-    print(f"Files: whatif.csv, runs.csv, summary.csv, sweep.json, runs.jsonl in {args.out}")
+    files = "whatif.csv, runs.csv, summary.csv, sweep.json, runs.jsonl"
+    page = write_page(Path(args.out) / "whatif.html", lambda: answer.to_html(level=args.level))
+    say(f"Report: {page[0]} (and {files})" if page else f"Files: {files} in {args.out}")
 
 
 def say(line: str) -> None:

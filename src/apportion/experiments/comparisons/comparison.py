@@ -24,6 +24,7 @@ from apportion.experiments.shared import notes_on_mechanisms
 from apportion.report import human_table, plot, report_page, summary_html
 from apportion.report.against import RECORDED, differences_table, notes_on_recorded
 from apportion.report.files import write_table, write_text
+from apportion.report.html import has_templates, write_page
 from apportion.report.plots import kinds_of
 from apportion.report.tables import longest_time_s, notes_on
 from apportion.sim.floors import Floor, floor
@@ -362,7 +363,7 @@ class Comparison:
         return self._write_tables(folder, "parquet", "parquet")
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write the tables, ``run.json`` and ``report.html`` into a folder.
+        """Write the tables, ``run.json`` and, if jinja2 is there, ``report.html`` into a folder.
 
         The tables are ``summary.csv``, ``jobs.csv`` and, if nobody shares time exactly, the
         schedule of every run as ``schedule.csv.gz``, which `apportion.read_schedule` reads;
@@ -382,8 +383,8 @@ class Comparison:
         folder = Path(folder)
         files = self.to_csv(folder)
         self.to_json(folder / "run.json")
-        self.to_html(folder / "report.html")
-        return [*files, folder / "run.json", folder / "report.html"]
+        page = write_page(folder / "report.html", self.to_html)
+        return [*files, folder / "run.json", *page]
 
     def _write_tables(self, folder: str | Path, format: str, of_schedule: str) -> list[Path]:
         folder = Path(folder)
@@ -414,5 +415,5 @@ class Comparison:
         said = [f"{head} on {self.cluster}", str(table), table.legend, *failed, *self.notes]
         return "\n".join(said)
 
-    def _repr_html_(self) -> str:
-        return summary_html(self)
+    def _repr_html_(self) -> str | None:
+        return summary_html(self) if has_templates() else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,13 @@ import pandas as pd
 
 from apportion.errors import ApportionError, InputError
 from apportion.experiments.provenance import plain
+from apportion.experiments.sweeps.page import sweep_page
 from apportion.experiments.sweeps.plot import plot_against_load
 from apportion.experiments.sweeps.possible import nearest_in_words
 from apportion.experiments.sweeps.readable import by_seed, readable_tables
 from apportion.report.files import write_table, write_text
 from apportion.report.groups import group_table
-from apportion.report.sections import table_html
+from apportion.report.html import has_templates, part, table_html, write_page
 from apportion.sim.fingerprint import versions
 from apportion.statistics.differences import differences_of
 
@@ -268,9 +268,10 @@ class Sweep:
         }
 
     def save(self, folder: str | Path, *, format: str = "csv") -> list[Path]:
-        """Write ``runs``, ``summary`` (csv or parquet) and ``sweep.json`` into a folder.
+        """Write ``runs``, ``summary`` (csv or parquet), ``sweep.json`` and ``report.html``.
 
-        Of a sweep by groups of jobs also ``groups``. Each file is replaced in one step.
+        Of a sweep by groups of jobs also ``groups``; without jinja2 no report. Each file is
+        replaced in one step.
 
         Raises
         ------
@@ -284,7 +285,30 @@ class Sweep:
         tables |= {} if self.plan.setup.by is None else {_GROUPS: self.by()}
         files = [write_table(folder / f"{name}.{format}", each) for name, each in tables.items()]
         text = json.dumps(self.record(), indent=2, allow_nan=False) + "\n"
-        return [*files, write_text(folder / "sweep.json", text)]
+        page = write_page(folder / "report.html", self.to_html)
+        return [*files, write_text(folder / "sweep.json", text), *page]
+
+    def to_html(self, path: str | Path | None = None, *, against: str | None = None) -> str:
+        """Return the report as one self-contained HTML page, and write it if a path is given.
+
+        Parameters
+        ----------
+        path
+            Of the file.
+        against
+            The policy that others are set against; by default the first.
+
+        Raises
+        ------
+        InputError
+            For a policy that has no run.
+        ApportionError
+            If jinja2 is not installed.
+        """
+        page = sweep_page(self, against)
+        if path is not None:
+            write_text(Path(path), page)
+        return page
 
     def __repr__(self) -> str:
         failed = len(self.errors())
@@ -292,13 +316,12 @@ class Sweep:
         tables = self.human_tables()
         return "\n\n".join([head, *(f"{name}\n{table}" for name, table in tables.items())])
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
+        if not has_templates():
+            return None
         head, *_ = repr(self).splitlines()
-        tables = self.human_tables().items()
-        return f"<p>{escape(head)}</p>" + "".join(
-            f"<p>{escape(str(name))}</p>{table_html(table)}<p>{escape(table.legend)}</p>"
-            for name, table in tables
-        )
+        tables = [table_html(table, "", name) for name, table in self.human_tables().items()]
+        return "".join([part("sentences", [head], "notes"), *tables])
 
 
 def _said(texts: pd.Series[str]) -> str:

@@ -1,0 +1,49 @@
+"""The report of changes of a cluster: sentences, ratios with their intervals, costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apportion.report.built_in import has_plots, notes_html, repeat_html, settings_html
+from apportion.report.dots import Dot, Dots, dots_figure, dots_table
+from apportion.report.html import page_of, part, table_html
+from apportion.report.style import inline_svg
+
+if TYPE_CHECKING:
+    from apportion.answers.other_clusters import OtherClusters
+
+_FIGURES = {"mean_jct_s": "mean JCT", "p95_jct_s": "p95 JCT", "queueing_s": "wait"}
+
+
+def clusters_page(answer: OtherClusters, level: float) -> str:
+    """Return the report as one page; `level` is that of the intervals."""
+    record = answer.sweep.record()
+    name = ", ".join(record["workloads"])
+    rests, dollars = f"{answer.rests_on}.", answer.dollars()
+    sections = [
+        ("What changes do", part("sentences", answer.sentences(level)) + notes_html([rests])),
+        ("Beside today", _apart(answer, level)),
+        ("What GPUs cost", part("sentences", dollars) if dollars else ""),
+        ("Settings", settings_html(record)),
+        ("Repeat it", repeat_html(record, "sweep.json")),
+    ]
+    subtitle = f"{name}: {len(answer.sweep)} runs; today {answer.clusters['today']}"
+    return page_of(name, "What if", subtitle, [each for each in sections if each[1]])
+
+
+def _apart(answer: OtherClusters, level: float) -> str:
+    """Show by what factor figures are those of today, with intervals."""
+    table = answer.table(level)
+    changed = table[(table["change"] != "today") | (table["rate"] != 1)]
+    dots: Dots = {}
+    for figure, label in _FIGURES.items():
+        for row in changed.to_dict("records"):
+            keys = (str(row["policy"]), str(row["change"]), f"rate {row['rate']:g}")
+            numbers = (float(row[f"{figure}_{end}"]) for end in ("ratio", "low", "high"))
+            dots.setdefault(label, []).append(Dot(keys, *numbers))
+    legend = f"Times those of today under the same policy, with paired {level:.0%} intervals."
+    shown = table_html(dots_table(dots, ("policy", "change", "arrivals"), "x", ".3f"), legend)
+    if not has_plots():
+        return shown
+    drawn = inline_svg(dots_figure(dots, 1.0, "times that of today"), "dots")
+    return shown + part("figures", [("dots", drawn)])
