@@ -40,7 +40,8 @@ def test_a_sweep_prints_means_over_seeds_and_its_files(capsys: pytest.CaptureFix
     assert lines[3].split()[:3] == ["policy", "load", "seeds"]
     rows = [line.split()[:3] for line in lines[5:9]]
     assert rows == [[p, load, "2"] for load in ("0.5", "2") for p in ("fifo", "isolated")]
-    assert lines[-1] == "Files: runs.csv, summary.csv, sweep.json, run.toml, runs.jsonl in here"
+    files = "runs.csv, summary.csv, sweep.json, run.toml, runs.jsonl"
+    assert lines[-1] == f"Report: here/report.html (and {files})"
     assert max(map(len, lines)) <= 100
     runs = pd.read_csv("here/runs.csv")
     hours = runs.groupby(["load", "policy"], sort=False)["mean_jct_s"].mean() / 3600

@@ -252,7 +252,7 @@ def test_policies_are_tried_before_anything_runs(policies: Any, message: str) ->
 def test_saved_files_and_the_record(tmp_path: Path) -> None:
     swept = small(out=tmp_path / "csv", seeds=[3])
     assert sorted(file.name for file in (tmp_path / "csv").iterdir()) == [
-        *["runs.csv", "runs.jsonl", "summary.csv", "sweep.json"]
+        *["report.html", "runs.csv", "runs.jsonl", "summary.csv", "sweep.json"]
     ]
     written = pd.read_csv(tmp_path / "csv" / "runs.csv")
     pd.testing.assert_frame_equal(
