@@ -267,7 +267,9 @@ def test_saved_files_and_the_record(tmp_path: Path) -> None:
     assert record["cluster"]["gpus"] == {"v100": 2, "k80": 2}
     assert any("generated" in note for note in record["notes"])
     files = swept.save(tmp_path / "parquet", format="parquet")
-    assert [file.name for file in files] == ["runs.parquet", "summary.parquet", "sweep.json"]
+    assert [file.name for file in files] == [
+        *["runs.parquet", "summary.parquet", "sweep.json", "report.html"]
+    ]
     pd.testing.assert_frame_equal(pd.read_parquet(files[1]), swept.summary())
 
 

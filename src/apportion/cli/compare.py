@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
-import textwrap
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.cli.inputs import simulation_settings, workload_and_origin
-from apportion.cli.output import print_summary, width
+from apportion.cli.output import print_summary, say
 from apportion.cli.parser import parse
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.recorded import fill_in, recorded_of, settings_of, workload_is_changed
@@ -131,9 +129,8 @@ def _show(
         print()
         print_summary(group_table(comparison.by(args.by)))
         print()
-    fill = partial(textwrap.fill, width=width(), break_long_words=False, break_on_hyphens=False)
     for note in [*comparison.notes, *notes]:
-        print(fill(f"Note: {note}"))
+        say(f"Note: {note}")
     sys.stdout.flush()
     schedule = "schedule.csv.gz, " * comparison.has_schedule
     options = ", run.toml" * (comparison.command is not None)
@@ -143,7 +140,7 @@ def _show(
     files = f"summary.csv, jobs.csv, {others}{schedule}run.json{options}"
     page = out / "report.html"
     told = f"Report: {page} (and {files})" if page.exists() else f"Files: {files} in {out}"
-    print(fill(told))
+    say(told)
     if comparison.errors:
         failed = " ".join(f"{name!r}: {text}" for name, text in comparison.errors.items())
         raise ApportionError(

@@ -98,8 +98,10 @@ def _in_options(text: str, args: argparse.Namespace) -> str:
     def option(found: re.Match[str]) -> str:
         if found[1] not in vars(args):
             return found[0]
+        # A format is of tables where a command has tables, and is called so of a trace.
+        name = "trace-format" if found[1] == "format" else found[1].replace("_", "-")
         value = next((f" {each}" for each in found.groups()[1:4] if each is not None), "")
-        return f"--{found[1].replace('_', '-')}{value}"
+        return f"--{name}{value}"
 
     return _ARGUMENT.sub(option, text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
@@ -18,17 +19,31 @@ _STYLES = {"*": "bold green", "~": "green", "": ""}
 
 
 def width() -> int:
-    """Return how many characters fit in a line: those of the terminal, or 100 in pipes."""
-    if not sys.stdout.isatty():
+    """Return how many characters fit in a line: of the terminal or COLUMNS, or 100 in pipes."""
+    if not _has_width():
         return _WIDTH_OF_PIPES
     return shutil.get_terminal_size((_WIDTH_OF_PIPES, 0)).columns
+
+
+def say(text: str, indent: str = "") -> None:
+    """Print a sentence in lines that fit, those behind the first indented; words stay whole."""
+    lines = textwrap.fill(
+        text, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    print(lines)
+
+
+def _has_width() -> bool:
+    """Whether somebody says how wide lines may be."""
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def print_summary(table: HumanTable) -> None:
     """Print the table of a comparison, best values marked; in blocks where it is too wide."""
     if not _rich_terminal():
-        print(table)
-        print(textwrap.fill(table.legend, width(), break_on_hyphens=False))
+        for block in table.blocks(width()) if _has_width() else [table]:
+            print(block)
+        say(table.legend)
         return
     for block in table.blocks(width()):
         header = [f"{name}\n{unit}" for name, unit in zip(block.header, block.units, strict=True)]
@@ -37,7 +52,7 @@ def print_summary(table: HumanTable) -> None:
             for row, marks in zip(block.cells, block.marks, strict=True)
         ]
         _print_rich(header, cells)
-    print(textwrap.fill(table.legend, width()))
+    say(table.legend)
 
 
 def print_table(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from apportion.cli.output import width
+from apportion.cli.output import say
 from apportion.errors import unknown_name
 from apportion.papers import Claim, claims_of, systems
 from apportion.papers.shown import as_rows, in_full, in_one_line
@@ -37,24 +36,21 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps([asdict(claim) | {"verdict": claim.verdict} for claim in whole]))
     elif name:
         for line in in_full(claims[system][0]).splitlines():
-            print(_wrapped(line, "    "))
+            say(line, "    ")
     elif system:
         _list(system, claims[system])
     else:
         for each, told in claims.items():
             print(in_one_line(each, told))
-        print("`apportion papers gavel` lists the claims of one, `... gavel.NAME` says all of one.")
+        say("`apportion papers gavel` lists the claims of one, `... gavel.NAME` says all of one.")
 
 
 def _list(system: str, claims: Sequence[Claim]) -> None:
-    print(f"{_wrapped(systems()[system], '')}\n{in_one_line(system, claims)}\n")
+    say(systems()[system])
+    print(f"{in_one_line(system, claims)}\n")
     for claim, row in zip(claims, as_rows(claims), strict=True):
-        print(_wrapped(f"{claim.verdict:<15}{claim.name}: {claim.says}", " " * 15))
+        say(f"{claim.verdict:<15}{claim.name}: {claim.says}", " " * 15)
         told = f"{row[3]}: {row[4]}" if claim.figures else claim.open or claim.out_of_scope
-        print(_wrapped(" " * 15 + told, " " * 15))
+        say(" " * 15 + told, " " * 15)
     if any(claim.later for claim in claims):
         print("\n(later): a criterion that was written when the figure was known")
-
-
-def _wrapped(text: str, indent: str) -> str:
-    return textwrap.fill(text, width(), subsequent_indent=indent, break_on_hyphens=False)

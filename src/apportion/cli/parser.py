@@ -61,27 +61,12 @@ DEFAULTS = {
 _EXAMPLES = """\
 examples:
   apportion compare
-      six policies and three queues on a generated workload; the report goes to out/compare
-  apportion compare --workload trace.csv --cluster v100=16,k80=32 --policies max_min_fairness,fifo
+  apportion compare --workload log.csv --cluster v100=16 --policies fifo,fcfs
   apportion compare --racks 4 --policies dally,tiresias,gandiva
-  apportion workload generate jobs.csv --kind elastic
-  apportion compare --workload jobs.csv --cluster t4=32 --policies pollux,sia,deepboot
-  apportion compare --config out/compare/run.json --seed 1
-  apportion sweep --workload trace.csv --policies max_min_fairness,fifo --loads 0.5,1 --seeds 0,1,2
-  apportion whatif --workload trace.csv --cluster v100=32 --add a100=8,16 --rate 1.2
-  apportion recommend --workload trace.csv --cluster v100=32 --goal 'p95 wait under 2 h'
-  apportion forecast state.json --log trace.csv --cluster v100=32
-  apportion floor --workload trace.csv --cluster v100=32 --jobs-table out/compare/jobs.csv
+  apportion sweep --workload log.csv --loads 0.5,1 --seeds 0,1,2
+  apportion whatif --workload log.csv --cluster v100=32 --add a100=8,16
   apportion advise log.csv --cluster v100=32
-  apportion solve throughputs.csv --policy max_min_fairness --cluster v100=1,k80=1
-  apportion audit throughputs.csv --policy max_min_fairness --cluster v100=1,k80=1
-  apportion papers gavel
-  apportion workload describe trace.csv
-  apportion requests generate requests.csv --slo-factor 3
-  apportion serve requests.csv --gpus 16
-  apportion decide --policy max_min_fairness --cluster v100=8,k80=8 --store decisions.db
-  apportion doctor
-  apportion links cassini --gang a=0-2 --gang b=3,4 --model a=VGG16 --model b=VGG16 --plot out/links
+  apportion solve throughputs.csv --cluster v100=1,k80=1
 """
 
 
@@ -177,7 +162,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if unknown:
         if not unknown[0].startswith("-"):
             raise InputError(f"Unexpected argument {unknown[0]!r}; options start with --.")
-        raise unknown_name("option", unknown[0].partition("=")[0], args.valid)
+        where = parser.prog if command is None else command.prog
+        raise unknown_name(
+            *("option", unknown[0].partition("=")[0], args.valid), shown=f"see {where} --help"
+        )
     if args.module is None:
         parser.print_help()
         parser.exit()
@@ -321,7 +309,7 @@ def _add_policies(commands: Any) -> None:
 
 
 def _add_accelerators(commands: Any) -> None:
-    text = "list the types of GPUs that are known by name, with figures of their data sheets"
+    text = "list the types of GPUs that are known by name"
     parser = add_command(commands, "accelerators", "policies", text)
     parser.set_defaults(listed="accelerators")
     _add_format(parser)
@@ -329,7 +317,7 @@ def _add_accelerators(commands: Any) -> None:
 
 
 def _add_settings(commands: Any) -> None:
-    text = "list what options of compare and sweep take in brackets, and files of settings have"
+    text = "list what options take in brackets, and files of settings"
     parser = add_command(commands, "settings", "settings", text)
     parser.add_argument("section", nargs="?", metavar="OPTION", help="of one alone: mechanism")
     _add_format(parser)
@@ -338,7 +326,7 @@ def _add_settings(commands: Any) -> None:
 
 
 def _add_papers(commands: Any) -> None:
-    text = "what the papers of the systems claim, and what of it holds here"
+    text = "what the papers claim, and what of it holds here"
     parser = add_command(commands, "papers", "papers", text)
     text = "the claims of one: gavel; all of one claim: gavel.load"
     parser.add_argument("about", nargs="?", metavar="SYSTEM", help=text)
@@ -347,12 +335,12 @@ def _add_papers(commands: Any) -> None:
 
 
 def _add_doctor(commands: Any) -> None:
-    text = "say which versions, solvers, threads and extras are here, and solve one small problem"
+    text = "say what is installed, and whether it works"
     finish(add_command(commands, "doctor", "installation.doctor", text))
 
 
 def _add_completion(commands: Any) -> None:
-    text = "print what makes a shell complete commands and options"
+    text = "print what makes a shell complete commands"
     parser = add_command(commands, "completion", "installation.completion", text)
     shells = ("bash", "zsh")
     parser.add_argument("shell", type=one_of("shell", shells), metavar="|".join(shells))
@@ -363,7 +351,7 @@ def _add_completion(commands: Any) -> None:
 
 
 def _add_links(commands: Any) -> None:
-    text = "which links gangs use and share, and when their jobs should start"
+    text = "which links gangs share, and when jobs should start"
     parser = add_command(commands, "links", "links", text)
     parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a name, or a .toml file")
     parser.add_argument(

@@ -6,7 +6,7 @@ import json
 import textwrap
 from typing import TYPE_CHECKING
 
-from apportion.cli.output import print_table, width
+from apportion.cli.output import print_table, say, width
 from apportion.cli.parser import DEFAULTS
 from apportion.cluster import accelerators
 from apportion.mechanism.deciders import DECIDERS, scheduler_table
@@ -38,16 +38,20 @@ def _policies(args: argparse.Namespace) -> None:
     options = policies["name"].map(needed)
     print("Policies share out time; they are solved as convex problems.\n")
     _show(policies[options.isna()], "problem")
-    print("\nWith _agnostic behind its name a policy takes every accelerator type for the same.")
+    print()
+    say("With _agnostic behind its name a policy takes every accelerator type for the same.")
     for each in WHOLE:
-        print(f"\nPolicies that choose one option for each job, or none; options are {each}.\n")
+        print()
+        say(f"Policies that choose one option for each job, or none; options are {each}.")
+        print()
         _show(policies[options == each], "problem")
     print("\nCompared where no --policies are named:\n")
     for of, names in DEFAULTS.items():
-        text = f"{of}: {', '.join(names)}"
-        print(textwrap.fill(text, width(), subsequent_indent="  ", break_on_hyphens=False))
+        say(f"{of}: {', '.join(names)}", "  ")
     for mechanism, table in schedulers.groupby("mechanism", sort=False):
-        print(f"\nSchedulers {_DO.get(str(mechanism), f'that work by {mechanism}.')}\n")
+        print()
+        say(f"Schedulers {_DO.get(str(mechanism), f'that work by {mechanism}.')}")
+        print()
         _show(table, "rule")
 
 
@@ -77,7 +81,7 @@ def _show(table: pd.DataFrame, what: str) -> None:
     print_table(["name", what, "source"], rows, left=(0, 1, 2))
 
 
-_HEADS = ("GB", "GB/s", "fp32", "tf32", "fp16", "fp8", "W", "$/h", "year", "price of")
+_HEADS = ("GB", "GB/s", "fp32", "tf32", "fp16", "fp8", "W", "$/h", "year")
 
 
 def _accelerators(args: argparse.Namespace) -> None:
@@ -87,10 +91,17 @@ def _accelerators(args: argparse.Namespace) -> None:
         print(table.to_json(orient="index", indent=2))
         return
     shown = table.map(lambda value: value if isinstance(value, str) else _figure(value))
-    print("Memory (GB), its bandwidth (GB/s), dense arithmetic (10^12 operations/s), power (W),")
-    print("list price on demand ($/h).\n")
-    rows = [[str(name), *row] for name, row in zip(shown.index, shown.to_numpy(), strict=True)]
-    print_table(["accelerator", *_HEADS], rows, left=(0, len(_HEADS)))
+    say(
+        "Memory (GB), its bandwidth (GB/s), dense arithmetic (10^12 operations/s), power (W), list "
+        "price on demand ($/h)."
+    )
+    print()
+    *figures, sources = (shown[name] for name in shown)
+    rows = [[str(name), *row] for name, *row in zip(shown.index, *figures, strict=True)]
+    print_table(["accelerator", *_HEADS], rows)
+    print()
+    for source, names in sources[sources != ""].groupby(sources, sort=False).groups.items():
+        say(f"Price of {', '.join(map(str, names))}: {source}.", "  ")
     print("\nSlices that MIG makes of a GPU are known as well: a100-1g.5gb, h100-3g.40gb, ...")
 
 

@@ -6,7 +6,7 @@ import json
 import textwrap
 from typing import TYPE_CHECKING
 
-from apportion.cli.output import print_table, width
+from apportion.cli.output import print_table, say, width
 from apportion.errors import unknown_name
 
 if TYPE_CHECKING:
@@ -32,8 +32,10 @@ def run(args: argparse.Namespace) -> None:
             json.dumps({n: {k: s._asdict() for k, s in s_.items()} for n, s_ in sections.items()})
         )
         return
-    print("--mechanism 'leases(lease_seconds=1800)', and in a file for --config [mechanism] with")
-    print('name = "leases" and lease_seconds = 1800.')
+    say(
+        "In brackets: --mechanism 'leases(lease_seconds=1800)'. In a file for --config: a section "
+        '[mechanism] with name = "leases" and lease_seconds = 1800.'
+    )
     for name, settings in sections.items():
         print(f"\n[{name}]\n")
         longest = max(map(len, settings))

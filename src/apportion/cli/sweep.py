@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.answers.inputs import workloads_of
 from apportion.cli.inputs import simulation_settings
-from apportion.cli.output import print_summary, print_table, width
+from apportion.cli.output import print_summary, print_table, say
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.sections import as_toml
 from apportion.errors import InputError
@@ -91,19 +90,19 @@ def _show(swept: Sweep, args: argparse.Namespace, seconds: float) -> None:
         print(f"\n{name}: means over seeds; lowest and highest mean JCT of a seed")
         print_summary(table)
         for line in near.get(name, []):
-            print(textwrap.fill(f"Note: {line}", width(), break_on_hyphens=False))
+            say(f"Note: {line}")
     for name, table in ({} if args.by is None else swept.group_tables()).items():
         print(f"\n{name}: means over seeds by {args.by}")
         print_summary(table)
     setup = swept.plan.setup
     for note in notes_on(swept.notes, None, *(setup.by_policy.values() or [setup.settings])):
-        print(f"Note: {note}")
+        say(f"Note: {note}")
     names = ["runs", "summary", *["groups"] * (args.by is not None)]
     tables = ", ".join(f"{name}.{args.table_format}" for name in names)
     files = f"{tables}, sweep.json, run.toml, {FILE}"
     page = Path(args.out) / "report.html"
     told = f"Report: {page} (and {files})" if page.exists() else f"Files: {files} in {args.out}"
-    print(textwrap.fill(told, width(), break_long_words=False, break_on_hyphens=False))
+    say(told)
     sys.stdout.flush()
     failure = swept.failure()
     if failure is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.commands import group_of
+from apportion.cli.commands import add_alias, group_of
 from apportion.cli.sections import add_setting
 from apportion.cli.values import by_accelerator, comma_separated, one_of, real, whole
 from apportion.errors import InputError
@@ -16,13 +16,13 @@ _READING: dict[str, dict[str, Any]] = {
     "throughputs": {"metavar": "FILE", "help": "steps/s of the job types, csv or json"},
     "profiles": {
         "metavar": "DIR|CSV",
-        "help": "elastic jobs: a folder for each application, or steps/s by application and gpus",
+        "help": "elastic jobs: a folder of each, or steps/s by gpus",
     },
     "format": {"metavar": "NAME", "help": "of the trace (default: recognise it)"},
     "limit": {"type": whole(1), "metavar": "N", "help": "only the first N jobs"},
     "reference": {
         "metavar": "TYPE",
-        "help": "accelerator on which the durations were measured (default: v100)",
+        "help": "on which durations were measured (default: v100)",
     },
     "missing": {
         "type": one_of("answer to jobs without throughputs", ("error", "drop")),
@@ -31,12 +31,12 @@ _READING: dict[str, dict[str, Any]] = {
     },
     "states": {
         "metavar": "A,B,...",
-        "help": "Helios, Philly, Slurm: only jobs that ended so, e.g. COMPLETED (default: all)",
+        "help": "only jobs that ended so: COMPLETED (default: all)",
     },
     "columns": {
         "metavar": "A=B,...",
-        "help": "what columns of another csv mean: submit=arrival_s,runtime_min=duration_s, "
-        "n_gpus=scale_factor; units _s, _min, _h, _d, or dates",
+        "help": "what yours mean: submit=arrival_s,n_gpus=scale_factor,... "
+        "(units _s, _min, _h, _d, or dates)",
     },
 }
 """How a trace is read."""
@@ -83,7 +83,7 @@ def add_trace(
     option
         Names the trace itself where it is not the argument.
     several
-        Whether that may stand several times. ``--format`` is then left to tables.
+        Whether that may stand several times.
     """
     group = group_of(parser, "the workload")
     if option is not None:
@@ -94,11 +94,12 @@ def add_trace(
 
     for name, what in (_READING | _FITTING).items():
         flag = f"--{name.replace('_', '-')}"
-        key = None
-        if name == "format" and several:
-            flag, key, what = "--trace-format", "format", {**what, "dest": "format"}
+        if name == "format":  # --format is of tables
+            flag, what = "--trace-format", {**what, "dest": "format"}
         hidden = option is not None and name in _READING
-        add_setting(group, "workload", flag, key=key, hidden=hidden, **what)
+        add_setting(group, "workload", flag, key=name, hidden=hidden, **what)
+    if not several:  # what it was called before, where there is no format of tables
+        add_alias(parser, "--format", "--trace-format")
 
 
 def reading_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -133,6 +134,5 @@ def refuse_reading_options(args: argparse.Namespace) -> None:
         Naming the option.
     """
     for name in reading_options(args):
-        # Where several traces may be read, --format is of tables.
-        option = "trace-format" if name == "format" and hasattr(args, "table_format") else name
+        option = "trace-format" if name == "format" else name.replace("_", "-")
         raise InputError(f"--{option} is for a workload from a file; give --workload FILE.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.answers.advising import advise
 from apportion.cli.answers.inputs import settings_given
-from apportion.cli.answers.whatif import say
+from apportion.cli.output import say
 from apportion.cli.racks import cluster_of
 from apportion.cli.trace_options import fitting_options, reading_options
 from apportion.experiments.sources import sources_of

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from apportion.answers.futures import forecast
 from apportion.cli.answers.inputs import settings_given
-from apportion.cli.answers.whatif import say
 from apportion.cli.inputs import read_any
+from apportion.cli.output import say
 from apportion.cli.racks import cluster_of
 from apportion.cli.trace_options import reading_options
 from apportion.errors import InputError

@@ -45,7 +45,7 @@ def add_what_if(commands: Any) -> None:
 
 def add_recommend(commands: Any) -> None:
     """Add ``apportion recommend``."""
-    text = "which policy, or how few GPUs keep waits short, with intervals"
+    text = "which policy, or how few GPUs keep waits short"
     parser = add_command(commands, "recommend", "answers.recommend", text)
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     parser.add_argument(
@@ -90,9 +90,9 @@ def add_forecast(commands: Any) -> None:
 
 def add_advise(commands: Any) -> None:
     """Add ``apportion advise``."""
-    text = "one page on a log: what the scheduler loses, and what would help"
+    text = "one page on a log: what is lost, and what would help"
     parser = add_command(commands, "advise", "answers.advise", text)
-    add_file(parser, "a log that tells when jobs came, and how long they ran", "log")
+    add_file(parser, "a log of jobs: when they came, how long they ran", "log")
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     parser.add_argument("--add", metavar="TYPE=N", help="GPUs to ask about (default: 8 more)")
     parser.add_argument("--by", metavar="COLUMN", help="groups of jobs (default: user, if told)")
@@ -108,7 +108,7 @@ def add_advise(commands: Any) -> None:
 
 def add_floor(commands: Any) -> None:
     """Add ``apportion floor``."""
-    text = "what no schedule of a workload can be better than, and how far runs are from it"
+    text = "what no schedule can beat, and how far runs are from it"
     parser = add_command(commands, "floor", "answers.floor", text)
     parser.add_argument(
         "--jobs-table",

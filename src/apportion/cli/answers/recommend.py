@@ -9,7 +9,7 @@ from apportion.answers.fewest import fewest_for_wait
 from apportion.answers.race import recommend
 from apportion.answers.sequential import usual_looks
 from apportion.cli.answers.inputs import asked_about
-from apportion.cli.answers.whatif import say
+from apportion.cli.output import say
 from apportion.errors import InputError
 from apportion.report.files import write_table
 

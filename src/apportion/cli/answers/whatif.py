@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.answers.other_clusters import what_if
 from apportion.cli.answers.inputs import asked_about
-from apportion.cli.output import width
+from apportion.cli.output import say
 from apportion.report.files import write_table
 from apportion.report.html import write_page
 
@@ -33,8 +32,3 @@ def run(args: argparse.Namespace) -> None:
     files = "whatif.csv, runs.csv, summary.csv, sweep.json, runs.jsonl"
     page = write_page(Path(args.out) / "whatif.html", lambda: answer.to_html(level=args.level))
     say(f"Report: {page[0]} (and {files})" if page else f"Files: {files} in {args.out}")
-
-
-def say(line: str) -> None:
-    """Print a sentence, in lines that fit."""
-    print(textwrap.fill(line, width(), break_long_words=False, break_on_hyphens=False))

@@ -13,7 +13,7 @@ __all__ = ["add_decide", "add_export"]
 
 def add_decide(commands: Any) -> None:
     """Add ``apportion decide``."""
-    text = "answer a scheduler: events in, decisions out, as JSON a line each"
+    text = "answer a scheduler: events in, decisions out, in JSON"
     parser = add_command(commands, "decide", "service.decide", text)
     parser.add_argument(
         "--policy",
