@@ -63,7 +63,10 @@ def from_durations(
         notes.append(f"jobs left out because they never ran (duration 0): {int((~ran).sum())}")
     jobs = _from_first_arrival(file, jobs[ran])
     throughputs = throughputs_for(jobs, options)
-    speeds = reference_speeds(throughputs, options.reference)
+    measured = options.reference
+    if options.throughputs is None and measured not in throughputs and measured in ACCELERATORS:
+        measured = ReadOptions.reference  # by which types are drawn; speeds on others are modelled
+    speeds = reference_speeds(throughputs, measured)
     drawn = "job_type" not in jobs
     known = jobs["scale_factor"].isin(speeds.index[speeds > 0].get_level_values(1))
     if not drawn:
@@ -72,12 +75,14 @@ def from_durations(
     jobs = jobs if options.limit is None else jobs.head(options.limit)
     if drawn:
         rng = np.random.default_rng(options.seed)
-        job_types = draw_job_types(jobs["scale_factor"], throughputs, options.reference, rng)
+        job_types = draw_job_types(jobs["scale_factor"], throughputs, measured, rng)
         jobs = jobs.assign(job_type=job_types)
     recorded_on, jobs = _recorded_on(jobs, throughputs, options)
     where = ", ".join(dict.fromkeys(recorded_on))
     how = f"job types drawn at random, seed {options.seed}; " if drawn else ""
-    notes += [*dropped, f"{how}durations taken as measured on {where}"]
+    told = "recorded_on" in jobs or options.reference != ReadOptions.reference
+    other = "" if told else " (reference= or --reference names another type)"
+    notes += [*dropped, f"{how}durations taken as measured on {where}{other}"]
     jobs.insert(1, "total_steps", jobs["duration_s"])  # seconds, until speeds are known
     jobs["start_included"] = True
     notes += _most_at_once(jobs, recorded_on)

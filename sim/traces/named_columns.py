@@ -33,6 +33,8 @@ _OFTEN = {
     "arrival_s": r"submi|arriv|creat|queued_at|came",
     "duration_s": r"duration|run_?time|elapsed",
     "scale_factor": r"(num|n|req|alloc)?_?(gpu|device|accelerator)s?(_?(num|count|alloc|req))?",
+    "recorded_start_s": r"(job_?)?(start(ed)?|began|begin)(_?(time|at|date))?",
+    "recorded_end_s": r"(job_?)?(end(ed)?|finish(ed)?|complet(ed|ion)|stopped)(_?(time|at|date))?",
     "recorded_on": r"(gpu|accelerator|device)_?(type|model|name)",
     "user": r"user(_?(name|id))?|who|owner",
     "job": r"(job_?)?id|job",
@@ -44,7 +46,7 @@ def likely_columns(names: Sequence[str]) -> str:
     """Write what columns of these names may mean: ``submitted=arrival_s,runtime=duration_s``.
 
     A proposal to be read, for messages: nothing is taken to mean so unless it is said. Without
-    names for both an arrival and a duration it is the example of the documentation.
+    names for an arrival, and a duration or a start and an end, it is the documentation's example.
     """
     names = [name for name in names if name and not set(name) & set("=,'\"")]
     likely: dict[str, str] = {}
@@ -56,7 +58,10 @@ def likely_columns(names: Sequence[str]) -> str:
         found = next((name for name in names if name not in likely and find(name)), None)
         if found is not None:
             likely[found] = meant
-    if not {"arrival_s", "duration_s"} <= {*likely.values()}:
+    meant_by_some = {*likely.values()}
+    if "arrival_s" not in meant_by_some or not (
+        "duration_s" in meant_by_some or {*RECORDED_TIMES} <= meant_by_some
+    ):
         return "submit=arrival_s,runtime_min=duration_s"
     return ",".join(f"{name}={meant}" for name, meant in likely.items())
 

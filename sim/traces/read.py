@@ -152,7 +152,8 @@ def read_workload(
     limit
         Keep only so many jobs, the first to arrive.
     reference
-        Accelerator type on which durations of a trace are taken to be measured.
+        Accelerator type on which durations of a trace are taken to be measured where it does not
+        tell: one of the throughputs, or of `apportion.accelerators`, on which speeds are modelled.
     missing
         What to do with jobs without throughputs: ``error``, or ``drop`` them and leave a note.
     states
@@ -252,11 +253,10 @@ def _format_of(file: TextFile) -> str:
     separator = max(SEPARATORS, key=file.head.count)
     likely = likely_columns(_names(file, separator))
     raise InputError(
-        f"Cannot tell the format of {file.path} from its first line {file.head[:80]!r}. A csv "
-        f"must name its columns: of jobs of your own at least {' and '.join(jobs_csv.COLUMNS)}, of "
-        f"traces e.g. {', '.join(microsoft_itp.COLUMNS)}; or give format=, one of "
-        f"{', '.join(TRACE_FORMATS)}; or say what its columns mean, such as "
-        f"columns='{likely}'."
+        f"Cannot tell the format of {file.path} from its first line {file.head[:80]!r}. A table of "
+        f"jobs of your own has at least the columns {' and '.join(jobs_csv.COLUMNS)}. If it is a "
+        f"log of a known format, give format=, one of {', '.join(TRACE_FORMATS)}. Of any other csv "
+        f"say what its columns mean: columns='{likely}'."
     )
 
 

@@ -159,7 +159,30 @@ def test_a_csv_of_no_known_format_is_told_a_mapping_that_reads_it(
         (["Created", "Elapsed"], "Created=arrival_s,Elapsed=duration_s"),
         (["submit", "gpu_hours"], "submit=arrival_s,runtime_min=duration_s"),
         (["submit", "duration", "gpu_util"], "submit=arrival_s,duration=duration_s"),
+        (
+            ["JobID", "Submitted", "Started", "Finished", "Endpoint"],
+            "Submitted=arrival_s,Started=recorded_start_s,Finished=recorded_end_s,JobID=job",
+        ),
+        (["submit", "start"], "submit=arrival_s,runtime_min=duration_s"),
     ],
 )
 def test_a_mapping_is_proposed_of_names_that_tell(names: list[str], likely: str) -> None:
     assert likely_columns(names) == likely
+
+
+def test_durations_are_of_the_type_that_reference_names(write: Write) -> None:
+    columns = "came=arrival_s,runtime_min=duration_s,gpus=scale_factor"
+    own = write("own.csv", "came,runtime_min,gpus", "0,90,1", "60,30,4")
+    ours = ap.read_workload(own, columns=columns, reference="a100")
+    cluster = "v100=4,a100=4"
+    assert any(note.endswith("durations taken as measured on a100") for note in ours.notes)
+    seconds = {
+        kind: (ours.jobs["total_steps"] / ours.throughput_of(cluster)[kind]).tolist()
+        for kind in ("v100", "a100")
+    }
+    assert seconds["a100"] == pytest.approx([5400.0, 1800.0])
+    assert all(slow > fast for slow, fast in zip(seconds["v100"], seconds["a100"], strict=True))
+    usual = ap.read_workload(own, columns=columns)
+    assert usual.jobs["job_type"].tolist() == ours.jobs["job_type"].tolist()
+    with pytest.raises(InputError, match="reference accelerator 'a1000'"):
+        ap.read_workload(own, columns=columns, reference="a1000")
