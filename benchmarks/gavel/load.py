@@ -4,7 +4,8 @@
 takes the mean over a window of jobs in the middle while later ones keep arriving. Gavel's window
 is jobs 4000-5000 (``--full``); the default is smaller, where queues that grow without end have not
 grown as long. ``--gangs`` draws jobs of one to eight GPUs, ``--priorities`` gives a fifth of those
-five times the weight, for water filling with and without knowing types.
+five times the weight, for water filling with and without knowing types. ``--small`` is a third of
+the cluster and of the load, jobs 200-300 of 400 and five seeds: every policy ends in minutes.
 """
 
 from __future__ import annotations
@@ -16,22 +17,32 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.report.style import line_styles
-from benchmarks.experiment import Settings, chosen, claimed, data_of, drawing, parser, run_all
+from apportion.statistics import paired
+from benchmarks.experiment import Settings, chosen, data_of, drawing, parser, run_all
+from benchmarks.gavel.load_claims import (
+    AGNOSTIC,
+    ALLOX,
+    AWARE,
+    FILLING,
+    FILLING_AGNOSTIC,
+    GANDIVA,
+    LOADS,
+    SHARING,
+    judged_by,
+)
 from benchmarks.gavel.workloads import draw_jobs
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
 CLUSTER = "v100=36,p100=36,k80=36"
+GPUS, SMALL_GPUS = 36, 12
+"""Of each type; loads are those of `GPUS`, and scaled."""
 RESOLVE_SECONDS = 1920.0
-LOADS = (4.0, 4.8, 5.2, 5.6)
-AGNOSTIC, GANDIVA, ALLOX = "max_min_fairness_agnostic", "gandiva_packing", "allox"
-AWARE, SHARING = "max_min_fairness", "max_min_fairness_space_sharing"
 TOLERANCE = 0.15
 
 # Gavel's simulator, hours, by load in jobs per hour.
@@ -61,8 +72,6 @@ OF_GANGS = {
 }
 """The same of jobs of one to eight GPUs."""
 
-FILLING, FILLING_AGNOSTIC = "hierarchical_fairness", "hierarchical_fairness_agnostic"
-"""Water filling: of no entities, all jobs are one level."""
 PRIORITY_LOAD, WEIGHT, WEIGHTED = 2.4, 5.0, 0.2
 """Jobs an hour of gangs, what jobs of high priority weigh, and which part of the jobs they are."""
 
@@ -78,34 +87,48 @@ class Window:
 
 QUANTILES = (1, 5, *range(10, 100, 10), 95, 99)
 
-QUICK, DEFAULT, FULL = Window(60, 100, 130), Window(1000, 1500, 2000), Window(4000, 5000, 6000)
+QUICK, SMALL, DEFAULT, FULL = (
+    Window(60, 100, 130),
+    Window(200, 300, 400),
+    Window(1000, 1500, 2000),
+    Window(4000, 5000, 6000),
+)
 
 
 def main() -> None:
     """Run every policy at every load and seed, and print the means beside Gavel's."""
     options = _options()
-    window = QUICK if options.quick else FULL if options.full else DEFAULT
+    window = FULL if options.full else SMALL if options.small else DEFAULT
+    window = QUICK if options.quick else window
     print(f"Completion time against load on {machine()}")
     print(
-        f"Jobs {window.first}-{window.last} of {window.jobs}, seeds {options.seeds}, {CLUSTER}, "
+        f"Jobs {window.first}-{window.last} of {window.jobs}, seeds {options.seeds}, "
+        f"{cluster_of(options.gpus)}, loads as of {CLUSTER}, "
         f"solved at most every {RESOLVE_SECONDS:g} s."
     )
     data = data_of(options)
     settings = [
-        {"policy": policy, "load": load, "seed": seed, **vars(window), "jobs are": options.jobs_are}
+        {"policy": policy, "load": load, "seed": seed, "gpus": options.gpus}
+        | {**vars(window), "jobs are": options.jobs_are}
         for load in options.loads
         for seed in options.seeds
         for policy in options.policies
     ]
     runs = run_all(_work, settings, options, "gavel_load")
     published = {"single": GAVEL | OTHERS, "gangs": OF_GANGS}.get(options.jobs_are, {})
+    published = {} if options.small else published
     table = _beside_gavel(runs, published)
     show(table, digits=4)
+    gains = _gains(runs)
+    if len(gains):
+        print("\nMean JCT of each policy over that of the one that is blind to types, by seed:")
+        show(gains)
     judged = data is not None and not options.quick
-    verdicts = JUDGES[options.jobs_are](table) if judged else []
+    verdicts = judged_by(options.jobs_are, table) if judged else []
     print("" if judged else "No verdicts: they need Gavel's data and a window of steady state.")
     write_csv(runs, options.out, "gavel_load_runs")
     write_csv(table, options.out, "gavel_load")
+    write_csv(gains, options.out, "gavel_load_gains")
     write_csv(pd.DataFrame(verdicts), options.out, "gavel_load_verdicts")
     _plot(table, options.out, window)
     _distributions(runs, options.out)
@@ -114,6 +137,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     what = parser("gavel.load", "Mean completion time against input load.", "two loads, 130 jobs")
     what.add_argument("--full", action="store_true", help="Gavel's window, jobs 4000-5000")
+    what.add_argument("--small", action="store_true", help="a third of it, jobs 200-300 of 400")
     what.add_argument("--loads", type=float, nargs="+", metavar="R", help="jobs per hour")
     what.add_argument("--seeds", type=int, nargs="+", metavar="N")
     what.add_argument("--policies", nargs="+", default=list(GAVEL), metavar="NAME")
@@ -126,23 +150,49 @@ def _options() -> argparse.Namespace:
         options.policies = [FILLING_AGNOSTIC, FILLING]
     loads = list(GANG_LOADS if options.gangs else LOADS)
     options.loads = options.loads or (loads[:: len(loads) - 1] if options.quick else loads)
-    options.seeds = options.seeds or ([0] if options.quick else [0, 1, 2])
+    options.gpus = SMALL_GPUS if options.small else GPUS
+    several = list(range(5 if options.small else 3))
+    options.seeds = options.seeds or ([0] if options.quick else several)
     known = [*GAVEL, *OTHERS, FILLING, FILLING_AGNOSTIC]
     options.policies = chosen("policy", options.policies, known)
     return options
+
+
+def cluster_of(gpus: int) -> dict[str, int]:
+    """Return so many GPUs of each type."""
+    return dict.fromkeys(("v100", "p100", "k80"), gpus)
+
+
+def _gains(runs: pd.DataFrame) -> pd.DataFrame:
+    """Set every policy beside least attained service blind to types, by load and paired seeds."""
+    rows = []
+    for (policy, load), group in runs.groupby(["policy", "load"], sort=False):
+        base = runs[(runs["policy"] == AGNOSTIC) & (runs["load"] == load)]
+        if policy == AGNOSTIC or len(base) < 2:
+            continue
+        hours = (each.set_index("seed")["jct_h"] for each in (group, base))
+        found = paired(*hours, ratio=True)
+        words = f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
+        rows.append({"policy": policy, "load": f"{load:g}", "JCT": words})
+    table = pd.DataFrame(rows)
+    return (
+        table.pivot(index="policy", columns="load", values="JCT").reset_index() if rows else table
+    )
 
 
 def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     """Simulate one policy at one load; return the mean over the window, hours."""
     load, seed = settings["load"], settings["seed"]
     gangs = {} if settings["jobs are"] == "single" else {"scale_factors": "gavel"}
-    workload = draw_jobs(data, jobs=settings["jobs"], seed=seed, jobs_per_hour=load, **gangs)
+    rate = load * settings["gpus"] / GPUS
+    workload = draw_jobs(data, jobs=settings["jobs"], seed=seed, jobs_per_hour=rate, **gangs)
     drawn = np.random.default_rng([seed, 1]).random(settings["jobs"])
     high = np.less(drawn, WEIGHTED if settings["jobs are"] == "weighted" else 0.0)
     if high.any():
         jobs = workload.jobs.assign(weight=np.where(high, WEIGHT, 1.0), entity="all")
         workload = ap.Workload(workload.name, jobs, workload.throughputs, pairs=workload.pairs)
-    run = ap.simulate(settings["policy"], workload, CLUSTER, resolve_seconds=RESOLVE_SECONDS)
+    cluster = cluster_of(settings["gpus"])
+    run = ap.simulate(settings["policy"], workload, cluster, resolve_seconds=RESOLVE_SECONDS)
     window = slice(settings["first"], settings["last"])
     counted, high = run.jobs["jct_s"].iloc[window], high[window]
     return {
@@ -179,64 +229,6 @@ def _beside_gavel(runs: pd.DataFrame, gavel: Mapping[str, Mapping[float, float]]
             }
         )
     return pd.DataFrame(rows)
-
-
-def _ratios(table: pd.DataFrame, column: str = "JCT h") -> Callable[..., list[Figure]]:
-    """Return what gives the figures of one policy over another, at some loads or at all."""
-    hours = table.pivot(index="load", columns="policy", values=column)
-
-    def over(worse: str, better: str, loads: Sequence[float] | None = None) -> list[Figure]:
-        if not {better, worse} <= set(hours.columns):
-            return []
-        ratio = hours[worse] / hours[better]
-        some = ratio if loads is None else ratio[ratio.index.isin(loads)]
-        return [Figure(f"{load:g}", float(each)) for load, each in some.items()]
-
-    return over
-
-
-def _told(figures: Mapping[str, list[Figure]]) -> list[dict[str, str]]:
-    return [claimed("gavel", name, found) for name, found in figures.items() if found]
-
-
-def _verdicts(table: pd.DataFrame) -> list[dict[str, str]]:
-    """Judge the claims of the paper's figures of single-GPU jobs for the policies that were run."""
-    over, top = _ratios(table), [table["load"].max()]
-    known = table[table["Gavel h"].notna() & table["policy"].isin([AGNOSTIC, AWARE, SHARING])]
-    near = [
-        Figure(f"{policy} {load:g}", hours / gavel_h)
-        for policy, load, hours, gavel_h in known[
-            ["policy", "load", "JCT h", "Gavel h"]
-        ].itertuples(index=False)
-    ]
-    return _told(
-        {
-            "load-aware": over(AGNOSTIC, AWARE),
-            "load-3x": over(AGNOSTIC, AWARE, top),
-            "load-sharing": over(AWARE, SHARING, top),
-            "load-packing": over(GANDIVA, AWARE),
-            "load-allox": over(AWARE, ALLOX, top),
-            "load-finish-time": over("finish_time_fairness_agnostic", "finish_time_fairness"),
-            "load-fifo": over("fifo_agnostic", "fifo", LOADS[:3]),
-            "load-each": near,
-        }
-    )
-
-
-def _of_gangs(table: pd.DataFrame) -> list[dict[str, str]]:
-    return _told({"load-gangs": _ratios(table)(AGNOSTIC, AWARE)})
-
-
-def _of_weighted(table: pd.DataFrame) -> list[dict[str, str]]:
-    figures = [
-        Figure(column.removesuffix(" h"), figure.value)
-        for column in ("high h", "low h")
-        for figure in _ratios(table, column)(FILLING_AGNOSTIC, FILLING)
-    ]
-    return _told({"priorities": figures})
-
-
-JUDGES = {"single": _verdicts, "gangs": _of_gangs, "weighted": _of_weighted}
 
 
 def _plot(table: pd.DataFrame, out: Path | None, window: Window) -> None:

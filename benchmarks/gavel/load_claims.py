@@ -1,0 +1,77 @@
+"""What Gavel's paper claims of completion times against load, judged by a table of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apportion.papers import Figure
+from benchmarks.experiment import claimed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pandas as pd
+
+LOADS = (4.0, 4.8, 5.2, 5.6)
+AGNOSTIC, GANDIVA, ALLOX = "max_min_fairness_agnostic", "gandiva_packing", "allox"
+AWARE, SHARING = "max_min_fairness", "max_min_fairness_space_sharing"
+FILLING, FILLING_AGNOSTIC = "hierarchical_fairness", "hierarchical_fairness_agnostic"
+"""Water filling: of one entity, all jobs are one level."""
+
+
+def judged_by(jobs_are: str, table: pd.DataFrame) -> list[dict[str, str]]:
+    """Judge the claims of single-GPU jobs, of gangs, or of weighted ones, that were run."""
+    found = JUDGES[jobs_are](table)
+    return [claimed("gavel", name, figures) for name, figures in found.items() if figures]
+
+
+def _ratios(table: pd.DataFrame, column: str = "JCT h") -> Callable[..., list[Figure]]:
+    """Return what gives the figures of one policy over another, at some loads or at all."""
+    hours = table.pivot(index="load", columns="policy", values=column)
+
+    def over(worse: str, better: str, loads: Sequence[float] | None = None) -> list[Figure]:
+        if not {better, worse} <= set(hours.columns):
+            return []
+        ratio = hours[worse] / hours[better]
+        some = ratio if loads is None else ratio[ratio.index.isin(loads)]
+        return [Figure(f"{load:g}", float(each)) for load, each in some.items()]
+
+    return over
+
+
+def _verdicts(table: pd.DataFrame) -> dict[str, list[Figure]]:
+    """Give the figures of the claims of the paper's figures of single-GPU jobs for the policies that were run."""
+    over, top = _ratios(table), [table["load"].max()]
+    known = table[table["Gavel h"].notna() & table["policy"].isin([AGNOSTIC, AWARE, SHARING])]
+    near = [
+        Figure(f"{policy} {load:g}", hours / gavel_h)
+        for policy, load, hours, gavel_h in known[
+            ["policy", "load", "JCT h", "Gavel h"]
+        ].itertuples(index=False)
+    ]
+    return {
+        "load-aware": over(AGNOSTIC, AWARE),
+        "load-3x": over(AGNOSTIC, AWARE, top),
+        "load-sharing": over(AWARE, SHARING, top),
+        "load-packing": over(GANDIVA, AWARE),
+        "load-allox": over(AWARE, ALLOX, top),
+        "load-finish-time": over("finish_time_fairness_agnostic", "finish_time_fairness"),
+        "load-fifo": over("fifo_agnostic", "fifo", LOADS[:3]),
+        "load-each": near,
+    }
+
+
+def _of_gangs(table: pd.DataFrame) -> dict[str, list[Figure]]:
+    return {"load-gangs": _ratios(table)(AGNOSTIC, AWARE)}
+
+
+def _of_weighted(table: pd.DataFrame) -> dict[str, list[Figure]]:
+    figures = [
+        Figure(column.removesuffix(" h"), figure.value)
+        for column in ("high h", "low h")
+        for figure in _ratios(table, column)(FILLING_AGNOSTIC, FILLING)
+    ]
+    return {"priorities": figures}
+
+
+JUDGES = {"single": _verdicts, "gangs": _of_gangs, "weighted": _of_weighted}
