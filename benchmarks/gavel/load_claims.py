@@ -40,7 +40,7 @@ def _ratios(table: pd.DataFrame, column: str = "JCT h") -> Callable[..., list[Fi
 
 
 def _verdicts(table: pd.DataFrame) -> dict[str, list[Figure]]:
-    """Give the figures of the claims of the paper's figures of single-GPU jobs for the policies that were run."""
+    """Give the figures of the claims of single-GPU jobs, for the policies that were run."""
     over, top = _ratios(table), [table["load"].max()]
     known = table[table["Gavel h"].notna() & table["policy"].isin([AGNOSTIC, AWARE, SHARING])]
     near = [
