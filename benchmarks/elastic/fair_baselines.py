@@ -12,6 +12,7 @@ idle GPUs: the fewest that serve as well stand apart, in place of 32
 loans: training may have those of them that are idle
 pooling: all GPUs serve and train
 
+``--slo-factors 2 3 5`` has an SLO of so many times the seconds of a request, 3 by default.
 ``--gpus 16`` has a quarter of GPUs, jobs and loads, each an even part of the same draw.
 Requests change nothing for jobs on a cluster of their own, and jobs nothing for requests: apart,
 jobs are trained and requests served each once. Ratios are paired by seed.
@@ -42,6 +43,7 @@ LOADS = (0.29, 2.9, 8.7)
 """GPUs of 64 that requests keep busy: small, middle and large load of DeepBoot's simulator."""
 
 ARRIVALS = ("diurnal", "poisson")
+CASE = ["arrivals", "load", "slo"]
 COLD_START_S = 6.0
 STEPS = {
     "all": ("pooled", "pollux apart"),
@@ -90,6 +92,7 @@ def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
 def _requests(settings: Mapping[str, Any], hours: float) -> pd.DataFrame:
     load, seed = float(settings["load"]), int(settings["seed"])
     drawn = requests_of(load, seed, LENGTH_H, settings["arrivals"])
+    drawn["slo_s"] = float(settings["slo"]) * drawn["duration_s"]
     return drawn[drawn["arrival_s"] <= hours * HOUR_S].reset_index(drop=True)
 
 
@@ -113,9 +116,14 @@ def _fewest(settings: Mapping[str, Any]) -> dict[str, Any]:
 def of_seed(seed: int, args: argparse.Namespace) -> pd.DataFrame:
     """Run all ways of a seed: pooled, then who serves as well, then what stands apart so."""
     shape = {"jobs": 6 if args.quick else args.gpus * 5 // 2, "gpus": args.gpus}
-    plain = {"seed": seed, "load": 0.0, "arrivals": "", "serving": 0, **shape}
+    plain = {"seed": seed, "load": 0.0, "arrivals": "", "slo": 0.0, "serving": 0, **shape}
     loads = [load * args.gpus / 64 for load in args.loads]
-    cases = [{**plain, "load": load, "arrivals": a} for load in loads for a in args.arrivals]
+    cases = [
+        {**plain, "load": load, "arrivals": arrivals, "slo": factor}
+        for load in loads
+        for arrivals in args.arrivals
+        for factor in args.slo_factors
+    ]
     pooled = _ran([{**case, "way": way} for case in cases for way in args.pooled], args)
     least = pooled[pooled["way"] == "pooled"].to_dict("records")
     served = _ran(
@@ -147,7 +155,7 @@ def by_case(runs: pd.DataFrame) -> pd.DataFrame:
     rows = []
     alone = runs[runs["arrivals"] == ""]
     for _, served in runs[runs["way"] == "served"].iterrows():
-        case = {"load": served["load"], "arrivals": served["arrivals"], "workload": 1}
+        case = {**served[["load", "arrivals", "slo"]], "workload": 1}
         mine = alone[alone["seed"] == served["seed"]]
         half = mine[mine["serving"] == mine["serving"].max()]
         fewest = mine[(mine["way"] == "apart") & (mine["serving"] == served["serving"])]
@@ -161,8 +169,8 @@ def by_case(runs: pd.DataFrame) -> pd.DataFrame:
 def steps_of(cases: pd.DataFrame) -> pd.DataFrame:
     """Return the ratio of every step, by load and arrivals."""
     rows = []
-    for (arrivals, load), here in cases.groupby(["arrivals", "load"], sort=False):
-        row: dict[str, Any] = {"arrivals": arrivals, "load": load}
+    for key, here in cases.groupby(CASE, sort=False):
+        row: dict[str, Any] = dict(zip(CASE, key, strict=True))
         for step, (one, other) in STEPS.items():
             row[step] = in_words(paired(here, {"way": one}, {"way": other}))
         rows.append(row)
@@ -178,6 +186,7 @@ def main() -> None:
     options.add_argument("--gpus", type=int, default=64, choices=(16, 32, 64))
     options.add_argument("--loads", nargs="+", type=float, default=list(LOADS), help="of 64 GPUs")
     options.add_argument("--arrivals", nargs="+", default=list(ARRIVALS), choices=ARRIVALS)
+    options.add_argument("--slo-factors", nargs="+", type=float, default=[3.0], metavar="F")
     options.add_argument("--pooled", nargs="+", default=["pooled"], choices=list(POOLED))
     args = options.parse_args()
     if args.quick:
@@ -188,7 +197,7 @@ def main() -> None:
     runs = pd.concat([of_seed(seed, args) for seed in range(args.seeds)], ignore_index=True)
     cases = by_case(runs)
     shown = ["serving", "SLO met", "mean h", "p99 h", "restarts", "paused s"]
-    means = cases.groupby(["arrivals", "load", "way"], sort=False)[shown].mean().reset_index()
+    means = cases.groupby([*CASE, "way"], sort=False)[shown].mean().reset_index()
     for name, table in (("means", means), ("steps", steps_of(cases))):
         print(f"\n{to_markdown(table)}")
         write_csv(table, args.out, f"elastic_fair_baselines_{name}")
