@@ -108,7 +108,7 @@ def main() -> None:
     jobs = QUICK_JOBS if options.quick else options.generate_jobs
     settings = [
         {"arrivals": arrivals, "racks": racks, "seed": seed, "jobs": jobs, "scheduler": scheduler}
-        for arrivals in ARRIVALS
+        for arrivals in options.arrivals
         for racks in options.racks
         for seed in range(options.resamples)
         for scheduler in options.schedulers
@@ -139,6 +139,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     text = f"{QUICK_JOBS} jobs, {QUICK_RACKS[0]} racks, {QUICK_RESAMPLES} resamples"
     what = parser("dally.schedulers", "Schedulers on racks: Dally's evaluation.", text)
+    what.add_argument("--arrivals", nargs="+", default=list(ARRIVALS), choices=ARRIVALS)
     what.add_argument("--racks", type=int, nargs="+", metavar="N")
     what.add_argument("--resamples", type=int, metavar="N")
     what.add_argument("--generate-jobs", type=int, metavar="N", help="as published by default")
