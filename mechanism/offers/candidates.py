@@ -124,7 +124,7 @@ class InOrder:
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Return the first of the jobs that accept something that is free."""
-        accepts = accepts_from_s(self.rule, waiting) <= now_s
+        accepts: Bools = accepts_from_s(self.rule, waiting) <= now_s
         if waiting.held_option is not None:
             accepts |= waiting.held_option[:, None] == np.arange(accepts.shape[1])
         accepts &= waiting.fits

@@ -81,21 +81,23 @@ class Holders(Resumable):
         self._gangs = Gangs(job, job, kind[job], self._scale[job], devices=devices)
         stayed = None
         if moved:
-            stayed = self._marked(moved)
+            stayed = self._marked(job, moved, len(now))
             differs, gone = differs.difference(moved), [e for e in gone if e not in moved]
         return Decision(
             self._gangs,
-            starts=self._marked(differs),
+            starts=self._marked(job, differs, len(now)),
             stop=np.array(gone, dtype=np.intp),
             duty_cycle=duty_cycle.of(job),
             resolved=offered,
             moved=stayed,
         )
 
-    def _marked(self, jobs: Collection[int]) -> Bools:
-        """Tell for each job with GPUs whether it is one of some."""
-        there = self._there
-        return np.fromiter(map(jobs.__contains__, there), dtype=bool, count=len(there))
+    def _marked(self, job: Ints, some: Collection[int], new: int) -> Bools:
+        """Tell for each job with GPUs whether it is one of some of the last, who are new."""
+        marked = np.zeros(job.size, dtype=bool)
+        for line in range(job.size - new, job.size):
+            marked[line] = job[line] in some
+        return marked
 
     def _same(self, one: Held, other: Held) -> bool:
         """Tell whether devices are as many in the same machines."""
@@ -120,13 +122,14 @@ class DutyCycles(Resumable):
         """Let a job work, after a rest without length or before one that never ends for good."""
         if rest_s in (0.0, np.inf):
             work_s = rest_s = np.inf
-        before_s, worked_s, rested_s = self._rows[:, job]
+        rows = self._rows
+        before_s, worked_s, rested_s = rows.item(0, job), rows.item(1, job), rows.item(2, job)
         # A renewal that comes when the next spell begins anyway changes nothing.
         same = worked_s == work_s < np.inf and rested_s == rest_s and before_s < np.inf
         if same and (ready_s - before_s) % (work_s + rest_s) == 0:
             ready_s = before_s
         self.changed |= (before_s, worked_s, rested_s) != (ready_s, work_s, rest_s)
-        self._rows[:, job] = ready_s, work_s, rest_s
+        rows[0, job], rows[1, job], rows[2, job] = ready_s, work_s, rest_s
 
     def rest(self, job: int) -> None:
         """Let a job hold its GPUs and do nothing."""
@@ -136,4 +139,4 @@ class DutyCycles(Resumable):
     def of(self, jobs: Any) -> DutyCycle:
         """Return the duty cycle of some jobs."""
         self.changed = False
-        return DutyCycle(*self._rows[:, jobs])
+        return DutyCycle(*self._rows.take(jobs, axis=1))

@@ -104,7 +104,8 @@ class LeasedJobs:
     def able(self, most_gpus: int) -> Ints:
         """Return the waiting jobs that need no more GPUs than so many, ascending."""
         here = self.told.active
-        able: Ints = here[self.waiting[here] & (self.told.scale[here] <= most_gpus)]
+        waiting = here[self.waiting.take(here)]
+        able: Ints = waiting[self.told.scale.take(waiting) <= most_gpus]
         return able
 
     def enter(

@@ -160,8 +160,9 @@ class SkewBased(Part):
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the patience of full consolidation, or 0."""
         high = [self.skews[name] > self.threshold for name in waiting.records.job_types]
-        consolidates = np.array(high)[waiting.records.type_code[waiting.job]]
-        return np.where(consolidates[:, None], _consolidated(waiting), 0.0)
+        patience_s = _consolidated(waiting)
+        patience_s[~np.array(high)[waiting.records.type_code[waiting.job]]] = 0.0
+        return patience_s
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,6 +184,8 @@ class NetworkAgnostic(_AnyJobType):
 
 def _consolidated(waiting: WaitingJobs) -> Floats:
     """Return 0 for the tightest tier that holds each gang, else infinity."""
+    if waiting.size.alike:
+        return waiting.size.consolidated_s.take(waiting.scale_factor, axis=0)
     patience_s = np.zeros((waiting.job.size, 3))
     patience_s[~waiting.larger_than_machine, 1] = np.inf
     patience_s[~waiting.larger_than_rack, 2] = np.inf

@@ -8,6 +8,7 @@ import numpy as np
 
 from apportion.checks import check_memory
 from apportion.cluster import TIERS
+from apportion.mechanism.offers.waits import Waits
 from apportion.mechanism.places import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class TimerBook:
     ) -> None:
         self._timers, self._lease_s = timers, lease_s
         self._machine, self._rack = gpus_per_machine, gpus_per_rack
-        self._windows: dict[tuple[int, int], _Window] = {}
+        self._windows: dict[tuple[int, int], Waits] = {}
         self._timer_s: dict[tuple[int, int], float] = {}
         check_memory("GPUs of one type", gpus, 200)
         self.waits_until_s: Floats = np.zeros((gpus + 1, len(TIERS)))
@@ -64,13 +65,13 @@ class TimerBook:
     def waits_s(self, tier: int, scale_factor: int) -> Floats:
         """Return the waits that gangs of a size had before they got a tier, oldest first."""
         window = self._windows.get((tier, scale_factor))
-        return np.empty(0) if window is None else window.waits_s
+        return np.empty(0) if window is None else window.seconds
 
     def record(self, tier: int, scale_factor: int, now_s: float, waited_s: float) -> None:
         """Write down that a gang got a machine or a rack after a wait, and forget old waits."""
         if tier > RACK or not self._timers.records(waited_s, self._lease_s):
             return
-        window = self._windows.setdefault((tier, scale_factor), _Window())
+        window = self._windows.setdefault((tier, scale_factor), Waits())
         window.add(now_s, waited_s)
         window.forget(now_s - self._timers.history_s)
         self._timer_s.pop((tier, scale_factor), None)
@@ -79,14 +80,14 @@ class TimerBook:
     def state(self) -> list[list[Any]]:
         """Return the lists of waits, for JSON: tier, GPUs, times, waits."""
         return [
-            [tier, scale_factor, window.times_s.tolist(), window.waits_s.tolist()]
+            [tier, scale_factor, window.times_s.tolist(), window.seconds.tolist()]
             for (tier, scale_factor), window in self._windows.items()
         ]
 
     def restore(self, state: list[list[Any]]) -> None:
         """Take up a state of `state` in a book without waits."""
         for tier, scale_factor, times_s, waits_s in state:
-            window = self._windows[tier, scale_factor] = _Window()
+            window = self._windows[tier, scale_factor] = Waits()
             for time_s, wait_s in zip(times_s, waits_s, strict=True):
                 window.add(time_s, wait_s)
             self._timer_s.pop((tier, scale_factor), None)
@@ -119,35 +120,7 @@ class TimerBook:
         """Return the timer of a tier that follows from its waits alone, seconds."""
         known = self._timer_s.get((tier, scale_factor))
         if known is None:
-            waits_s = self.waits_s(tier, scale_factor)
-            known = self._timers.timer_s(tier, waits_s, self._lease_s)
+            waits = self._windows.get((tier, scale_factor)) or Waits()
+            known = self._timers.timer_s(tier, waits, self._lease_s)
             self._timer_s[tier, scale_factor] = known
         return known
-
-
-class _Window:
-    """Times and waits in arrays of which a stretch is in use, as waits come and go in order."""
-
-    def __init__(self) -> None:
-        self._rows = np.empty((2, 16))
-        self._first = self._end = 0
-
-    @property
-    def times_s(self) -> Floats:
-        return self._rows[0, self._first : self._end]
-
-    @property
-    def waits_s(self) -> Floats:
-        return self._rows[1, self._first : self._end]
-
-    def add(self, time_s: float, wait_s: float) -> None:
-        if self._end == self._rows.shape[1]:
-            used = self._rows[:, self._first :]
-            self._rows = np.empty((2, 2 * used.shape[1] + 16))
-            self._rows[:, : used.shape[1]] = used
-            self._first, self._end = 0, used.shape[1]
-        self._rows[:, self._end] = time_s, wait_s
-        self._end += 1
-
-    def forget(self, before_s: float) -> None:
-        self._first += int(np.searchsorted(self.times_s, before_s))

@@ -6,24 +6,19 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-import numpy as np
-
 from apportion.checks import choice, number, seconds
 from apportion.mechanism.parts import Part
 from apportion.mechanism.places import MACHINE
 from apportion.mechanisms.timers import check_timers, timer_seconds
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from apportion.mechanism.offers.waits import Waits
 
 _HOUR_S = 3600.0
 _MANUAL_S = (12 * _HOUR_S, 24 * _HOUR_S)
 
 OversizeRule = Literal["unchanged", "less_machine_timer"]
 """What becomes of the rack timer of a gang that no machine holds."""
-
-_MANY = 600  # numbers of which plain sums of parts are faster than an exact one
-_LARGEST = 1e300
 
 _OVERSIZE_RULES = ("unchanged", "less_machine_timer")
 
@@ -53,7 +48,7 @@ class Timers(Protocol):
         """Whether a wait is kept."""
         ...
 
-    def timer_s(self, tier: int, waits_s: NDArray[np.float64], lease_s: float) -> float:
+    def timer_s(self, tier: int, waits: Waits, lease_s: float) -> float:
         """Return the timer of a tier (machine or rack) after such waits, seconds."""
         ...
 
@@ -107,7 +102,7 @@ class ManualTimers(Part):
         """No wait is kept."""
         return False
 
-    def timer_s(self, tier: int, waits_s: NDArray[np.float64], lease_s: float) -> float:
+    def timer_s(self, tier: int, waits: Waits, lease_s: float) -> float:
         """Return the timer of a tier, seconds."""
         return self.machine_s if tier == MACHINE else self.rack_s
 
@@ -183,52 +178,19 @@ class AutoTunedTimers(Part):
         """Whether a wait is kept."""
         return waited_s >= lease_s or not self.drops_short_waits
 
-    def timer_s(self, tier: int, waits_s: NDArray[np.float64], lease_s: float) -> float:
+    def timer_s(self, tier: int, waits: Waits, lease_s: float) -> float:
         """Return the timer of a tier after such waits, seconds."""
         if not self.bounded:
-            return self._typical_s(waits_s) if waits_s.size else self.initial[tier]
-        leases = math.ceil(self._typical_s(waits_s) / lease_s) if waits_s.size else 1
+            return self._typical_s(waits) if waits.size else self.initial[tier]
+        leases = math.ceil(self._typical_s(waits) / lease_s) if waits.size else 1
         least, most = ((6, 0.8), (12, 1.0))[tier]
         return min(math.ceil(most * self.history_s / lease_s), max(least, leases)) * lease_s
 
-    def _typical_s(self, waits_s: NDArray[np.float64]) -> float:
+    def _typical_s(self, waits: Waits) -> float:
         """Mean and two standard deviations, which are 0 for a single wait."""
-        # Summed exactly: numpy adds up in an order that depends on the processor. Most waits are
-        # none, where leases are renewed.
-        waited = waits_s[waits_s != 0]
-        if not waited.size:
-            return 0.0
-        mean = math.fsum(_parts(waited)) / waits_s.size
-        if waits_s.size == 1:
-            return mean
-        none = _times(mean * mean, waits_s.size - waited.size)
-        squares = math.fsum([*_parts(np.square(waited - mean)), *none])
-        return mean + 2 * math.sqrt(squares / (waits_s.size - (not self.population_deviation)))
-
-
-def _parts(values: NDArray[np.float64]) -> list[float]:
-    """Return few numbers with the exact sum of many: what lies above a place, and below it, ...
-
-    Above that place all are multiples of a power of 2, and so few digits of it that a plain sum is
-    exact in whatever order (Rump, Ogita and Oishi, SIAM J. Sci. Comput. 31, 2008).
-    """
-    above: list[float] = []
-    while values.size > _MANY:
-        most = float(np.abs(values).max()) * values.size
-        if not 0 < most < _LARGEST:
-            break
-        place = math.ldexp(1.5, math.frexp(most)[1] + 1)
-        upper = (values + place) - place
-        above.append(float(upper.sum()))
-        values = values - upper
-    return above if values.size > _MANY and not values.any() else above + values.tolist()
-
-
-def _times(value: float, count: int) -> tuple[float, float]:
-    """Return two numbers whose exact sum is a number, taken so often (less than 2**26 times)."""
-    fraction, exponent = math.frexp(value)
-    upper = math.ldexp(math.floor(fraction * 2**26), exponent - 26)
-    return upper * count, (value - upper) * count
+        if waits.size == 1:
+            return waits.mean()
+        return waits.mean() + 2 * math.sqrt(waits.variance(less=not self.population_deviation))
 
 
 def get_timers(timers: Any) -> Timers | None:

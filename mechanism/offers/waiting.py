@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.cluster import TIERS
+from apportion.mechanism.places import NETWORK, RACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +60,17 @@ class ClusterSize:
         """Whether machines and racks of all types are as large."""
         return len({*self.machine_of_type}) < 2 and len({*self.rack_of_type}) < 2
 
+    @cached_property
+    def consolidated_s(self) -> Floats:
+        """0 for the tightest tier that holds so many GPUs of one type, infinite for tighter ones.
+
+        By number of GPUs, shape (GPUs + 1, tiers).
+        """
+        gpus, until_s = np.arange(self.gpus + 1), np.zeros((self.gpus + 1, len(TIERS)))
+        until_s[gpus <= self.gpus_per_machine, RACK] = np.inf
+        until_s[gpus <= self.gpus_per_rack, NETWORK] = np.inf
+        return until_s
+
     def beyond(self, gpus: Ints, runs: Bools) -> Ints:
         """Tell which gangs no machine holds, 1, and no rack, 2, of the types on which they run.
 
@@ -75,9 +87,9 @@ class ClusterSize:
         return found
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: one is made for every question, and that takes a while
 class WaitingJobs:
-    """Waiting jobs in arrays of shape (waiting,), and what is free.
+    """Waiting jobs in arrays of shape (waiting,), and what is free; not to be changed.
 
     Parameters
     ----------
@@ -98,6 +110,11 @@ class WaitingJobs:
     declined
         Accelerator types on which the placement has no place for a job now, shape (waiting,
         types); ``None`` for none.
+
+    Attributes
+    ----------
+    scale_factor
+        GPUs of each gang.
     """
 
     job: Ints
@@ -108,17 +125,15 @@ class WaitingJobs:
     held_option: Ints | None = None
     declined: Bools | None = None
 
+    def __post_init__(self) -> None:
+        self.scale_factor: Ints = self.records.told.scale[self.job]
+
     def at(self, positions: NDArray[np.intp]) -> WaitingJobs:
         """Return the jobs at some positions."""
         held = None if self.held_option is None else self.held_option[positions]
         declined = None if self.declined is None else self.declined[positions]
         parts = (self.records, self.timers, self.size, self.room)
         return WaitingJobs(self.job[positions], *parts, held, declined)
-
-    @cached_property
-    def scale_factor(self) -> Ints:
-        """GPUs of each gang."""
-        return self.records.told.scale[self.job]
 
     @property
     def arrival_s(self) -> Floats:

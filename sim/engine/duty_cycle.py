@@ -58,8 +58,10 @@ class DutyClock:
     def __init__(self, duty_cycle: DutyCycle) -> None:
         self.duty_cycle = duty_cycle
         self._cycle_s: Floats = duty_cycle.work_s + duty_cycle.rest_s
-        self._all_rest = bool(self._cycle_s.max(initial=0.0) < np.inf)
-        self._once = bool(duty_cycle.work_s.min(initial=np.inf) == np.inf)  # and for good
+        # Counts and places and not any, all, min: runs of few gangs spend their time in calls.
+        resting = np.count_nonzero(self._cycle_s < np.inf)
+        self._all_rest = resting == self._cycle_s.size
+        self._once = not np.count_nonzero(duty_cycle.work_s < np.inf)  # and for good
         self._at_s = np.nan
         self._worked_s: Floats = self._cycle_s
 
@@ -72,22 +74,26 @@ class DutyClock:
     def needed_s(self, now_s: float, work_s: Floats) -> Floats:
         """Return when so many more seconds of work are done, in seconds from now.
 
-        What is left after a spell but for rounding is done with it. Divisions by zero and of
-        infinities are to be expected: a line that never works is never done.
+        What is left after a spell but for rounding is done with it. A line that never works is
+        never done: it needs infinitely long.
         """
         duty_cycle = self.duty_cycle
         total_s = self.worked_s(now_s) + work_s
         ends_s = duty_cycle.ready_s + total_s - now_s
-        if not self._once and (total_s > duty_cycle.work_s).any():
-            rests = np.ceil(total_s / duty_cycle.work_s - ROUNDING) - 1
-            again = (rests > 0) & (total_s > duty_cycle.work_s)
-            ends_s += np.where(again, rests * duty_cycle.rest_s, 0.0)
+        if self._once:
+            return ends_s
+        longer = total_s > duty_cycle.work_s
+        if np.count_nonzero(longer):
+            with np.errstate(invalid="ignore"):
+                rests = np.ceil(total_s / duty_cycle.work_s - ROUNDING) - 1
+                longer &= rests > 0
+                ends_s += np.where(longer, rests * duty_cycle.rest_s, 0.0)
         return ends_s
 
     def _work_until(self, at_s: float) -> Floats:
         duty_cycle, cycle_s = self.duty_cycle, self._cycle_s
         since_s = np.maximum(at_s - duty_cycle.ready_s, 0.0)
-        if self._once or not (since_s >= cycle_s).any():
+        if self._once or not np.count_nonzero(since_s >= cycle_s):
             return np.minimum(since_s, duty_cycle.work_s)
         whole = since_s // cycle_s
         if self._all_rest:

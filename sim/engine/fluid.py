@@ -206,7 +206,8 @@ class Fluid(Resumable):
         truth, share = self._truth, self._gangs.share
         jobs, rate, remaining, needed_s = self._needed(now_s)
         # From the least time needed and not from two readings of a clock: rounding could stop it.
-        passed_s = min(float(needed_s.min(initial=np.inf)), length_s)
+        first_s = float(needed_s[needed_s.argmin()]) if needed_s.size else np.inf
+        passed_s = min(first_s, length_s)
         if passed_s == np.inf:
             return np.inf, self._ran(needed_s, needed_s, length_s)
         worked_s = self._worked(now_s, passed_s, jobs.size)
@@ -234,6 +235,8 @@ class Fluid(Resumable):
             of_job = np.bincount(gangs.job, weights=rate * gangs.share, minlength=self._truth.jobs)
             rate = of_job[jobs].astype(float)
         remaining = self._truth.remaining[jobs]
+        if np.count_nonzero(rate) == rate.size:
+            return jobs, rate, remaining, self._by_the_clock(now_s, remaining / rate)
         with np.errstate(divide="ignore", invalid="ignore"):
             return jobs, rate, remaining, self._by_the_clock(now_s, remaining / rate)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,11 @@ def shape_of_placement(placement: Iterable[tuple[int, int, int]]) -> Shape:
     InputError
         As `canonical_shape`.
     """
+    return _shape_of(tuple(placement))
+
+
+@lru_cache(maxsize=50_000)  # those of a cluster come again and again
+def _shape_of(placement: tuple[tuple[int, int, int], ...]) -> Shape:
     racks: dict[int, dict[int, int]] = {}
     for rack, machine, gpus in placement:
         machines = racks.setdefault(rack, {})

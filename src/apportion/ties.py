@@ -90,12 +90,21 @@ def first_of(keys: Iterable[Floats], *, absolute: float = 0.0, relative: float =
         values = key[first] if place else key
         if values.size == 1:
             break
-        order = values.argsort(kind="stable")
-        ends = _differs(values[order], absolute, relative).nonzero()[0]
-        if ends.size:
-            order = order[: ends[0] + 1]
-        first = first[order] if place else order
+        alike = _least(values, absolute, relative)
+        first = first[alike] if place else alike
     return int(first.min())
+
+
+def _least(values: Floats, absolute: float, relative: float) -> Ints:
+    """Return the positions of the least of some values, and of those that are equal to it."""
+    least = float(values[values.argmin()])  # of numpy, infinite ones would warn
+    near = (values <= least + 4 * (absolute + relative * abs(least))).nonzero()[0]
+    # What is not near differs from all that is: nothing hangs on how equal values lie in a row.
+    if near.size == 1 or np.count_nonzero(values[near] == least) == near.size > 0:
+        return near
+    order = values.argsort(kind="stable")
+    ends = _differs(values[order], absolute, relative).nonzero()[0]
+    return order[: ends[0] + 1] if ends.size else order
 
 
 def significant(value: float) -> float:

@@ -12,6 +12,7 @@ from apportion.errors import InputError
 from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.offers import AutoTunedTimers, LeaseMechanism, ManualTimers
 from apportion.mechanism.offers.timer_book import TimerBook
+from apportion.mechanism.offers.waits import Waits
 from apportion.mechanism.places import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
@@ -146,23 +147,18 @@ def test_a_history_meant_for_a_smaller_cluster_is_shorter_on_a_larger_one() -> N
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_waits_of_nothing_count_as_if_each_were_summed(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    waits_s = rng.exponential(1e4, 200) * (rng.random(200) < rng.choice([0.0, 0.02, 0.5, 1.0]))
-    mean = math.fsum(waits_s) / 200
-    squares = math.fsum((each - mean) * (each - mean) for each in waits_s.tolist())
-    expected = mean + 2 * math.sqrt(squares / 199)
-    assert AutoTunedTimers().timer_s(0, waits_s, 60.0) == expected
-
-
-@pytest.mark.parametrize("count", [599, 601, 1500])
-@pytest.mark.parametrize("spread", [0.0, 3.0, 12.0])
-def test_long_histories_are_summed_exactly(count: int, spread: float) -> None:
-    rng = np.random.default_rng(count)
-    waits_s = 10.0 ** rng.uniform(5 - spread, 5, count)
-    waits_s[::7] = 0.0
-    mean = float(sum(map(Fraction, waits_s.tolist()))) / count
-    squares = sum(Fraction(float(np.square(each - mean))) for each in waits_s[waits_s != 0])
-    squares += int((waits_s == 0).sum()) * Fraction(mean * mean)
-    expected = mean + 2 * np.sqrt(float(squares) / (count - 1))
-    assert AutoTunedTimers().timer_s(0, waits_s, 3600.0) == expected
+@pytest.mark.parametrize("spread", [0.0, 3.0, 300.0])
+def test_mean_and_deviation_are_exact_whatever_came_and_went(seed: int, spread: float) -> None:
+    rng, waits = np.random.default_rng(seed), Waits()
+    seconds = 10.0 ** rng.uniform(5 - spread, 5, 80) * (rng.random(80) < rng.choice([0.1, 1.0]))
+    for time_s, wait_s in enumerate(seconds.tolist()):
+        waits.add(time_s, wait_s)
+        waits.forget(time_s - 19)
+    last = [Fraction(each) for each in seconds[-20:].tolist()]
+    mean = sum(last) / 20
+    assert np.array_equal(np.asarray(waits), seconds[-20:])
+    assert waits.mean() == float(mean)
+    variance = sum((each - mean) ** 2 for each in last) / 19
+    assert waits.variance(less=1) == float(variance)
+    timer_s = AutoTunedTimers().timer_s(0, Waits(seconds[-20:].tolist()), 60.0)
+    assert timer_s == float(mean) + 2 * math.sqrt(float(variance))
