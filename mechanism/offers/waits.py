@@ -56,8 +56,9 @@ class Waits:
 
     def variance(self, *, less: int = 0) -> float:
         """Return the exact sum of the squared deviations from the mean over ``size - less``."""
-        squares = self.size * self._squares - self._sum * self._sum
-        return squares / (self.size * (self.size - less) << 2 * _UNIT)
+        size = self.size
+        squares = size * self._squares - self._sum * self._sum
+        return squares / (size * (size - less) << 2 * _UNIT)
 
     def add(self, time_s: float, wait_s: float) -> None:
         """Note a wait that is over now."""

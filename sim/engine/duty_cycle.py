@@ -58,10 +58,9 @@ class DutyClock:
     def __init__(self, duty_cycle: DutyCycle) -> None:
         self.duty_cycle = duty_cycle
         self._cycle_s: Floats = duty_cycle.work_s + duty_cycle.rest_s
-        # Counts and places and not any, all, min: runs of few gangs spend their time in calls.
-        resting = np.count_nonzero(self._cycle_s < np.inf)
-        self._all_rest = resting == self._cycle_s.size
-        self._once = not np.count_nonzero(duty_cycle.work_s < np.inf)  # and for good
+        # Places and not any, all, min: runs of few gangs spend their time in calls.
+        self._all_rest = not (self._cycle_s == np.inf).nonzero()[0].size
+        self._once = not (duty_cycle.work_s < np.inf).nonzero()[0].size  # and for good
         self._at_s = np.nan
         self._worked_s: Floats = self._cycle_s
 
@@ -83,7 +82,7 @@ class DutyClock:
         if self._once:
             return ends_s
         longer = total_s > duty_cycle.work_s
-        if np.count_nonzero(longer):
+        if longer.nonzero()[0].size:
             with np.errstate(invalid="ignore"):
                 rests = np.ceil(total_s / duty_cycle.work_s - ROUNDING) - 1
                 longer &= rests > 0
@@ -93,7 +92,7 @@ class DutyClock:
     def _work_until(self, at_s: float) -> Floats:
         duty_cycle, cycle_s = self.duty_cycle, self._cycle_s
         since_s = np.maximum(at_s - duty_cycle.ready_s, 0.0)
-        if self._once or not np.count_nonzero(since_s >= cycle_s):
+        if self._once or not (since_s >= cycle_s).nonzero()[0].size:
             return np.minimum(since_s, duty_cycle.work_s)
         whole = since_s // cycle_s
         if self._all_rest:

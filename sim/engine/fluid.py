@@ -235,7 +235,7 @@ class Fluid(Resumable):
             of_job = np.bincount(gangs.job, weights=rate * gangs.share, minlength=self._truth.jobs)
             rate = of_job[jobs].astype(float)
         remaining = self._truth.remaining[jobs]
-        if np.count_nonzero(rate) == rate.size:
+        if rate.nonzero()[0].size == rate.size:
             return jobs, rate, remaining, self._by_the_clock(now_s, remaining / rate)
         with np.errstate(divide="ignore", invalid="ignore"):
             return jobs, rate, remaining, self._by_the_clock(now_s, remaining / rate)

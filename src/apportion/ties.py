@@ -100,7 +100,7 @@ def _least(values: Floats, absolute: float, relative: float) -> Ints:
     least = float(values[values.argmin()])  # of numpy, infinite ones would warn
     near = (values <= least + 4 * (absolute + relative * abs(least))).nonzero()[0]
     # What is not near differs from all that is: nothing hangs on how equal values lie in a row.
-    if near.size == 1 or np.count_nonzero(values[near] == least) == near.size > 0:
+    if near.size == 1 or (values[near] == least).nonzero()[0].size == near.size > 0:
         return near
     order = values.argsort(kind="stable")
     ends = _differs(values[order], absolute, relative).nonzero()[0]

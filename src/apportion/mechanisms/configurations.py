@@ -142,7 +142,10 @@ class Configurations(MechanismSettings):
         default=None, metadata=about("container=12,init=8,load=10: a restart by stage, seconds")
     )
     serving: Any = field(
-        default=None, metadata=about("csv of requests served on the same cluster: 'r.csv(gpus=8, reclaim=random)'")
+        default=None,
+        metadata=about(
+            "csv of requests served on the same cluster: 'r.csv(gpus=8, reclaim=random)'"
+        ),
     )
     network: Any = field(
         default=None,

@@ -128,7 +128,6 @@ def test_the_command_line_knows_them() -> None:
     assert (args.speeds, args.references, args.optimism) == ("estimated", 8, 0.5)
     assert parse(["compare", *words[:-1], "worth"]).optimism == "worth"
 
-
     assert parse(["compare", "--speeds", "estimated(rows=family)"]).rows == "family"
 
 
