@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FILE_COLUMNS",
     "OPTIONAL_COLUMNS",
+    "USERS_CHOICE",
     "application_of",
     "applications_beside",
     "save_elastic",
@@ -45,7 +46,10 @@ FILE_COLUMNS = {
 }
 """Columns of the file, those of Pollux's simulator, by the columns of the jobs."""
 
-OPTIONAL_COLUMNS = ("weight", "deadline_s", "entity", "rigid")
+USERS_CHOICE = ("rigid", "keeps_batch")
+"""Columns of truths: whether a job has the GPUs and the batch of its user, or the batch alone."""
+
+OPTIONAL_COLUMNS = ("weight", "deadline_s", "entity", *USERS_CHOICE)
 """Further columns of jobs, which files call the same; as they do those of one's own."""
 
 _ENDINGS = (".csv", ".csv.gz")

@@ -11,7 +11,7 @@ from apportion.annotations import explained
 from apportion.checks import file_path, is_truth, label, mapping, number, seconds, whole
 from apportion.cluster import ACCELERATORS, Cluster, speed_ratios
 from apportion.errors import InputError, unknown_name, written
-from apportion.sim.elastic_files import save_elastic
+from apportion.sim.elastic_files import USERS_CHOICE, save_elastic
 from apportion.table_checks import as_floats, check_unique, table
 
 if TYPE_CHECKING:
@@ -30,13 +30,14 @@ ELASTIC_COLUMNS = {
     "arrival_s": "when the job arrives, seconds from the start of the workload",
     "application": "what it trains, a key into the applications",
     "gpus": "GPUs that it holds if it is rigid",
-    "batch": "samples per step that it trains with if it is rigid",
+    "batch": "samples per step that it trains with if it is rigid or keeps its batch",
 }
 """Columns of the jobs of an `ElasticWorkload`.
 
 Beside them may stand ``total_steps``, steps of the initial batch until the job is done (by default
-all of its application), ``weight``, a number > 0, and ``rigid``, whether a job has those GPUs and
-that batch at any time that it runs; further columns of `apportion.JOB_COLUMNS`, and of one's own.
+all of its application), ``weight``, a number > 0, ``rigid``, whether a job has those GPUs and that
+batch at any time that it runs, and ``keeps_batch``, whether it has that batch on any number of
+GPUs; further columns of `apportion.JOB_COLUMNS`, and of one's own.
 """
 
 
@@ -102,8 +103,11 @@ class ElasticWorkload:
         if "total_steps" in jobs.columns:
             for job, steps in jobs["total_steps"].items():
                 number(f"total_steps of job {written(job)}", steps, strict=True)
-        if "rigid" in jobs.columns and not all(is_truth(each) for each in jobs["rigid"]):
-            raise InputError("The column 'rigid' of the elastic jobs must be True or False.")
+        for column in [name for name in USERS_CHOICE if name in jobs]:
+            if not all(is_truth(each) for each in jobs[column]):
+                raise InputError(
+                    f"The column {column!r} of the elastic jobs must be True or False."
+                )
         for job, application in jobs["application"].items():
             if application not in self.applications:
                 what = f"application of job {written(job)}"

@@ -11,6 +11,7 @@ kept below ``--out``.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,18 +52,26 @@ WAYS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "afs, 30 s": ("afs", SECONDS),
     "lyra, 30 s": ("lyra", SECONDS),
     "pollux, 30 s, fitted": ("pollux", {**SECONDS, "goodputs": "fitted"}),
+    "optimus, users' batches": ("optimus", SECONDS),
+    "optimus greedy, users' batches": ("optimus_greedy", SECONDS),
+    "pollux, users' batches": ("pollux", SECONDS),
 }
 """Policy, and the settings that say what its restarts cost and what it knows."""
 
+USERS_BATCHES = "users' batches"
+"""Jobs keep the batches of their users, on any number of GPUs."""
+
 FEW = ("pollux, 30 s", "deepboot, AFE", "tiresias, 30 s")
 PUBLISHED = {"pollux, 30 s": "pollux", "optimus, 30 s": "optimus", "tiresias, 30 s": "tiresias"}
-PUBLISHED["optimus greedy, 30 s"] = "optimus"  # the rule of the artifact
+PUBLISHED |= {way: "optimus" for way in WAYS if way.startswith("optimus")}
 
 
 def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
     """Run one workload one way."""
     workload = workload_of(settings, data)
     policy, how = WAYS[settings["way"]]
+    if settings["way"].endswith(USERS_BATCHES):
+        workload = replace(workload, jobs=workload.jobs.assign(keeps_batch=True))
     cluster = ap.Cluster({"t4": int(settings["gpus"])})
     run = ap.simulate(policy, workload, cluster, mechanism=ap.Configurations(**how))
     found = figures(run, workload)

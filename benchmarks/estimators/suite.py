@@ -5,9 +5,10 @@
 (a median of 20) or hours (4) on a v100, log-normal with standard deviation 0.8; the load is what
 jobs would hold on their fastest types, of all GPUs. It prints mean completion times over told, of
 every way to know speeds, means of paired ratios with 95 % intervals: without names of jobs, and
-with the families of their models known. Whatever was tuned was tuned with ``--tune``, seeds 0 to 9;
-what is reported are seeds 100 to 109. With ``--out`` finished runs are kept, and a next call goes
-on.
+with the families of their models known. ``--case gangs`` has a quarter of the jobs on 2 or 4 GPUs,
+``--case ftf`` the policy finish_time_fairness. Whatever was tuned was tuned with ``--tune``, seeds
+0 to 9, single GPUs and max-min fairness; what is reported are seeds 100 to 109. With ``--out``
+finished runs are kept, and a next call goes on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import pandas as pd
 import apportion as ap
 from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.beliefs.estimated import Estimated
+from apportion.sim.job_types import job_type_throughputs
 from apportion.statistics import mean_interval
 from benchmarks.experiment import Settings, parser, run_all, verdict
 from benchmarks.reporting import machine, show, write_csv
@@ -36,6 +38,16 @@ LENGTHS = {"minutes": 20 * 60.0, "hours": 4 * 3600.0}
 SPREAD, MOST_TIMES = 0.8, 8.0
 LOADS = (0.3, 0.5, 0.7)
 JOBS = {"minutes": 40, "hours": 30}
+GANGS = {1: 0.75, 2: 0.1, 4: 0.15}
+"""Shares of jobs by GPUs: Gavel's without 8, which no type here has."""
+
+CASES = {
+    "single": ("max_min_fairness", False),
+    "gangs": ("max_min_fairness", True),
+    "ftf": ("finish_time_fairness", False),
+}
+"""Policy, and whether there are gangs."""
+
 TUNED_ON, REPORTED = range(10), range(100, 110)
 TOLD, WORTH, FAMILY_WORTH = "told", "worth", "worth, by family"
 WAYS: dict[str, dict[str, Any]] = {
@@ -64,13 +76,19 @@ def main() -> None:
     """Run every way on every workload, and print completion times over told."""
     own = parser("estimators.suite", "Estimated speeds on short and long jobs.", "8 jobs, 2 seeds")
     own.add_argument("--tune", action="store_true", help="the seeds that things are tuned on")
+    own.add_argument("--case", choices=list(CASES), default="single", help="(default: single)")
     options = own.parse_args()
     seeds = TUNED_ON if options.tune else REPORTED
     seeds = seeds[:2] if options.quick else seeds
     print(f"Estimated speeds on {machine()}")
-    print(f"{CLUSTER}, max_min_fairness, seeds {seeds[0]} to {seeds[-1]}; 95 % intervals.")
+    policy, gangs = CASES[options.case]
+    about = f"{CLUSTER}, {policy}, {'gangs' if gangs else 'single GPUs'}"
+    print(f"{about}, seeds {seeds[0]} to {seeds[-1]}; 95 % intervals.")
     settings = [
-        {"lasts": lasts, "load": load, "kind": kind, "seed": seed, "jobs": jobs}
+        {
+            **{"lasts": lasts, "load": load, "kind": kind, "seed": seed, "jobs": jobs},
+            **({} if options.case == "single" else {"case": options.case}),
+        }
         for lasts, jobs in ({name: 8 for name in JOBS} if options.quick else JOBS).items()
         for load in LOADS
         for seed in seeds
@@ -88,10 +106,20 @@ def main() -> None:
             _judge(ratios, kind)
 
 
-def draw(lasts: str, load: float, jobs: int, seed: int) -> ap.Workload:
+def draw(lasts: str, load: float, jobs: int, seed: int, *, gangs: bool = False) -> ap.Workload:
     """Generate a workload of the suite; it needs no data."""
     drawn = ap.generate_workload(jobs=jobs, seed=seed, jobs_per_hour=1.0)
     table = drawn.jobs.copy()
+    if gangs:
+        sizes = np.random.default_rng([seed, 2]).choice(
+            list(GANGS), size=jobs, p=list(GANGS.values())
+        )
+        throughputs = job_type_throughputs(list(GANGS))
+        runs = pd.MultiIndex.from_arrays([table["job_type"], sizes]).isin(
+            throughputs[throughputs.gt(0).any(axis=1)].index
+        )
+        table["scale_factor"] = np.where(runs, sizes, 1)
+        drawn = ap.Workload(drawn.name, table, throughputs, drawn.notes)
     logs = SPREAD * np.random.default_rng([seed, 1]).standard_normal(jobs)
     times = np.exp(np.clip(logs, -np.log(MOST_TIMES), np.log(MOST_TIMES)))
     keys = list(zip(table["job_type"], table["scale_factor"], strict=True))
@@ -99,7 +127,8 @@ def draw(lasts: str, load: float, jobs: int, seed: int) -> ap.Workload:
     table["duration_s"] = LENGTHS[lasts] * times
     table["total_steps"] = table["duration_s"].to_numpy() * speed["v100"].to_numpy()
     fastest_s = table["total_steps"].to_numpy() / speed.max(axis=1).to_numpy()
-    per_s = load * ap.Cluster.of(CLUSTER).counts.sum() / fastest_s.mean()
+    held_s = (fastest_s * table["scale_factor"].to_numpy()).mean()
+    per_s = load * ap.Cluster.of(CLUSTER).counts.sum() / held_s
     table["arrival_s"] = table["arrival_s"] / 3600.0 / per_s
     name = f"jobs of {lasts} at {load:.0%}"
     return ap.Workload(name, table, drawn.throughputs, drawn.notes, drawn.pairs)
@@ -114,9 +143,10 @@ def knowledge(kind: str, seed: int) -> Beliefs:
 
 def _work(settings: Settings, _data: Path | None) -> dict[str, float]:
     """Simulate with one kind of knowledge; return the mean completion time, hours."""
-    load = draw(settings["lasts"], settings["load"], settings["jobs"], settings["seed"])
+    policy, gangs = CASES[settings.get("case", "single")]
+    asked = (settings[name] for name in ("lasts", "load", "jobs", "seed"))
     beliefs = knowledge(settings["kind"], settings["seed"])
-    run = ap.simulate("max_min_fairness", load, CLUSTER, beliefs=beliefs)
+    run = ap.simulate(policy, draw(*asked, gangs=gangs), CLUSTER, beliefs=beliefs)
     hours = float(run.jobs["jct_s"].mean()) / 3600
     return {"mean_jct_h": hours, "solves": float(run.solves)}
 

@@ -11,6 +11,7 @@ from apportion.checks import whole
 from apportion.errors import InputError, written
 from apportion.estimators.goodput import GpuSpeeds
 from apportion.sim.elastic.true_progress import TrueProgress
+from apportion.sim.elastic_files import USERS_CHOICE
 from apportion.sim.workload import Workload
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def as_rigid(workload: ElasticWorkload, sizes: Mapping[str, int]) -> Workload:
         "scale_factor": jobs["gpus"].astype(np.int64),
         "total_steps": told,
     }
-    of_elastic = {"application", "gpus", "batch", "rigid", "total_steps"}
+    of_elastic = {"application", "gpus", "batch", *USERS_CHOICE, "total_steps"}
     columns |= {str(name): jobs[name] for name in jobs if name not in of_elastic}
     index = pd.MultiIndex.from_tuples(list(speeds), names=["job_type", "scale_factor"])
     throughputs = pd.DataFrame(list(speeds.values()), index=index, columns=list(sizes))

@@ -1,4 +1,4 @@
-"""Rigid jobs among elastic ones: the GPUs and the batch that their users set, and no others."""
+"""Jobs among elastic ones that have what their users set: GPUs and batch, or the batch alone."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ __all__ = ["Rigid", "WithRigid", "options_for", "rigid_jobs"]
 
 
 class Rigid(NamedTuple):
-    """What a user has set: GPUs and batch."""
+    """What a user has set: GPUs, None for any number, and the batch."""
 
-    gpus: int
+    gpus: int | None
     batch: int
 
-    def on(self, profile: MeasuredApplication) -> tuple[int, int] | None:
-        """Return batch per GPU and accumulation steps by a profile; None if it cannot be."""
+    def on(self, profile: MeasuredApplication, gpus: int) -> tuple[int, int]:
+        """Return batch per GPU and accumulation steps by a profile; 0 where it cannot be."""
         try:
-            return profile.split(self.batch, self.gpus)
+            return profile.split(self.batch, gpus)
         except InputError:
-            return None
+            return 0, 0
 
 
 def rigid_jobs(decider: AnyDecider, workload: ElasticWorkload, order: pd.Index) -> dict[int, Rigid]:
-    """Return what the users of rigid jobs have set, by place of the job in an order of their ids.
+    """Return what users have set, by place of the job in an order of their ids.
 
-    All jobs are rigid for a rule that knows no others.
+    All jobs are rigid for a rule that knows no others. Of who is not, only a batch that is kept.
 
     Raises
     ------
@@ -56,12 +56,14 @@ def rigid_jobs(decider: AnyDecider, workload: ElasticWorkload, order: pd.Index) 
     jobs, found = workload.jobs.loc[order], {}
     every = getattr(decider, "all_rigid", False)
     for place, (job, row) in enumerate(jobs.iterrows()):
-        if every or bool(row.get("rigid", False)):
-            found[place] = own = Rigid(int(row["gpus"]), int(row["batch"]))
+        rigid = every or bool(row.get("rigid", False))
+        if rigid or bool(row.get("keeps_batch", False)):
+            gpus = int(row["gpus"])
+            found[place] = own = Rigid(gpus if rigid else None, int(row["batch"]))
             application = workload.applications[row["application"]]
-            if not any(map(own.on, application.on_types.values())):
+            if not any(own.on(each, gpus)[0] for each in application.on_types.values()):
                 try:
-                    application.split(own.batch, own.gpus)
+                    application.split(own.batch, gpus)
                 except InputError as error:
                     raise InputError(f"Job {written(job)}: {error}") from error
     return found
@@ -84,7 +86,7 @@ def options_for(
     """
     common = GangOptions.of(pools, sizes)
     every = GangOptions.of(pools, "every")
-    own = {job.gpus for job in rigid.values()}
+    own = {job.gpus for job in rigid.values() if job.gpus is not None}
     most = int(every.gpus.max(initial=0))
     if max(own, default=0) > most:
         raise InputError(
@@ -99,12 +101,12 @@ def options_for(
 
 
 class WithRigid(Trainers):
-    """Trainers of jobs of which some are rigid; see `Trainers` for all but what is theirs.
+    """Trainers of jobs of which some are rigid, or keep their batch; see `Trainers` for the others.
 
     Parameters
     ----------
     rigid
-        What the users of rigid jobs have set, by job.
+        What users have set, by job.
     shared
         Which options jobs have that are not rigid, shape (options,).
 
@@ -119,30 +121,31 @@ class WithRigid(Trainers):
     ) -> None:
         super().__init__(*args, **others)
         self._rigid, self._shared = rigid, shared
+        self._splits: dict[tuple[MeasuredApplication, int, int], tuple[int, int]] = {}
         self.rigid = np.zeros(len(self.applications), dtype=bool)
-        self.rigid[list(rigid)] = True
+        self.rigid[[job for job, own in rigid.items() if own.gpus is not None]] = True
 
     def goodputs(self, jobs: Sequence[int]) -> Floats:
         """Return the believed progress per second, shape (jobs, options); 0 = cannot run."""
         table = super().goodputs(jobs) * self._shared
         for row, job in enumerate(jobs):
             if job in self._rigid:
-                table[row] = self._row_of_rigid(job)
+                table[row] = self._row_of_rigid(job) * (self._shared | self.rigid[job])
         return table
 
     def batches(self, job: int, kind: int, placement: Sequence[int]) -> tuple[int, int]:
         """Return batch per GPU and accumulation steps with which a job trains on machines."""
         if job in self._rigid:
             on = self.profiles.on(job, kind)
-            return on.split(self._rigid[job].batch, self._rigid[job].gpus)
+            return on.split(self._rigid[job].batch, sum(placement))
         return super().batches(job, kind, placement)
 
     def goodput(self, job: int, kind: int, gpus: int, nodes: int) -> float:
         """Return the believed progress per second on so many GPUs of a type."""
         if job in self._rigid:
             on = self.profiles.on(job, kind)
-            speed = float(self._of_rigid(job, on, np.array(gpus), np.array(nodes)))
-            return speed * float(self.profiles.relative[job, kind])
+            speed = self._of_rigid(job, on, np.array([gpus]), np.array([nodes]))
+            return float(speed[0] * self.profiles.relative[job, kind])
         return super().goodput(job, kind, gpus, nodes)
 
     def _row_of_rigid(self, job: int) -> Floats:
@@ -154,20 +157,29 @@ class WithRigid(Trainers):
         return np.asarray(row * self._believed.relative[job, options.kind])
 
     def _of_rigid(self, job: int, on: MeasuredApplication, gpus: Ints, nodes: Ints) -> Floats:
-        """Return the progress per second of a rigid job on gangs; 0 on all but its own."""
+        """Return the progress per second with what a user has set on gangs; 0 where it cannot run.
+
+        Rigid jobs run on their own GPUs only.
+        """
         own = self._rigid[job]
-        mine, split = gpus == own.gpus, own.on(on)
-        if split is None:
-            return np.zeros(np.shape(gpus))
+        split = np.array([self._split(on, own, each) for each in gpus.tolist()], dtype=np.intp)
+        local, accumulation = split.reshape(-1, 2).T
+        mine = (local > 0) & (True if own.gpus is None else gpus == own.gpus)
         if isinstance(on.steps, GpuSpeeds):
             told: Floats = on.steps.speeds(gpus) * mine
             return told
         if self._blind(job):
-            return np.where(mine, float(own.gpus), 0.0)
-        local, accumulation = split
-        batch = own.gpus * local * (accumulation + 1)
+            return np.where(mine, gpus.astype(float), 0.0)
+        local = np.maximum(local, 1)
         times = self._times(job, on)
-        step_s = times.step_s(own.gpus, nodes, local)
+        step_s = times.step_s(gpus, nodes, local)
         each_s = step_s + accumulation * times.gradient_s(local)
+        batch = gpus * local * (accumulation + 1)
         worth = gain(batch, on.limits.initial, self._noise(job))
         return np.asarray(np.where(mine, worth / each_s, 0.0))
+
+    def _split(self, on: MeasuredApplication, own: Rigid, gpus: int) -> tuple[int, int]:
+        key = (on, own.batch, gpus)
+        if key not in self._splits:
+            self._splits[key] = own.on(on, gpus)
+        return self._splits[key]

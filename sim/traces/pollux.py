@@ -19,7 +19,7 @@ from apportion.estimators.goodput import (
     MeasuredTraining,
 )
 from apportion.mechanisms.start_costs import RESTART_S
-from apportion.sim.elastic_files import FILE_COLUMNS
+from apportion.sim.elastic_files import FILE_COLUMNS, USERS_CHOICE
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.traces.jobs_csv import jobs_column
 from apportion.sim.traces.table import TraceTable, parse_table
@@ -149,8 +149,10 @@ def read_pollux_workload(
     known_names = {"name", *FILE_COLUMNS, *FILE_COLUMNS.values(), *jobs.columns}
     for name in [each for each in lines.rows.columns if each not in known_names]:
         kind = (kinds or {}).get(name)
-        rigid = name == "rigid"
-        jobs[name] = _answers(lines) if rigid else jobs_column(lines, name, kind).to_numpy()
+        if name in USERS_CHOICE:
+            jobs[name] = _answers(lines, name)
+        else:
+            jobs[name] = jobs_column(lines, name, kind).to_numpy()
     names = list(jobs["application"].unique())
     if isinstance(profiles, (str, Path)):
         folder = file_path("The folder of profiles", profiles)
@@ -167,13 +169,13 @@ def read_pollux_workload(
     return ElasticWorkload(file.name, jobs, applications, measured_on=_MEASURED_ON)
 
 
-def _answers(lines: TraceTable) -> list[bool]:
-    """Read who is rigid."""
-    words = lines.texts("rigid").str.lower()
+def _answers(lines: TraceTable, name: str) -> list[bool]:
+    """Read who is rigid, or keeps the batch."""
+    words = lines.texts(name).str.lower()
     for line, word in words.items():
         if word not in _ANSWERS:
             raise InputError(
-                f"{lines.file.path}, line {line}: rigid is {written(word)}; it must be yes or no."
+                f"{lines.file.path}, line {line}: {name} is {written(word)}; it must be yes or no."
             )
     return [_ANSWERS[word] for word in words]
 

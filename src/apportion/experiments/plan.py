@@ -13,6 +13,7 @@ from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.machine.cells import Cell
 from apportion.experiments.simulations import Setup, Simulation
 from apportion.sim.deciders import AnyDecider, get_decider
+from apportion.sim.elastic_files import USERS_CHOICE
 from apportion.sim.elastic_workload import ELASTIC_COLUMNS
 from apportion.sim.fingerprint import fingerprint, texts_of, workload_fingerprint
 from apportion.sim.metrics import told_columns
@@ -119,7 +120,7 @@ def check_by(column: str | None, workload: Workload | ElasticWorkload) -> None:
     InputError
         With the nearest of those that there are.
     """
-    left_out = {*ELASTIC_COLUMNS, "rigid"} if workload.elastic else set()
+    left_out = {*ELASTIC_COLUMNS, *USERS_CHOICE} if workload.elastic else set()
     told = [name for name in told_columns(workload.jobs) if name not in left_out]
     known = ["job_type", "scale_factor", *told]
     if column is not None and column not in known:

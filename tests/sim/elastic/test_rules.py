@@ -29,7 +29,8 @@ RULES = ["lyra", *ap.scheduler_table("configurations")["name"]]
 
 def workload(jobs: int = 5, seed: int = 0, gpus: int = 2, **columns: Any) -> ap.ElasticWorkload:
     drawn = ap.generate_elastic_workload(jobs, hours=0.2, seed=seed)
-    table = drawn.jobs.assign(application="small_vision", batch=128, gpus=gpus, **columns)
+    told = {"application": "small_vision", "batch": 128, "gpus": gpus, **columns}
+    table = drawn.jobs.assign(**told)
     return replace(drawn, jobs=table)
 
 
@@ -147,6 +148,38 @@ def test_rigid_jobs_keep_what_their_users_set(policy: str) -> None:
     rigid = alone.rigid("t4")
     seconds = rigid.jobs["total_steps"].iloc[0] / rigid.throughputs["t4"].iloc[0]
     assert run.jobs["jct_s"].iloc[0] == pytest.approx(30 + seconds, rel=1e-3)
+
+
+@pytest.mark.parametrize("gpus", [1, 3, 4])
+def test_who_keeps_the_batch_runs_as_who_is_rigid_on_as_many_gpus(gpus: int) -> None:
+    one = workload(1, batch=320)
+    one = replace(one, jobs=one.jobs.assign(arrival_s=0.0))
+    how: dict[str, Any] = {"growth": np.inf, "restart_seconds": 30.0}
+    runs = {}
+    for name, columns in (
+        ("keeps", {"gpus": 2, "keeps_batch": True}),
+        ("rigid", {"gpus": gpus, "rigid": True}),
+        ("free", {}),
+    ):
+        load = replace(one, jobs=one.jobs.assign(**columns))
+        runs[name] = ap.simulate("deepboot", load, {"t4": gpus}, **how)
+    assert set(chosen_gpus(runs["keeps"])) == {gpus}  # all that there are
+    jct = {name: run.jobs["jct_s"].iloc[0] for name, run in runs.items()}
+    assert jct["keeps"] == pytest.approx(jct["rigid"], rel=1e-9)
+    assert jct["free"] < jct["keeps"] - 1.0
+
+
+def test_a_kept_batch_limits_the_gpus(tmp_path: Path) -> None:
+    small = replace(workload(3), jobs=workload(3, keeps_batch=True).jobs.assign(batch=128))
+    limits = small.applications["small_vision"].limits
+    most = 128 // limits.local_least
+    run = ap.simulate("deepboot", small, {"t4": 64}, growth=np.inf)
+    assert chosen_gpus(run).max() <= most
+    small.save(tmp_path / "jobs.csv")
+    again = ap.read_elastic_workload(tmp_path / "jobs.csv")
+    assert again.jobs["keeps_batch"].tolist() == [True] * 3
+    with pytest.raises(ap.InputError, match="'keeps_batch' of the elastic jobs must be"):
+        replace(small, jobs=small.jobs.assign(keeps_batch="often"))
 
 
 @pytest.mark.parametrize("policy", ["deepboot", "tiresias"])
