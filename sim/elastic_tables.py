@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,15 +18,14 @@ from apportion.estimators.goodput import (
     MeasuredApplication,
     MeasuredTraining,
 )
-from apportion.own_code import answered_by
+from apportion.own_code import answered_by, asked
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.traces.jobs_csv import jobs_column
-from apportion.sim.traces.table import TraceTable, missing_column, parse_table
-from apportion.sim.traces.text import read_text
+from apportion.sim.traces.table import TraceTable, missing_column, users_table
 from apportion.table_checks import as_floats, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["SpeedsByGpus", "elastic_from_table", "told_application"]
 
@@ -38,6 +38,13 @@ SPEEDS_HEADER = "application,gpus,a100,t4"
 
 JOBS_OF_TABLE = ("arrival_s", "application", "total_steps")
 """Columns that jobs of a table must have."""
+
+_WITH_UNIT = re.compile(
+    r"(?P<kind>.+?)[\s_]*[\s_(\[](?P<unit>steps|samples|images|sequences|tokens|iterations|it)"
+    r"(?:[\s_]*/[\s_]*|[\s_]+per[\s_]+)s(?:ec|econd)?[)\]]?",
+    re.IGNORECASE,
+)
+"""A type with the unit of its speeds: ``t4 samples/s``, ``a100 (steps/sec)``."""
 
 _MOST_SAMPLES = 1_000_000_000
 
@@ -99,7 +106,7 @@ def _fewest(application: MeasuredApplication) -> int:
 def _jobs(jobs: pd.DataFrame | str | Path) -> pd.DataFrame:
     """Return the jobs of a table or file."""
     if isinstance(jobs, (str, Path)):
-        lines = parse_table(read_text(jobs))
+        lines = users_table(jobs)
         for name in JOBS_OF_TABLE:
             if name not in lines.rows:
                 raise missing_column(lines.file, name, lines.rows.columns)
@@ -130,18 +137,19 @@ def _told(speeds: Any) -> dict[str, dict[str, dict[int, float]]]:
     """Return steps/s by application, accelerator type and number of GPUs, of a table or file."""
     where = f"the header is {SPEEDS_HEADER}, with a column of steps/s for each accelerator type"
     if isinstance(speeds, (str, Path)):
-        lines = parse_table(read_text(speeds))
+        lines = users_table(speeds)
         for name in ("application", "gpus"):
             if name not in lines.rows:
                 raise InputError(
                     f"{missing_column(lines.file, name, lines.rows.columns)} ({where})."
                 )
-        kinds = [name for name in lines.rows.columns if name not in ("application", "gpus")]
+        columns = [name for name in lines.rows.columns if name not in ("application", "gpus")]
+        kinds = _kinds(columns)
         applications = lines.texts("application").tolist()
         counts = lines.numbers("gpus", "a whole number >= 1", least=1, whole=True).tolist()
         values = {
-            name: lines.numbers(name, "steps/s, a number >= 0", optional=True).tolist()
-            for name in kinds
+            kind: lines.numbers(name, "steps/s, a number >= 0", optional=True).tolist()
+            for kind, name in kinds.items()
         }
         rows = [f"{lines.file.path}, line {line}" for line in lines.rows.index]
     else:
@@ -150,16 +158,43 @@ def _told(speeds: Any) -> dict[str, dict[str, dict[int, float]]]:
         for name in ("application", "gpus"):
             if name not in given:
                 raise InputError(f"The speeds have no column {name!r}; {where}.")
-        kinds = [
-            str(name) for name in given.columns if name not in ("application", "gpus", "index")
-        ]
+        columns = [name for name in given.columns if name not in ("application", "gpus", "index")]
+        kinds = _kinds(columns)
         applications = given["application"].map(str).tolist()
         counts = given["gpus"].tolist()
-        values = {name: as_floats(given[name]).tolist() for name in kinds}
+        values = {kind: as_floats(given[name]).tolist() for kind, name in kinds.items()}
         rows = [f"row {place} of the speeds" for place in range(len(given))]
     if not kinds:
         raise InputError(f"The speeds have no column of an accelerator type; {where}.")
     return _nested(applications, counts, values, rows)
+
+
+def _kinds(columns: Iterable[Any]) -> dict[str, Any]:
+    """Return the column of each accelerator type; a unit of speeds behind its name is none of it.
+
+    Raises
+    ------
+    InputError
+        For columns of one type, and speeds in several units or in one that is none.
+    """
+    found: dict[str, Any] = {}
+    units: dict[str, str] = {}
+    for column in columns:
+        with_unit = _WITH_UNIT.fullmatch(str(column).strip())
+        kind = with_unit["kind"] if with_unit else str(column)
+        if with_unit:
+            units.setdefault(with_unit["unit"].lower(), str(column))
+        if "/" in kind or kind in found:
+            raise InputError(
+                f"The column {written(str(column))} of the speeds is no accelerator type of its "
+                f"own; a type is followed by nothing, or by its unit: t4, 't4 steps/s' or "
+                f"'t4 samples/s'."
+            )
+        found[kind] = column
+    if len(units) > 1:
+        names = " and ".join(map(written, units.values()))
+        raise InputError(f"The columns {names} of the speeds have several units; give one.")
+    return found
 
 
 def _nested(
@@ -200,8 +235,8 @@ def _asked(
 
     found: dict[str, dict[str, dict[int, float]]] = {}
     for application, kind, count in counts():
-        said = speeds(application, kind, count)
         what = f"The steps/s of {application!r} with {count} GPUs on {kind!r}"
+        said = asked(what, speeds, application, kind, count)
         try:
             speed = number(what, said)
         except InputError as error:

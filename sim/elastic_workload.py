@@ -12,7 +12,7 @@ from apportion.checks import file_path, is_truth, label, mapping, number, second
 from apportion.cluster import ACCELERATORS, Cluster, speed_ratios
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim.elastic_files import USERS_CHOICE, save_elastic
-from apportion.table_checks import as_floats, check_unique, table
+from apportion.table_checks import as_floats, check_unique, from_the_first, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -119,7 +119,9 @@ class ElasticWorkload:
         for name, both in self.restart_s.items():
             for each in both:
                 seconds(f"A restart of {name!r}", each)
-        ordered = jobs.sort_values("arrival_s", kind="stable").rename_axis("job")
+        arrival_s = from_the_first("The elastic jobs", as_floats(jobs["arrival_s"]))
+        ordered = jobs.assign(arrival_s=arrival_s).sort_values("arrival_s", kind="stable")
+        ordered = ordered.rename_axis("job")
         object.__setattr__(self, "jobs", ordered)
         object.__setattr__(self, "notes", tuple(self.notes))
 

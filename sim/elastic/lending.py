@@ -35,7 +35,7 @@ __all__ = ["LENDING_COLUMNS", "lending_value"]
 
 LENDING_COLUMNS = {
     "from_s": "start of the interval, seconds",
-    "erlangs": "offered load of the requests; of those without durations, GPUs that run on average",
+    "erlangs": "offered load of the requests; of those served in batches, GPUs that run on average",
     "idle_gpus": "mean number of GPUs that are free or warm, and so may be lent",
     "jobs": "jobs that train at its start",
     "price": "what one more GPU would improve the sum of speed-ups by: dual of the relaxation",
@@ -93,7 +93,7 @@ def lending_value(
     length_s = seconds("interval_s", interval_s, strict=True)
     starts = np.arange(0.0, run.length_s, length_s)
     edges_s = np.append(starts, starts[-1] + length_s)
-    if "duration_s" in run.asked:
+    if "duration_s" in run.asked and "replica" not in run.requests:
         load = offered_load(run.asked, length_s).to_numpy()
     else:  # served in batches: how long one takes alone says little
         load = _mean_in(run, edges_s, ["running"])

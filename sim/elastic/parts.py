@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from apportion.errors import InputError, unknown_name, written
+from apportion.errors import InputError, unknown_name
 from apportion.mechanism.configurations import (
     BesideRequests,
     ByLinks,
@@ -26,7 +26,7 @@ from apportion.sim.elastic.choices import choice_of
 from apportion.sim.elastic.columns import PauseColumns
 from apportion.sim.elastic.on_links import types_on_links
 from apportion.sim.elastic.profiles import Profiles
-from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
+from apportion.sim.elastic.rigid import WithRigid, check_options, options_for, rigid_jobs
 from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, elastic_speeds
 from apportion.sim.elastic.told_goodputs import ToldGoodputs
 from apportion.sim.elastic.true_progress import TrueProgress
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from apportion.sim.about import AboutRun
     from apportion.sim.elastic.choice import PolicyChoice
     from apportion.sim.elastic_workload import ElasticWorkload
-    from apportion.sim.workload import Workload
 
 __all__ = ["RESCALE_S", "RESTART_S", "ElasticParts", "configurations", "elastic_parts"]
 
@@ -198,7 +197,7 @@ def elastic_parts(
         rigid=rigid,
         shared=shared,
     )
-    _check_options(ordered, trainers)
+    check_options(ordered, trainers, options, devices.accelerators)
     restarts = _restarts(mechanism, workload, names)
     if mechanism.join_mini_batches:
 
@@ -219,19 +218,9 @@ def _told_parts(
     names, order = devices.accelerators, about.workload.jobs.index.tolist()
     options = GangOptions.of(devices.pools, sizes)
     trainers: Any = told.trainers(order, options, names)
-    _check_options(about.workload, trainers)
+    check_options(about.workload, trainers, options, names)
     restarts = _restarts(mechanism, told, about.workload.jobs["job_type"].tolist())
     return ElasticParts(trainers, options, restarts, TrueProgress())
-
-
-def _check_options(workload: Workload, trainers: WithRigid) -> None:
-    """Refuse jobs that can run with no number of GPUs."""
-    for place, job in enumerate(workload.jobs.index):
-        if not trainers.goodputs([place]).any():
-            raise InputError(
-                f"Job {written(job)} can train with none of the gangs of the cluster: they have "
-                f"not the GPUs that its speeds are told for, or not the memory for its least batch."
-            )
 
 
 def _restarts(

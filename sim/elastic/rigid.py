@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from apportion.mechanism.machines import MachinePool
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
+    from apportion.sim.workload import Workload
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Rigid", "WithRigid", "options_for", "rigid_jobs"]
+__all__ = ["Rigid", "WithRigid", "check_options", "options_for", "rigid_jobs"]
+
+logger = logging.getLogger(__name__)
 
 
 class Rigid(NamedTuple):
@@ -98,6 +102,30 @@ def options_for(
     shared = np.array([each in known for each in listed], dtype=bool)
     keep = shared | np.isin(every.gpus, list(own))
     return GangOptions(every.kind[keep], every.gpus[keep], every.nodes[keep]), shared[keep]
+
+
+def check_options(
+    workload: Workload, trainers: Trainers, options: GangOptions, names: Sequence[str]
+) -> None:
+    """Refuse jobs that can run with no number of GPUs; tell of types on which no job can.
+
+    Raises
+    ------
+    InputError
+        It names the job.
+    """
+    used = np.zeros(len(names), dtype=bool)
+    for place, job in enumerate(workload.jobs.index):
+        runs = (trainers.goodputs([place]) > 0).any(axis=0)
+        used[options.kind[runs]] = True
+        if not runs.any():
+            raise InputError(
+                f"Job {written(job)} can train with none of the gangs of the cluster: they have "
+                f"not the GPUs that its speeds are told for, or not the memory for its least batch."
+            )
+    for name, runs_here in zip(names, used.tolist(), strict=True):
+        if not runs_here:
+            logger.warning("No job has a speed on %s, whose GPUs train nothing.", name)
 
 
 class WithRigid(Trainers):

@@ -11,7 +11,7 @@ from apportion.checks import label, mapping, seconds, whole
 from apportion.errors import InputError, unknown_name
 from apportion.sim.inference.rates import MeasuredRate
 from apportion.sim.inference.requests import REQUEST_COLUMNS, checked_requests
-from apportion.sim.traces.table import missing_column, parse_table
+from apportion.sim.traces.table import missing_column, parse_table, users_table
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def read_requests(
     InputError
         For a missing or unknown column, a malformed line, or what `checked_requests` refuses.
     """
-    lines = parse_table(read_text(path))
+    lines = users_table(path)
     given = _named(lines, columns)
     found: dict[str, Any] = {
         name: _column(lines, name, given[name]) for name in given if name != "request"

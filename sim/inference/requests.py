@@ -9,7 +9,7 @@ import pandas as pd
 
 from apportion.checks import LARGEST_NUMBER, seconds
 from apportion.errors import InputError, unknown_name, written
-from apportion.table_checks import as_floats, check_unique, table
+from apportion.table_checks import as_floats, check_unique, from_the_first, table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +63,7 @@ def checked_requests(requests: pd.DataFrame, *, sized: bool = True) -> pd.DataFr
             found[column] = _services(found[column])
         else:
             found[column] = _numbers(found[column], strict=column in ("duration_s", "slo_s"))
+    found["arrival_s"] = from_the_first("The requests", found["arrival_s"].to_numpy())
     if {"slo_s", "duration_s"} <= set(found):
         short = (found["slo_s"] < found["duration_s"]).to_numpy()
         if short.any():

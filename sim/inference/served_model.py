@@ -13,8 +13,9 @@ import pandas as pd
 
 from apportion.checks import label, number, whole
 from apportion.errors import InputError, unknown_name, written
-from apportion.sim.traces.table import TraceTable, missing_column, parse_table
-from apportion.sim.traces.text import TextFile, read_text
+from apportion.own_code import asked
+from apportion.sim.traces.table import TraceTable, missing_column, parse_table, users_table
+from apportion.sim.traces.text import TextFile
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
@@ -209,14 +210,7 @@ class ServedModel:
             return []
         if not isinstance(told, Mapping):
             sizes = np.arange(1, int(self.batch or 1) + 1)
-            return [
-                number(
-                    f"The seconds of {size} on {accelerator}",
-                    told(accelerator, int(size)),
-                    strict=True,
-                )
-                for size in sizes
-            ]
+            return [self._asked(told, f"{size} on", accelerator, int(size)) for size in sizes]
         table = told[accelerator]
         most = max(table) if self.batch is None else min(max(table), int(self.batch))
         known = sorted(table)
@@ -229,10 +223,8 @@ class ServedModel:
         if told is None:
             raise InputError("Only language models have seconds of prefill.")
         if not isinstance(told, Mapping):
-            return lambda tokens: number(
-                f"The seconds of prefill of {tokens:g} tokens on {accelerator}",
-                told(accelerator, int(tokens)),
-                strict=True,
+            return lambda tokens: self._asked(
+                told, f"prefill of {tokens:g} tokens on", accelerator, int(tokens)
             )
         sizes = sorted(told[accelerator])
         seconds = [told[accelerator][size] for size in sizes]
@@ -247,6 +239,11 @@ class ServedModel:
             return float(np.interp(tokens, sizes, seconds))
 
         return of
+
+    @staticmethod
+    def _asked(told: Callable[[str, int], float], what: str, accelerator: str, size: int) -> float:
+        words = f"The seconds of {what} {accelerator}"
+        return number(words, asked(words, told, accelerator, size), strict=True)
 
 
 def _checked(phase: str, told: Mapping[Any, Any]) -> dict[str, dict[int, float]]:
@@ -279,7 +276,7 @@ def _checked(phase: str, told: Mapping[Any, Any]) -> dict[str, dict[int, float]]
 
 def _lines(table: pd.DataFrame | str | Path) -> TraceTable:
     if isinstance(table, (str, Path)):
-        return parse_table(read_text(table))
+        return users_table(table)
     if not isinstance(table, pd.DataFrame):
         raise InputError(
             f"The served model is {written(table)}; it must be a table or csv with the columns "

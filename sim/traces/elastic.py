@@ -12,6 +12,7 @@ from apportion.errors import InputError, written
 from apportion.sim.elastic_files import FILE_COLUMNS, application_of, applications_beside
 from apportion.sim.elastic_tables import JOBS_OF_TABLE, SPEEDS_HEADER, elastic_from_table
 from apportion.sim.traces.pollux import read_pollux_workload
+from apportion.sim.traces.table import separator_of
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def is_elastic(path: str | Path) -> bool:
         return any(file.glob("*/placements.csv*"))
     if not file.is_file():
         return False
-    present = {name.strip().strip('"') for name in read_text(file).head.split(",")}
+    text = read_text(file)
+    present = {name.strip().strip('"') for name in text.head.split(separator_of(text))}
     told = {*JOBS_OF_TABLE} <= present and "job_type" not in present
     return told or {"name", *FILE_COLUMNS.values()} <= present
 

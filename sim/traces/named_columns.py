@@ -15,7 +15,7 @@ from apportion.sim.traces.assemble import from_durations, from_steps
 from apportion.sim.traces.jobs_csv import jobs_column
 from apportion.sim.traces.log import Log, read_log
 from apportion.sim.traces.sacct import NOT_KNOWN, seconds_of
-from apportion.sim.traces.table import missing_column
+from apportion.sim.traces.table import missing_column, separator_of
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-SEPARATORS = (",", ";", "\t", "|")
 _LENGTHS = ("duration_s", "time_limit_s", "deadline_s")
 _TIMES = ("arrival_s", *RECORDED_TIMES)
 _ENDING = re.compile(r"(.+)_(s|min|h|d)")
@@ -104,7 +103,7 @@ def meanings(columns: Any) -> dict[str, tuple[str, float]]:
 def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Workload:
     """Read a csv whose columns mean what `columns` says; others are left out, and named in a note.
 
-    Cells lie between commas, semicolons, tabs or bars, whichever the line of names has most of.
+    Cells lie between the `SEPARATORS` of which the line of names has most.
     Times are numbers, or dates as in ISO 8601, without a zone UTC; lengths of time are numbers, or
     as in ``1-12:30:00``. There must be an arrival, and a duration, or recorded start and end, or
     job type and steps. Without GPUs (``scale_factor``) every job has one, and a note says so.
@@ -116,7 +115,7 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
         As `meanings`; for a column that the csv does not have, and one that is missing.
     """
     meant = meanings(columns)
-    log = read_log(file, max(SEPARATORS, key=file.head.count))
+    log = read_log(file, separator_of(file))
     present = log.table.rows.columns
     for name in meant:
         if name not in present:

@@ -22,7 +22,7 @@ from apportion.mechanisms.start_costs import RESTART_S
 from apportion.sim.elastic_files import FILE_COLUMNS, USERS_CHOICE
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.traces.jobs_csv import jobs_column
-from apportion.sim.traces.table import TraceTable, parse_table
+from apportion.sim.traces.table import TraceTable, parse_table, separator_of
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def read_pollux_workload(
         For a missing column, a malformed line, or an application without a profile.
     """
     file = read_text(path)
-    lines = parse_table(file)
+    lines = parse_table(file, separator=separator_of(file))
     jobs = pd.DataFrame(
         {
             "arrival_s": lines.numbers("time", "a number >= 0 (seconds)"),

@@ -26,14 +26,14 @@ from apportion.sim.traces import (
     swf,
 )
 from apportion.sim.traces.assemble import ReadOptions
-from apportion.sim.traces.named_columns import SEPARATORS, likely_columns, read_named_columns
+from apportion.sim.traces.named_columns import likely_columns, read_named_columns
 from apportion.sim.traces.oracle import (
     is_oracle,
     read_pair_oracle,
     read_split_oracle,
     read_throughputs,
 )
-from apportion.sim.traces.table import missing_column
+from apportion.sim.traces.table import missing_column, separator_of
 from apportion.sim.traces.text import read_text
 
 if TYPE_CHECKING:
@@ -250,8 +250,7 @@ def _format_of(file: TextFile) -> str:
             f"{missing_column(file, absent, present)} It looks most like format {best!r}, which "
             f"needs that column."
         )
-    separator = max(SEPARATORS, key=file.head.count)
-    likely = likely_columns(_names(file, separator))
+    likely = likely_columns(_names(file, separator_of(file)))
     raise InputError(
         f"Cannot tell the format of {file.path} from its first line {file.head[:80]!r}. A table of "
         f"jobs of your own has at least the columns {' and '.join(jobs_csv.COLUMNS)}. If it is a "

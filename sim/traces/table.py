@@ -15,15 +15,22 @@ import pandas as pd
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, LONGEST_LABEL, at_most
 from apportion.csv_cells import WHOLE, restored
 from apportion.errors import InputError, written
+from apportion.sim.traces.text import read_text
 from apportion.table_checks import as_floats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from apportion.sim.traces.text import TextFile
 
+SEPARATORS = (",", ";", "\t", "|")
+"""What may stand between the cells of a table of users; the first line has most of it."""
+
 _LONGEST_HEAD = 100_000
 """Most characters of a first line: each cell of it becomes a column."""
+
+_DECIMAL_COMMA = r"-?\d+,\d+"
 
 _LABEL_WORDS = f"a text of 1 to {LONGEST_LABEL:,} characters"
 
@@ -98,6 +105,8 @@ class TraceTable:
         if optional:
             wrong &= ~(cells.isna() | cells.isin(["nan", "NaN"]))
         if wrong.any():
+            if cells[wrong].iloc[:1].str.fullmatch(_DECIMAL_COMMA).any():
+                valid += ", with a point before its fraction"
             valid += at_most(float(numbers[wrong].iloc[0]), most)
         self.refuse(cells, wrong, valid)
         return numbers.mask(wrong, least).astype(np.int64) if whole else numbers
@@ -164,6 +173,23 @@ def missing_column(file: TextFile, column: str, present: Iterable[str]) -> Input
     hint = f" The nearest is {close[0]!r}." if close else ""
     has = written(", ".join(names)).strip("'\"")
     return InputError(f"{file.path} has no column {column!r}.{hint} It has: {has}.")
+
+
+def users_table(path: str | Path) -> TraceTable:
+    """Parse a table of a user, between whose cells may stand any of `SEPARATORS`.
+
+    Raises
+    ------
+    InputError
+        As `parse_table`, and for a file that cannot be read.
+    """
+    file = read_text(path)
+    return parse_table(file, separator=separator_of(file))
+
+
+def separator_of(file: TextFile) -> str:
+    """Return what stands between the cells of the first line."""
+    return max(SEPARATORS, key=file.head.count)
 
 
 def parse_table(

@@ -13,7 +13,12 @@ from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 from sysconfig import get_path
 from traceback import walk_tb
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MADE = "<string>"
 """File of the methods that dataclasses make."""
@@ -87,6 +92,21 @@ def answered_by(part: Any, method: str | None = None) -> str:
     """
     place = written_in(part, method)
     return "" if place is None else f" Answered by {place}."
+
+
+def asked(what: str, part: Callable[..., Any], *given: Any) -> Any:
+    """Return what a function of a user's answers.
+
+    Raises
+    ------
+    InputError
+        If it fails; with what was asked, the error, and where it comes from.
+    """
+    try:
+        return part(*given)
+    except Exception as error:  # whatever a function of somebody's does
+        said = f"{type(error).__name__}: {said_with_place(error)}".rstrip(".")
+        raise InputError(f"{what} could not be asked for: {said}.") from error
 
 
 def said_with_place(error: BaseException) -> str:

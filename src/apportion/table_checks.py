@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.types import Floats
+
+logger = logging.getLogger(__name__)
 
 
 def table(name: str, value: Any, rows: str = "jobs") -> pd.DataFrame:
@@ -44,6 +47,30 @@ def check_columns(name: str, value: Any, columns: Iterable[str]) -> pd.DataFrame
         if column not in given.columns:
             raise InputError(f"{name} has no column {column!r}; it needs {', '.join(columns)}.")
     return given
+
+
+UNIX_S = 1e8
+"""Arrivals from here on, March of 1973, are Unix times: no workload begins after three years."""
+
+
+def from_the_first(what: str, arrival_s: Floats) -> Floats:
+    """Return arrivals in seconds from the start: those since 1970 are counted from the first.
+
+    Raises
+    ------
+    InputError
+        For milliseconds since 1970.
+    """
+    first_s = float(arrival_s.min()) if arrival_s.size else 0.0
+    if not first_s >= UNIX_S:
+        return arrival_s
+    if first_s >= 1000 * UNIX_S:
+        raise InputError(
+            f"{what} arrive from {first_s:g} on, which is milliseconds since 1970; arrival_s is in "
+            f"seconds, from the start of the workload or since 1970."
+        )
+    logger.warning("%s arrive at Unix times; arrivals are counted from the first.", what)
+    return arrival_s - first_s
 
 
 def check_unique(what: str, index: pd.Index) -> None:

@@ -97,6 +97,14 @@ def test_states_within_a_pixel_are_mixed() -> None:
     assert np.abs(pixels[0] - quarter).max() < 0.15
 
 
+def test_requests_that_share_a_replica_add_up_to_no_load() -> None:
+    requests = REQUESTS.assign(replica=0)
+    figure: Any = day_figure({"": {**TABLES, "requests": requests}})
+    assert len(figure.axes[1].lines) == 2  # loaned and training
+    labels = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert "load (Erlangs)" not in labels
+
+
 @pytest.mark.thorough
 def test_a_run_that_only_serves_has_two_panels_and_short_ones_minutes() -> None:
     requests = generate_requests(DiurnalRate(0.5), length_s=600.0, slo_factor=3.0)

@@ -93,8 +93,8 @@ def day_figure(tables: Mapping[str, Mapping[str, pd.DataFrame]]) -> Figure:
 
     Above, a row for each GPU, coloured by what it does; where it does several things within a
     pixel, their colours are mixed by time. Below, the load of the requests in Erlangs (their time
-    on GPUs, by when they come) beside the GPUs that run, are loaned or train; then loans and
-    reclaims.
+    on GPUs, by when they come; not of those that replicas serve in batches) beside the GPUs that
+    run, are loaned or train; then loans and reclaims.
 
     Parameters
     ----------
@@ -177,8 +177,6 @@ def _draw_load(axes: Any, tables: Mapping[str, pd.DataFrame], end_s: float, unit
     edges_s = np.linspace(0.0, end_s, _BINS + 1)
     middle = (edges_s[:-1] + edges_s[1:]) / 2 / unit_s
     requests, states = tables["requests"], tables["gpu_states"]
-    held_s = (requests["finish_s"] - requests["start_s"]).to_numpy()
-    asked, _ = np.histogram(requests["arrival_s"], edges_s, weights=held_s)
     names = [name for name in STATE_COLOURS if states["state"].eq(name).any()]
     gpus = int(states["gpu"].max()) + 1
     counts = spent(states, names, gpus, edges_s).sum(axis=1) / np.diff(edges_s)
@@ -193,8 +191,16 @@ def _draw_load(axes: Any, tables: Mapping[str, pd.DataFrame], end_s: float, unit
         if name in names:
             count = counts[names.index(name)]
             axes.step(middle, count, where="mid", color=STATE_COLOURS[name], linewidth=1.8)
-    axes.step(middle, asked / np.diff(edges_s), where="mid", color="black", linewidth=1.0)
+    if not _in_batches(tables):
+        held_s = (requests["finish_s"] - requests["start_s"]).to_numpy()
+        asked, _ = np.histogram(requests["arrival_s"], edges_s, weights=held_s)
+        axes.step(middle, asked / np.diff(edges_s), where="mid", color="black", linewidth=1.0)
     axes.set_ylim(bottom=0)
+
+
+def _in_batches(tables: Mapping[str, pd.DataFrame]) -> bool:
+    """Whether requests share the GPUs of a replica, so that their times do not add up to GPUs."""
+    return "replica" in tables["requests"]
 
 
 def _draw_loans(axes: Any, tables: Mapping[str, pd.DataFrame], end_s: float, unit_s: float) -> None:
@@ -228,7 +234,8 @@ def _explain(figure: Figure, tables: Mapping[str, Mapping[str, pd.DataFrame]]) -
         for name, colour in STATE_COLOURS.items()
         if name in there
     ]
-    handles.append(Line2D([], [], color="black", linewidth=1.0, label="load (Erlangs)"))
+    if not all(map(_in_batches, tables.values())):
+        handles.append(Line2D([], [], color="black", linewidth=1.0, label="load (Erlangs)"))
     if any(len(each.get("reclaims", ())) for each in tables.values()):
         handles.append(Patch(facecolor="black", label="called back"))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 8))

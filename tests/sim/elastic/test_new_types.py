@@ -63,3 +63,49 @@ def test_files_keep_what_was_measured(tmp_path: Path) -> None:
     jobs = replace(some_jobs(), measured_on="v100")
     jobs.save(tmp_path / "jobs.csv")
     assert ap.read_elastic_workload(tmp_path / "jobs.csv").measured_on == "v100"
+
+
+JOBS = "arrival_s,application,total_steps\n{0},bert,3600\n{1},bert,1800\n"
+SPEEDS = "application,gpus,t4 samples/s,a100 (samples/sec)\nbert,1,1,4\nbert,2,1.8,7.5\n"
+
+
+def test_files_of_users_as_they_come(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    jobs, speeds = tmp_path / "jobs.csv", tmp_path / "speeds.csv"
+    cluster = ap.Cluster({"t4": 2, "a100": 2, "k80": 1})
+    runs = []
+    for first, separator in ((0, ","), (1_700_000_000, ";"), (0, "\t")):
+        jobs.write_text(JOBS.format(first, first + 600).replace(",", separator))
+        speeds.write_text(SPEEDS.replace(",", separator))
+        runs.append(ap.simulate("sia", ap.read_elastic_workload(jobs, speeds), cluster).jobs)
+    assert all(run.equals(runs[0]) for run in runs)
+    assert runs[0]["arrival_s"].tolist() == [0.0, 600.0]
+    assert set(caplog.messages) == {
+        "The elastic jobs arrive at Unix times; arrivals are counted from the first.",
+        "No job has a speed on k80, whose GPUs train nothing.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("t4 samples/h", "'t4 samples/h' of the speeds is no accelerator type of its own"),
+        ("t4,t4 steps/s", "'t4 steps/s' of the speeds is no accelerator type of its own"),
+        ("t4 steps/s,a100 samples/s", "have several units; give one"),
+    ],
+)
+def test_headers_that_are_no_types(tmp_path: Path, header: str, message: str) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS.format(0, 1))
+    cells = ",1" * len(header.split(","))
+    (tmp_path / "speeds.csv").write_text(f"application,gpus,{header}\nbert,1{cells}\n")
+    with pytest.raises(InputError, match=message):
+        ap.read_elastic_workload(tmp_path / "jobs.csv", tmp_path / "speeds.csv")
+
+
+def test_a_callable_that_fails_is_told_with_what_was_asked(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(JOBS.format(0, 1))
+
+    def steps_per_s(application: str, accelerator: str, gpus: int) -> float:
+        return {1: 1.0, 2: 1.9}[gpus]
+
+    with pytest.raises(InputError, match=r"'bert' with 3 GPUs on 't4' could not .* KeyError: 3"):
+        ap.ElasticWorkload.from_table(tmp_path / "jobs.csv", steps_per_s, gpus={"t4": 4})

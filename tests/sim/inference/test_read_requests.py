@@ -80,6 +80,24 @@ def test_arrivals_as_date_times(tmp_path: Path) -> None:
             read_requests(file, columns)
 
 
+def test_separators_decimals_and_unix_times(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "requests.csv"
+    file.write_text("arrival_s;service;duration_s\n1700000003;a;1.5\n1700000000;a;2\n")
+    found = read_requests(file)
+    assert found["arrival_s"].tolist() == [0.0, 3.0]
+    assert caplog.messages == [
+        "The requests arrive at Unix times; arrivals are counted from the first."
+    ]
+    file.write_text("arrival_s;service;duration_s\n0;a;1,5\n")
+    with pytest.raises(InputError, match="'1,5'; it must be a number >= 0, with a point before"):
+        read_requests(file)
+    file.write_text("arrival_s,service,duration_s\n1700000000000,a,1\n")
+    with pytest.raises(InputError, match="milliseconds since 1970"):
+        read_requests(file)
+
+
 def test_published_traces(public_data: Path) -> None:
     requests = read_azure_llm(public_data / "azure_llm" / "AzureLLMInferenceTrace_conv.csv.gz")
     assert len(requests) == 19_366
