@@ -68,16 +68,24 @@ class Compatibility:
     perimeter_s: float
     repetitions: tuple[int, ...]
 
-    def _repr_html_(self) -> str:
-        head = (
+    def _head(self) -> str:
+        return (
             f"{len(self.profiles)} jobs on a link of {self.capacity_gbps:g} Gb/s: score "
             f"{self.score:.3g} with these shifts, {self.unshifted_score:.3g} without"
         )
+
+    def __str__(self) -> str:
+        """Scores, and by how much each job starts later."""
+        pairs = zip(self.profiles, self.shifts_s, strict=True)
+        later = (f"{profile.name} starts {shift:.4g} s later" for profile, shift in pairs)
+        return "\n".join([f"{self._head()} ({self.proof})", *later])
+
+    def _repr_html_(self) -> str:
         shown = [
             {"job": profile.name, "period, s": profile.period_s, "shift, s": shift}
             for profile, shift in zip(self.profiles, self.shifts_s, strict=True)
         ]
-        return as_html(head, shown)
+        return as_html(self._head(), shown)
 
     @property
     def jobs(self) -> tuple[str, ...]:
