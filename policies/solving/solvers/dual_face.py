@@ -156,6 +156,8 @@ class DualFace:
 
 def _nearest(corners: Floats) -> Floats:
     """Weights of the point nearest to zero in the convex hull of corners, one a row."""
+    if corners.shape[0] == 1:
+        return np.ones(1)
     from scipy.optimize import nnls  # few solves need it, and all would wait for it
 
     size = float(np.abs(corners).max()) or 1.0

@@ -74,12 +74,14 @@ def _run(args: argparse.Namespace) -> None:
     logging.basicConfig(format="%(name)s: %(message)s")
     if getattr(args, "verbose", False):
         logging.getLogger("apportion").setLevel(logging.INFO)
-    # cvxpy imports one for an atom that no policy has, and the others to see that they are there.
+    # cvxpy imports one for an atom that no policy has, scipy one since numpy names it, and the
+    # others are imported to see that they are there.
     with (
         uncollected(),
         put_off("scipy.stats", "entropy"),
         put_off("scipy.optimize"),
         put_off("osqp"),
+        put_off("numpy.f2py"),
     ):
         command = importlib.import_module(f"apportion.cli.{args.module}")
     command.run(args)

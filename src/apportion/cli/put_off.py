@@ -59,8 +59,13 @@ def put_off(module: str, *functions: str) -> Iterator[None]:
     stands_in.functions, stands_in.__spec__ = functions, spec
     stands_in.__path__ = spec.submodule_search_locations or []
     sys.modules[module] = stands_in
+    package, _, name = module.rpartition(".")
+    inside = vars(sys.modules[package]) if package else {}
+    inside.setdefault(name, stands_in)  # as of any module of a package
     try:
         yield
     finally:
         if sys.modules.get(module) is stands_in:
             del sys.modules[module]
+        if inside.get(name) is stands_in:
+            del inside[name]
