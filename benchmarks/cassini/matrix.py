@@ -46,8 +46,9 @@ PAPER = {
     ("data", "24 x 1"): "1.6, 1.8",
     ("model", "24 x 1"): "1.2, 1.6",
     ("data", "6 x 2"): "1.4, 1.9",
+    ("pollux", "24 x 1"): "1.6, 2.5",
 }
-"""Gains of the mean and the 99th percentile, over Themis."""
+"""Gains of the mean and the 99th percentile, over Themis or Pollux."""
 
 
 def workload_of(settings: Mapping[str, Any]) -> Any:
@@ -107,7 +108,8 @@ def gains(runs: pd.DataFrame) -> pd.DataFrame:
                 row[figure] = f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
             before, after = by_way["itself"]["marks"].sum(), by_way[way]["marks"].sum()
             row["marks, times fewer"] = f"{before / after:.1f}" if after else "none left"
-            row["paper"] = PAPER.get((row["jobs send"], row["servers"]), "-")
+            of = "pollux" if row["host"] == "pollux" else row["jobs send"]
+            row["paper"] = PAPER.get((of, row["servers"]), "-")
             rows.append(row)
     return pd.DataFrame(rows)
 
