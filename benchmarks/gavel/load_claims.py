@@ -51,7 +51,7 @@ def _verdicts(table: pd.DataFrame) -> dict[str, list[Figure]]:
     ]
     return {
         "load-aware": over(AGNOSTIC, AWARE),
-        "load-3x": over(AGNOSTIC, AWARE, top),
+        "load-3x": over(AGNOSTIC, AWARE, top) if len(known) else [],
         "load-sharing": over(AWARE, SHARING, top),
         "load-packing": over(GANDIVA, AWARE),
         "load-allox": over(AWARE, ALLOX, top),
