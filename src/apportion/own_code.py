@@ -136,6 +136,8 @@ def _is_own(file: str, module: str) -> bool:
         return False
     if file.startswith("<"):
         return top == "__main__"
+    if file.endswith(".pyx"):  # compiled code names its source as it lay where it was made
+        return False
     if any(folder in Path(file).parts for folder in _INSTALLED):
         return _offers_parts(top)
     return top not in _LIBRARY and not file.startswith(get_path("stdlib"))

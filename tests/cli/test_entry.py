@@ -68,7 +68,7 @@ def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> 
         (["compare", "--round-seconds", "x"], "--round-seconds: 'x' must be a finite number"),
         (["compare", "--mechanism", "round"], "Did you mean 'rounds'?"),
         (["compare", "--durations", "gavl"], "Did you mean 'gavel'?"),
-        (["compare", "--out"], "--out: expected one argument"),
+        (["compare", "--out"], "--out needs a value"),
         (["solve"], "required: FILE, --cluster"),
         (["solve", "x.csv", "--workers", "v100=1", "--out", "x.txt"], "end in .csv or .json"),
     ],

@@ -89,9 +89,9 @@ def test_options_beside_a_file_take_the_place_of_its_own(tmp_path: Path) -> None
         (["--generate", "jobs=3,job=4"], "'job'. Did you mean 'jobs'?"),
         (["--mechanism", "leases(lease_seconds=1)", "--lease-seconds", "2"], "is given twice"),
         (["--workload", "a.csv(limit=3)", "--workload", "b.csv"], "would hold for all"),
-        (["--mechanism", "leases(lease_seconds=a)"], "Argument lease_seconds: 'a' must be"),
-        (["--lease-seconds", "a"], "Argument --lease-seconds: 'a' must be"),
-        (["--generate", "jobs=a"], "Argument jobs: 'a' must be"),
+        (["--mechanism", "leases(lease_seconds=a)"], "lease_seconds: 'a' must be"),
+        (["--lease-seconds", "a"], "--lease-seconds: 'a' must be"),
+        (["--generate", "jobs=a"], "jobs: 'a' must be"),
     ],
 )
 def test_what_cannot_be_read_is_named(words: list[str], message: str) -> None:

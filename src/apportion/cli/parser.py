@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from apportion._version import __version__
@@ -95,7 +96,10 @@ class _Parser(argparse.ArgumentParser):
         self.register("action", None, _Once)
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
+        message = message.replace(": expected one argument", " needs a value")
+        if not message.startswith("argument -"):  # an option says itself what it is
+            message = message[:1].upper() + message[1:]
+        raise InputError(f"{message.removeprefix('argument ')}. See {self.prog} --help.")
 
 
 def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
@@ -162,10 +166,13 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if unknown:
         if not unknown[0].startswith("-"):
             raise InputError(f"Unexpected argument {unknown[0]!r}; options start with --.")
-        where = parser.prog if command is None else command.prog
-        raise unknown_name(
-            *("option", unknown[0].partition("=")[0], args.valid), shown=f"see {where} --help"
-        )
+        inner = [] if command is None else words[: 1 + (words[0] in groups)]
+        where = " ".join([parser.prog, *inner])
+        option = unknown[0].partition("=")[0]
+        bare = [name.lstrip("-") for name in args.valid]
+        near = get_close_matches(option.lstrip("-"), bare, 1, 0.5)  # dashes make nobody alike
+        valid = [name for name in args.valid if name.lstrip("-") in near]
+        raise unknown_name("option", option, valid, shown=f"see {where} --help")
     if args.module is None:
         parser.print_help()
         parser.exit()

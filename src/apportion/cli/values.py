@@ -178,6 +178,10 @@ def read_by(check: Callable[[str], str]) -> Callable[[str], str]:
     return read
 
 
+_OTHERWISE = {"table_format": "--format", "file": "FILE", "workers": "--cluster"}
+"""What arguments are called that are not named as they are kept."""
+
+
 def refuse_blank(args: argparse.Namespace) -> None:
     """Refuse options whose value is blank: it would be taken for one left out, or for a folder.
 
@@ -189,5 +193,5 @@ def refuse_blank(args: argparse.Namespace) -> None:
     for name, value in vars(args).items():
         for word in value if isinstance(value, list) else [value]:
             if isinstance(word, str) and (not word.strip() or "\0" in word):
-                option = f"--{name.replace('_', '-')}"
+                option = _OTHERWISE.get(name, f"--{name.replace('_', '-')}")
                 raise InputError(f"{option} is {word!r}; give a value, or leave the option out.")

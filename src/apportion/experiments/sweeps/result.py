@@ -321,7 +321,7 @@ class Sweep:
             return None
         head, *_ = repr(self).splitlines()
         tables = [table_html(table, "", name) for name, table in self.human_tables().items()]
-        return "".join([part("sentences", [head], "notes"), *tables])
+        return "".join([part("text", head), *tables])
 
 
 def _said(texts: pd.Series[str]) -> str:
