@@ -11,6 +11,7 @@ from tests.in_process import run_benchmark
 
 from apportion.errors import ApportionError
 from benchmarks.experiment import Settings, parser, run_all, verdict
+from benchmarks.gavel.load_claims import judged_by
 from benchmarks.gavel.workloads import draw_jobs, read_trace
 
 if TYPE_CHECKING:
@@ -164,3 +165,24 @@ def test_experiments_run_on_gavels_data(experiment: str, public_data: Path, tmp_
     assert "skipped" not in shown
     assert len(pd.read_csv(tmp_path / f"{experiment.replace('.', '_')}.csv")) > 3
     assert (tmp_path / f"{experiment}.png").stat().st_size > 1000
+
+
+def test_claims_of_loads_follow_from_their_table() -> None:
+    """Only policies that were run are judged, and every load counts."""
+
+    def judged(jobs_are: str, aware: list[float], **columns: list[float]) -> dict[str, str]:
+        names = ["max_min_fairness_agnostic"] * 2 + ["max_min_fairness"] * 2
+        if jobs_are == "weighted":
+            names = ["hierarchical_fairness_agnostic"] * 2 + ["hierarchical_fairness"] * 2
+        table = pd.DataFrame({"load": [4.0, 5.6] * 2, "policy": names, "Gavel h": float("nan")})
+        found = judged_by(jobs_are, table.assign(**{"JCT h": [20.0, 30.0, *aware]}, **columns))
+        return {row["claim"].removeprefix("gavel."): row["verdict"] for row in found}
+
+    assert judged("single", [10.0, 29.0]) == {"load-aware": "reproduced"}
+    assert judged("single", [10.0, 30.0]) == {"load-aware": "not reproduced"}
+    assert judged("gangs", [10.0, 29.0]) == {"load-gangs": "reproduced"}
+    high, low = [9.0, 9.0, 8.0, 8.0], [9.0, 9.0, 8.0, 10.0]
+    both = {"high h": high, "low h": high}
+    assert judged("weighted", [10.0, 10.0], **both) == {"priorities": "reproduced"}
+    both["low h"] = low
+    assert judged("weighted", [10.0, 10.0], **both) == {"priorities": "not reproduced"}
