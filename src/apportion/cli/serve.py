@@ -12,8 +12,8 @@ from apportion.cli.output import print_table
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.report import day_figure
+from apportion.report.built_in import NO_PLOTS
 from apportion.report.files import check_folder, write_png, write_table
-from apportion.report.sections import NO_PLOTS
 from apportion.sim import generate_elastic_workload
 from apportion.sim.elastic.lending import lending_value
 from apportion.sim.inference import (
