@@ -6,6 +6,9 @@ of a language model, or all that there is to it), during which the others pause.
 it has make a step together (one token each). Who waits longest is served first; of replicas whose
 iteration ends at that time each next request goes to the one with fewest, then the first. (Batching
 by iteration: Yu et al., Orca, OSDI 2022; prefill before decode as in vLLM, Kwon et al., SOSP 2023.)
+Memory is counted in tokens: a request joins where all of its own, those that it will get as well,
+fit beside those of the requests that are there (Orca's reservation). If they fit nowhere, it waits,
+and so does who came later.
 
 With a batch of one and no steps it is a queue with several servers.
 """
@@ -37,11 +40,14 @@ class BatchSpeed(NamedTuple):
         Seconds of a step with b requests, by b; what stands at 0 is not used.
     most
         Most requests at a time.
+    tokens
+        Most tokens of them, with those that they have yet to get.
     """
 
     first_s: Callable[[Sequence[int]], float]
     step_s: Sequence[float]
     most: int
+    tokens: float = math.inf
 
 
 class ServedInBatches(NamedTuple):
@@ -77,10 +83,14 @@ class _Replica:
     step_s: float = 0.0
     due: tuple[float, int] = (math.inf, 0)  # end of what goes on; in steps from `since_s`
     from_s: float = 0.0
+    tokens: float = 0.0  # of what it has
 
     @property
-    def room(self) -> bool:
-        return len(self.running) + len(self.joining) < self.speed.most
+    def count(self) -> int:
+        return len(self.running) + len(self.joining)
+
+    def room(self, tokens: float) -> bool:
+        return self.count < self.speed.most and self.tokens + tokens <= self.speed.tokens
 
 
 class Replicas:
@@ -94,6 +104,8 @@ class Replicas:
         Of the requests, ascending.
     steps
         That each needs after its first iteration.
+    tokens
+        That each holds as long as it is served; none by default.
     late
         Is told the place, begin, first answer and end of each request that ends, and may say that
         the rest does not matter (True).
@@ -105,7 +117,10 @@ class Replicas:
         arrival_s: Sequence[float],
         steps: Sequence[int],
         late: Callable[[int, float, float, float], bool] | None = None,
+        tokens: Sequence[float] | None = None,
     ) -> None:
+        self._tokens = [0.0] * len(steps) if tokens is None else tokens
+        self._limited = any(speed.tokens < math.inf for speed in speeds)
         self._replicas = [_Replica(number, speed) for number, speed in enumerate(speeds)]
         self._arrival_s, self._steps, self._late = arrival_s, steps, late
         self._idle = list(range(len(speeds)))
@@ -155,41 +170,62 @@ class Replicas:
         while replica.running and replica.running[0][0] == replica.steps:
             place = heapq.heappop(replica.running)[1]
             self._finish_s[place], self._at[place] = now_s, replica.number
+            replica.tokens -= self._tokens[place]
             if self._late is not None:
                 start_s, first_s = float(self._start_s[place]), float(self._first_s[place])
                 self._over |= self._late(place, start_s, first_s, now_s)
 
     def _go_on(self, now_s: float, ready: list[_Replica]) -> None:
         """Let who waits join, and begin the next iterations."""
-        if len(self._queue) > len(self._idle):
-            ready += [each for each in self._between(now_s) if each.due[0] == now_s]
-            for each in ready:
-                if each.due[0] == now_s:
-                    self._end(each, now_s)
+        if self._queue and (self._limited or len(self._queue) > len(self._idle)):
+            ready += self._between(now_s)
         if self._queue:
             self._join(now_s, ready)
         for each in ready:
             self._begin(each, now_s)
         if self._queue:
-            self._between(now_s)
+            self._stop_first(now_s)
 
     def _join(self, now_s: float, ready: list[_Replica]) -> None:
         """Give who waits to the replicas that are at the end of an iteration, or idle."""
-        open_to = [(len(each.running), each.number) for each in ready if each.room]
+        open_to = [(each.count, each.number) for each in ready if each.room(0.0)]
         heapq.heapify(open_to)
-        while self._queue and (open_to or self._idle):
-            if self._idle and (not open_to or (0, self._idle[0]) < open_to[0]):
-                replica = self._replicas[heapq.heappop(self._idle)]
+        while self._queue:
+            replica = self._with_room(self._tokens[self._queue[0]], open_to)
+            if replica is None:
+                break
+            if not replica.count and replica not in ready:
                 replica.from_s = now_s
                 ready.append(replica)
-            else:
-                replica = self._replicas[heapq.heappop(open_to)[1]]
             place = self._queue.popleft()
             replica.joining.append(place)
+            replica.tokens += self._tokens[place]
             self._start_s[place] = now_s
-            if replica.room:
-                has = len(replica.running) + len(replica.joining)
-                heapq.heappush(open_to, (has, replica.number))
+            if replica.room(0.0):
+                heapq.heappush(open_to, (replica.count, replica.number))
+
+    def _with_room(self, tokens: float, open_to: list[tuple[int, int]]) -> _Replica | None:
+        """Take the replica with fewest requests that has room out of its heap; None: none has."""
+        found, passed, passed_idle = None, [], []
+        while found is None and (open_to or self._idle):
+            if self._idle and (not open_to or (0, self._idle[0]) < open_to[0]):
+                number = heapq.heappop(self._idle)
+                replica = self._replicas[number]
+                if not replica.room(tokens):
+                    passed_idle.append(number)
+                    continue
+            else:
+                entry = heapq.heappop(open_to)
+                replica = self._replicas[entry[1]]
+                if not replica.room(tokens):
+                    passed.append(entry)
+                    continue
+            found = replica
+        for entry in passed:
+            heapq.heappush(open_to, entry)
+        for number in passed_idle:
+            heapq.heappush(self._idle, number)
+        return found
 
     def _begin(self, replica: _Replica, now_s: float) -> None:
         """Begin the next iteration of a replica, or let it be idle."""
@@ -210,11 +246,26 @@ class Replicas:
         replica.due = (time_s, steps)
 
     def _between(self, now_s: float) -> list[_Replica]:
-        """Have the replicas whose step ends first of those with room stop there; return them."""
+        """End the step of the replicas that are between two at this very time; return them."""
+        found = []
+        for each in self._replicas:
+            if each.joining or not each.room(0.0):
+                continue
+            if each.running and now_s < each.due[0] < math.inf:
+                end_s, steps = self._step_end(each, now_s)
+                if end_s == now_s:
+                    each.due = (now_s, steps)
+                    self._end(each, now_s)
+                    found.append(each)
+        return found
+
+    def _stop_first(self, now_s: float) -> None:
+        """Have the replicas whose step ends first of those with room for the first stop there."""
+        tokens = self._tokens[self._queue[0]]
         first_s = math.inf
         found: list[tuple[_Replica, int]] = []
         for each in self._replicas:
-            if each.running and not each.joining and each.room and each.due[0] < math.inf:
+            if each.running and not each.joining and each.due[0] < math.inf and each.room(tokens):
                 end_s, steps = self._step_end(each, now_s)
                 if end_s < first_s:
                     first_s, found = end_s, []
@@ -222,7 +273,6 @@ class Replicas:
                     found.append((each, steps))
         for each, steps in found:
             self._set(each, first_s, steps)
-        return [each for each, _ in found]
 
     def _step_end(self, replica: _Replica, now_s: float) -> tuple[float, int]:
         """Return when the step that goes on ends, and which it is."""

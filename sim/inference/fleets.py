@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.sim.inference.limits import ServingLimits, steps_of
-from apportion.sim.inference.serve_replicas import replicas_of, speeds_of
+from apportion.sim.inference.serve_replicas import fits, replicas_of, speeds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,8 @@ class FleetTries:
             limits = ServingLimits(self.slo, self.model, self.asked)
             fleet = dict(zip(self.names, key, strict=True))
             found = None
-            if sum(key):
+            present = [name for name, count in fleet.items() if count]
+            if fits(self.model, present, self.asked):
                 found = replicas_of(self.model, fleet, self.asked, limits).run()
             self.met[key] = found is not None
         return self.met[key]

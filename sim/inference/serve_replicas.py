@@ -18,7 +18,7 @@ from apportion.sim.inference.requests import checked_requests
 from apportion.sim.inference.serve import ServingRun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from apportion.mechanism.inference.replicas import ServedInBatches
     from apportion.sim.inference.limits import ServingLimits
@@ -62,6 +62,14 @@ def serve_replicas(
     fleet = {name: model.replicas(cluster, name) for name in cluster.accelerators}
     if not sum(fleet.values()):
         raise InputError(f"No replica fits the GPUs {cluster}: one needs {model.gpus!r}.")
+    present = [name for name, count in fleet.items() if count]
+    if not fits(model, present, asked):
+        held = tokens_of(model, asked)
+        raise InputError(
+            f"Request {written(asked.index.tolist()[int(held.argmax())])} has {held.max():,.0f} "
+            f"tokens, with those that it gets; cache_tokens of a replica are at most "
+            f"{max(map(model.cache_of, present)):,.0f} on {', '.join(present)}."
+        )
     order = in_order(model, fleet, asked)
     served = replicas_of(model, fleet, asked).run()
     if served is None:
@@ -122,7 +130,22 @@ def replicas_of(
         asked["arrival_s"].to_numpy(dtype=np.float64).tolist(),
         steps_of(model, asked).tolist(),
         None if limits is None else limits.late,
+        tokens_of(model, asked).tolist(),
     )
+
+
+def tokens_of(model: ServedModel, asked: pd.DataFrame) -> Floats:
+    """Return the tokens that each request holds in the memory of a replica."""
+    if not model.by_tokens:
+        return np.zeros(len(asked))
+    held: Floats = asked[["context_tokens", "generated_tokens"]].to_numpy(dtype=float).sum(axis=1)
+    return held
+
+
+def fits(model: ServedModel, names: Iterable[str], asked: pd.DataFrame) -> bool:
+    """Whether every request fits a replica of one of some types at least."""
+    most = max((model.cache_of(name) for name in names), default=0.0)
+    return bool(tokens_of(model, asked).max() <= most)
 
 
 def in_order(model: ServedModel, fleet: Mapping[str, int], asked: pd.DataFrame) -> list[str]:
@@ -149,7 +172,8 @@ def speeds_of(model: ServedModel, accelerator: str, asked: pd.DataFrame) -> Batc
         def of_prompts(places: Sequence[int]) -> float:
             return prefill(sum(tokens[place] for place in places))
 
-        return BatchSpeed(of_prompts, [0.0, *by_batch], len(by_batch))
+        cache = model.cache_of(accelerator)
+        return BatchSpeed(of_prompts, [0.0, *by_batch], len(by_batch), cache)
     if model.request is not None:
         return BatchSpeed(lambda places: by_batch[len(places) - 1], [0.0], len(by_batch))
     seconds = asked["duration_s"].to_numpy(dtype=np.float64).tolist()

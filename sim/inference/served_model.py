@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -53,6 +54,10 @@ class ServedModel:
         by type and size of the batch. Prompts may join after every step.
     batch
         Most requests at a time; by default the largest batch of the table, which a callable needs.
+    cache_tokens
+        Of a language model, the most tokens that a replica holds at a time, of all types or by
+        type: the memory for keys and values over the bytes of a token. A request takes its context
+        and all that it will be given as long as it is served. By default memory is no limit.
 
     Notes
     -----
@@ -72,6 +77,7 @@ class ServedModel:
     prefill: BatchSeconds = None
     decode: BatchSeconds = None
     batch: int | None = None
+    cache_tokens: int | Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         if self.request is not None and (self.prefill is not None or self.decode is not None):
@@ -107,11 +113,17 @@ class ServedModel:
             raise InputError("Seconds of a callable need batch=, the most requests at a time.")
 
     def _check_gpus(self) -> None:
-        if not isinstance(self.gpus, Mapping):
-            whole("gpus of a replica", self.gpus, 1)
-            return
-        for name, count in self.gpus.items():
-            whole(f"gpus of a replica on {label('accelerator type', name)}", count, 1)
+        told = {"gpus of a replica": self.gpus, "cache_tokens of a replica": self.cache_tokens}
+        for what, given in told.items():
+            for name, count in given.items() if isinstance(given, Mapping) else ():
+                whole(f"{what} on {label('accelerator type', name)}", count, 1)
+            if not isinstance(given, Mapping | None):
+                whole(what, given, 1)
+        if self.cache_tokens is not None and not self.by_tokens:
+            raise InputError(
+                "cache_tokens is of language models, which have seconds of prefill and decode; "
+                "leave it out."
+            )
 
     @classmethod
     def from_table(
@@ -120,6 +132,7 @@ class ServedModel:
         *,
         gpus: int | Mapping[str, int] = 1,
         batch: int | None = None,
+        cache_tokens: int | Mapping[str, int] | None = None,
     ) -> ServedModel:
         """Make a model of a table or csv.
 
@@ -128,7 +141,7 @@ class ServedModel:
         table
             Columns phase (request, prefill or decode), size, and one of seconds for each type:
             the header is ``phase,size,a100,h100``. An empty cell: not measured.
-        gpus, batch
+        gpus, batch, cache_tokens
             As in `ServedModel`.
 
         Raises
@@ -162,7 +175,8 @@ class ServedModel:
                             f"{lines.file.path} has {phase} of size {size} on {name} twice."
                         )
                     of_type[int(size)] = float(value)
-        return cls(gpus, **{phase: found.get(phase) for phase in PHASES}, batch=batch)
+        seconds = {phase: found.get(phase) for phase in PHASES}
+        return cls(gpus, **seconds, batch=batch, cache_tokens=cache_tokens)
 
     @property
     def by_tokens(self) -> bool:
@@ -185,6 +199,20 @@ class ServedModel:
         if accelerator not in self.gpus:
             raise unknown_name("accelerator in gpus of a replica", accelerator, self.gpus)
         return int(self.gpus[accelerator])
+
+    def cache_of(self, accelerator: str) -> float:
+        """Return the most tokens of a replica on a type, infinite if memory is no limit.
+
+        Raises
+        ------
+        InputError
+            For a type that it is not told of.
+        """
+        if not isinstance(self.cache_tokens, Mapping):
+            return math.inf if self.cache_tokens is None else float(self.cache_tokens)
+        if accelerator not in self.cache_tokens:
+            raise unknown_name("accelerator in cache_tokens", accelerator, self.cache_tokens)
+        return float(self.cache_tokens[accelerator])
 
     def replicas(self, cluster: Cluster, accelerator: str) -> int:
         """Return how many replicas fit the machines of a type.

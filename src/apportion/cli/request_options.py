@@ -135,6 +135,12 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         metavar="N|TYPE=N,...",
         help="all on one machine (default: %(default)s)",
     )
+    group.add_argument(
+        "--cache-tokens",
+        type=number_or_by_type,
+        metavar="N|TYPE=N,...",
+        help="most tokens of its requests in a replica's memory (default: no limit)",
+    )
     group.add_argument("--batch", type=whole(1), metavar="N", help="most requests at a time")
     group.add_argument(
         "--slo",

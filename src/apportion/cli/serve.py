@@ -207,7 +207,7 @@ def show(served: ServingRun) -> None:
     print_table(["figure", "value", "unit"], rows, left=(0, 2))
 
 
-_WITH_MODEL = ("slo", "prices", "batch")
+_WITH_MODEL = ("slo", "prices", "batch", "cache_tokens")
 
 
 def requests_of(args: argparse.Namespace) -> Any:
@@ -237,16 +237,19 @@ def check_model(args: argparse.Namespace) -> None:
     if args.gpus_per_replica != 1:
         given.append("gpus-per-replica")
     if given:
-        raise InputError(f"--{given[0]} is of a model that serves in batches; give --model FILE.")
+        option = given[0].replace("_", "-")
+        raise InputError(f"--{option} is of a model that serves in batches; give --model FILE.")
     if args.gpus is not None and not is_whole(args.gpus):
         raise InputError(f"--gpus is {written(args.gpus)}; only --model tells types apart.")
 
 
 def serve_model(args: argparse.Namespace) -> ServingRun:
     """Serve requests by replicas, on the GPUs given or the cheapest of them."""
-    gpus = args.gpus_per_replica
-    each = Cluster.parse(gpus).gpus if isinstance(gpus, str) else gpus
-    model = ServedModel.from_table(args.model, gpus=each, batch=args.batch)
+    gpus, cache = (
+        Cluster.parse(given).gpus if isinstance(given, str) else given
+        for given in (args.gpus_per_replica, args.cache_tokens)
+    )
+    model = ServedModel.from_table(args.model, gpus=gpus, batch=args.batch, cache_tokens=cache)
     if args.gpus is None or is_whole(args.gpus):
         raise InputError("With --model say how many GPUs of which type there are: --gpus a100=8.")
     cluster = Cluster.parse(

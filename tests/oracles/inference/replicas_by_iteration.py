@@ -2,8 +2,9 @@
 
 Times are whole ticks. At each time, in this order: iterations end, and with them requests that have
 all their steps; requests come; who waits, the longest first, joins the replica with fewest requests
-of those that are between two iterations and have room, the first of equals; and all that are
-between two begin the next: the first one of those that have joined, else a step of all they have.
+of those that are between two iterations and have room for it, the first of equals, and nobody joins
+if there is none; and all that are between two begin the next: the first one of those that have
+joined, else a step of all they have.
 """
 
 from __future__ import annotations
@@ -27,11 +28,15 @@ class Ask:
 
 @dataclass
 class Kind:
-    """A type: ticks of a first iteration by the prompts, of a step by requests, most of them."""
+    """A type: ticks of a first iteration by the prompts, of a step by requests, most of them.
+
+    And the most tokens, of all that its requests have brought and will be given.
+    """
 
     first: Callable[[list[int]], int]
     step: dict[int, int]
     most: int
+    tokens: float = float("inf")
 
 
 @dataclass
@@ -42,6 +47,11 @@ class Replica:
     has: dict[int, int] = field(default_factory=dict)  # request: steps left
     new: list[int] = field(default_factory=list)
     end: int | None = None
+
+
+def held(ask: Ask) -> int:
+    """Return the tokens of a request: its prompt, the first that it gets, one for each step."""
+    return ask.prompt + 1 + ask.steps
 
 
 def served(asks: Sequence[Ask], kinds: Sequence[Kind]) -> list[tuple[int, int, int, int]]:
@@ -62,7 +72,9 @@ def served(asks: Sequence[Ask], kinds: Sequence[Kind]) -> list[tuple[int, int, i
             room = [
                 (len(r.has) + len(r.new), number)
                 for number, r in enumerate(replicas)
-                if r.end is None and len(r.has) + len(r.new) < r.kind.most
+                if r.end is None
+                and len(r.has) + len(r.new) < r.kind.most
+                and sum(held(asks[n]) for n in [*r.has, *r.new, waiting[0]]) <= r.kind.tokens
             ]
             if not room:
                 break

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.inference.replicas_by_iteration import Ask, Kind, cheapest, served
+from tests.oracles.inference.replicas_by_iteration import Ask, Kind, cheapest, held, served
 from tests.seeds import each_seed
 
 import apportion as ap
@@ -50,7 +51,13 @@ def draw(seed: int) -> tuple[ap.ServedModel, dict[str, Kind], list[Ask]]:
     per_token = {name: random.randint(1, 3) for name in TYPES}
     kinds = {name: Kind(by_tokens(per_token[name]), seconds[name], batch[name]) for name in TYPES}
     prefill = {name: {4: 4 * each * TICK_S} for name, each in per_token.items()}
-    return ap.ServedModel(gpus, prefill=prefill, decode=in_s), kinds, ask
+    cache = None
+    if random.random() < 0.7:  # the first type has room for any request
+        most = max(held(each) for each in ask)
+        cache = {"a": most + random.choice((0, 1, 9)), "b": random.choice((most, 6, 30))}
+        kinds = {name: replace(kind, tokens=cache[name]) for name, kind in kinds.items()}
+    model = ap.ServedModel(gpus, prefill=prefill, decode=in_s, cache_tokens=cache)
+    return model, kinds, ask
 
 
 def by_size(ticks: dict[int, int]) -> Callable[[list[int]], int]:
@@ -75,6 +82,11 @@ def as_table(asks: list[Ask]) -> pd.DataFrame:
     )
 
 
+def fits(asks: list[Ask], kinds: dict[str, Kind], fleet: dict[str, int]) -> bool:
+    """Whether each request has room on some replica that there is."""
+    return max(map(held, asks)) <= max(kinds[name].tokens for name, n in fleet.items() if n)
+
+
 def order_of(model: Any, fleet: dict[str, int], asked: pd.DataFrame) -> list[str]:
     """Return the type of each replica, in the order of the library."""
     return in_order(model, fleet, asked_of(asked, model))
@@ -85,7 +97,7 @@ def compare(seed: int) -> None:
     model, kinds, asks = draw(seed)
     random = Random(seed + 10_000)
     fleet = {name: random.choice((0, 1, 2, 5)) for name in TYPES}
-    fleet["a"] += not sum(fleet.values())
+    fleet["a"] += not sum(fleet.values()) or not fits(asks, kinds, fleet)
     gpus = {name: n * model.gpus[name] for name, n in fleet.items()}  # type: ignore[index]
     run = ap.serve_replicas(as_table(asks), model, ap.Cluster(gpus, gpus_per_machine=4)).requests
     order = order_of(model, fleet, as_table(asks))
@@ -128,6 +140,8 @@ def enumerate_fleets(seed: int) -> None:
         if not sum(counts):
             return False
         fleet = dict(zip(names, counts, strict=True))
+        if not fits(asks, kinds, fleet):
+            return False
         order = order_of(model, fleet, as_table(asks))
         found = served(asks, [kinds[name] for name in order])
         return all(within(asks, found, name, bound) for name, bound in slo.items())
