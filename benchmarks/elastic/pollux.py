@@ -65,6 +65,16 @@ FEW = ("pollux, 30 s", "deepboot, AFE", "tiresias, 30 s")
 PUBLISHED = {"pollux, 30 s": "pollux", "optimus, 30 s": "optimus", "tiresias, 30 s": "tiresias"}
 PUBLISHED |= {way: "optimus" for way in WAYS if way.startswith("optimus")}
 
+JUDGED = {
+    "pollux": "pollux, 30 s",
+    "tiresias": "tiresias, 30 s",
+    "optimus": f"optimus, {USERS_BATCHES}",
+}
+"""The ways in which the means of the artifact's simulator are claimed to be met."""
+
+SMALL = ("optimus", "lyra")
+"""Who is said to disfavour small jobs."""
+
 
 def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
     """Run one workload one way."""
@@ -165,24 +175,21 @@ def by_class(runs: pd.DataFrame, published: pd.DataFrame | None) -> pd.DataFrame
 
 def judge(runs: pd.DataFrame, means: pd.DataFrame) -> None:
     """Judge the claims of the ways that were run on the published workloads."""
-    base, classes = "pollux, 30 s", by_class(runs, None).set_index("way")
+    classes = by_class(runs, None).set_index("way")
     of_way = means.set_index("way")["ours / published"]
     numbers = means.set_index("way")["workload"]
-    small = {}
-    for name in ("pollux", "tiresias", "optimus", "lyra"):
-        way = f"{name}, 30 s"
+    for name, way in JUDGED.items():
         if way not in classes.index:
             continue
-        small[name] = float(classes[f"{CLASSES[0]}, mean h"][way])
-        if name != "lyra":
-            cases = zip(numbers.loc[[way]], of_way.loc[[way]], strict=True)
-            claimed("deepboot", f"{name}-means", [Figure(str(n), float(v)) for n, v in cases])
-        if name in ("tiresias", "optimus") and base in classes.index:
-            found = paired(runs, {"way": way}, {"way": base})
+        cases = zip(numbers.loc[[way]], of_way.loc[[way]], strict=True)
+        claimed("deepboot", f"{name}-means", [Figure(str(n), float(v)) for n, v in cases])
+        if name != "pollux" and JUDGED["pollux"] in classes.index:
+            found = paired(runs, {"way": way}, {"way": JUDGED["pollux"]})
             claimed("deepboot", f"pollux-{name}", [as_figure(found)])
-    if {"pollux", "optimus", "lyra"} <= set(small):
-        figures = [Figure(each, small[each] / small["pollux"]) for each in ("optimus", "lyra")]
-        claimed("deepboot", "small-jobs", figures)
+    small = classes[f"{CLASSES[0]}, mean h"]
+    if {f"{name}, 30 s" for name in ("pollux", "optimus", "lyra")} <= set(small.index):
+        ratios_of = {each: small[f"{each}, 30 s"] / small[JUDGED["pollux"]] for each in SMALL}
+        claimed("deepboot", "small-jobs", [Figure(n, float(v)) for n, v in ratios_of.items()])
 
 
 def main() -> None:
