@@ -67,6 +67,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "elastic.pollux": (10, ""),
     "elastic.sia": (3, ""),
     "elastic.deepboot": (20, ""),
+    "elastic.fair_baselines": (150, ""),
     "elastic.released": (1.5, ""),
     "elastic.stages": (1, ""),
     "elastic.speed": (1, "--types 3"),

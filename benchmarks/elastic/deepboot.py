@@ -111,7 +111,6 @@ JUDGED: dict[float, dict[str, Mapping[str, tuple[str, str]]]] = {
             "Tiresias": (POOLED, "tiresias, apart"),
         },
     },
-    8.7: {"high-load": {"8.7 GPUs": (POOLED, "pollux, apart")}},
 }
 """Whose mean completion time is set beside whose for a claim, by the load."""
 

@@ -30,8 +30,8 @@ from apportion.sim.inference.serving import Serving
 from apportion.sim.inference.tables import request_figures
 from apportion.statistics import to_markdown
 from benchmarks.elastic.deepboot import HOUR_S, LENGTH_H, requests_of
-from benchmarks.elastic.runs import POLLUX, figures, in_words, paired, workload_of
-from benchmarks.experiment import parser, run_all
+from benchmarks.elastic.runs import POLLUX, as_figure, figures, in_words, paired, workload_of
+from benchmarks.experiment import claimed, parser, run_all
 from benchmarks.reporting import machine, write_csv
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ LOADS = (0.29, 2.9, 8.7)
 ARRIVALS = ("diurnal", "poisson")
 CASE = ["arrivals", "load", "slo"]
 COLD_START_S = 6.0
+SLO_FACTOR = 3.0
+"""Of the seconds of a request, within which it should end."""
+
 STEPS = {
     "all": ("pooled", "pollux apart"),
     "rules": ("apart", "pollux apart"),
@@ -54,6 +57,12 @@ STEPS = {
     "loans and pooling": ("pooled", "apart, fewest"),
 }
 """Way over way; the second to the fifth multiply to the first."""
+
+JUDGED = {
+    "jct-fair": ("loans and pooling", {"2.9 GPUs": (2.9, "diurnal")}),
+    "high-load": ("all", {"by day and night": (8.7, "diurnal"), "Poisson": (8.7, "poisson")}),
+}
+"""Claims, the step that each is of, and in which cases of load and arrivals."""
 
 POOLED: dict[str, dict[str, Any]] = {
     "pooled": {},
@@ -177,6 +186,20 @@ def steps_of(cases: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def judge(cases: pd.DataFrame) -> None:
+    """Judge the claims whose cases were run."""
+    for name, (step, of_case) in JUDGED.items():
+        one, other = STEPS[step]
+        figures = []
+        for case, (load, arrivals) in of_case.items():
+            here = cases[(cases["load"] == load) & (cases["arrivals"] == arrivals)]
+            here = here[here["slo"] == SLO_FACTOR]
+            if len(here):
+                figures.append(as_figure(paired(here, {"way": one}, {"way": other}), case))
+        if len(figures) == len(of_case):
+            claimed("deepboot", name, figures)
+
+
 def main() -> None:
     """Run and print."""
     first = (__doc__ or "").partition("\n")[0]
@@ -186,7 +209,7 @@ def main() -> None:
     options.add_argument("--gpus", type=int, default=64, choices=(16, 32, 64))
     options.add_argument("--loads", nargs="+", type=float, default=list(LOADS), help="of 64 GPUs")
     options.add_argument("--arrivals", nargs="+", default=list(ARRIVALS), choices=ARRIVALS)
-    options.add_argument("--slo-factors", nargs="+", type=float, default=[3.0], metavar="F")
+    options.add_argument("--slo-factors", nargs="+", type=float, default=[SLO_FACTOR], metavar="F")
     options.add_argument("--pooled", nargs="+", default=["pooled"], choices=list(POOLED))
     args = options.parse_args()
     if args.quick:
@@ -201,6 +224,8 @@ def main() -> None:
     for name, table in (("means", means), ("steps", steps_of(cases))):
         print(f"\n{to_markdown(table)}")
         write_csv(table, args.out, f"elastic_fair_baselines_{name}")
+    if args.gpus == 64 and args.data.is_dir():
+        judge(cases)
     print(machine())
 
 
