@@ -162,6 +162,10 @@ def test_names_in_plots_are_taken_literally() -> None:
         text = inline_svg(plot({run.policy: run}, kind), kind)
         assert parsed(text).open == []
     assert "$\\frac{1$" in inline_svg(plot({"p": run}, "received_time"), "x")
+    runs = {name: a_run(name) for name in ("url(#a)", '" id="b')}
+    drawn = inline_svg(plot(runs, "utilization"), "x")
+    assert ">url(#a)<" in drawn
+    assert '>" id="b<' in drawn
 
 
 def test_letters_that_the_plots_have_no_font_for_are_left_to_the_browser() -> None:

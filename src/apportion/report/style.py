@@ -139,20 +139,25 @@ def inline_svg(figure: Figure, name: str) -> str:
     text = text[text.index("<svg") :]
     says = {axes.get_gid(): _measures(axes) for axes in figure.axes}
 
-    def group(found: re.Match[str]) -> str:
-        title = f"<title>{escape(titles[found[1]])}</title>" if found[1] in titles else ""
-        return f'<g id="{found[1]}"{says.get(found[1], "")}>{title}'
+    def tag(found: re.Match[str]) -> str:
+        """Write a tag as a page has it, with what a group is behind it."""
+        written = found[0]
+        # HTML knows the namespaces of SVG by itself, and figures on one page share their ids.
+        for old, new in (
+            (' xmlns:xlink="http://www.w3.org/1999/xlink"', ""),
+            (' xmlns="http://www.w3.org/2000/svg"', ""),
+            (' id="', f' id="{name}-'),
+            ('href="#', f'href="#{name}-'),
+            ("url(#", f"url(#{name}-"),
+        ):
+            written = written.replace(old, new)
+        own = re.fullmatch(r'<g id="([^"]*)">', found[0])
+        if own is None:
+            return written
+        title = f"<title>{escape(titles[own[1]])}</title>" if own[1] in titles else ""
+        return f"{written[:-1]}{says.get(own[1], '')}>{title}"
 
-    text = re.sub(r'<g id="([^"]*)">', group, text)
-    # HTML knows the namespaces of SVG by itself, and figures on one page share their ids.
-    for old, new in (
-        (' xmlns:xlink="http://www.w3.org/1999/xlink"', ""),
-        (' xmlns="http://www.w3.org/2000/svg"', ""),
-        (' id="', f' id="{name}-'),
-        ('href="#', f'href="#{name}-'),
-        ("url(#", f"url(#{name}-"),
-    ):
-        text = text.replace(old, new)
+    text = re.sub("<[^>]*>", tag, text)
     widest = _LARGEST * figure.get_size_inches()[0]  # letters larger than any other help nobody
     return text.replace("<svg", f'<svg style="max-width: {widest:.4g}in"', 1)
 

@@ -61,6 +61,12 @@ function drawn(parent, name, attributes) {
 
 const short = value => String(+value.toPrecision(4));
 
+// A value as finely as a picture tells it: what is 0 there is 0.
+function seen(value, scale) {
+  const least = scale.log ? 0 : 10 ** Math.floor(Math.log10(Math.abs(scale.value(1) - scale.value(0)) / 2000));
+  return short(least ? Math.round(value / least) * least : value);
+}
+
 // The axes of a plot: `from` and `to` are the part of their width that is shown, of 0 to 1.
 class Axes {
   constructor(group) {
@@ -100,7 +106,7 @@ class Axes {
     const [low, high, kind] = text.split(" "), log = kind === "log";
     const [a, b] = [low, high].map(each => log ? Math.log(each) : +each);
     const value = part => log ? Math.exp(a + part * (b - a)) : a + part * (b - a);
-    return {value, part: of => ((log ? Math.log(of) : of) - a) / (b - a)};
+    return {log, value, part: of => ((log ? Math.log(of) : of) - a) / (b - a)};
   }
 
   // Parts of the width and the height, the latter from below, of a point of the screen.
@@ -124,7 +130,7 @@ class Axes {
       const [x0, y0, x1, y1] = points.slice(next - 2, next + 2);
       const py = x1 > x0 ? y0 + (y1 - y0) * (px - x0) / (x1 - x0) : y1;
       const value = this.y.value(1 - (py - this.top) / this.height);
-      said.push(`${line.dataset.told}: ${short(value)}`);
+      said.push(`${line.dataset.told}: ${seen(value, this.y)}`);
     }
     if (said.length) said.unshift(`${this.name} ${short(this.x.value(whole))}`);
     const screen = new DOMPoint(this.left + x * this.width, this.top + (1 - y) * this.height)
