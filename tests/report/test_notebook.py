@@ -72,5 +72,5 @@ def test_a_sweep_shows_its_tables() -> None:
     swept = ap.sweep(
         ["fcfs", "easy"], {"jobs": 6, "jobs_per_hour": 6.0}, "v100=4", seeds=[0, 1], n_jobs=1
     )
-    ((_, *rows),) = tables(swept._repr_html_())
+    ((_, *rows),) = tables(swept._repr_html_() or "")
     assert [row[0] for row in rows] == ["fcfs", "easy"]
