@@ -25,7 +25,7 @@ from apportion.report.series import (
     running_and_waiting,
     utilization,
 )
-from apportion.report.style import inline_svg, line_styles
+from apportion.report.style import inline_svg, line_styles, new_figure
 from apportion.report.tables import notes_on
 from apportion.sim import Run, Workload
 from apportion.statistics.typeset import HumanTable
@@ -500,3 +500,18 @@ def test_tables_in_markdown_and_latex() -> None:
         r"\end{tabular}",
         "* best, by more than noise. JCT: completion minus arrival.",
     ]
+
+
+def test_axes_say_where_they_are_also_in_a_part_of_a_figure() -> None:
+    figure = new_figure(8, 4)
+    for each in figure.subfigures(1, 2):
+        each.subplots().plot([1, 2], [3, 4])
+    drawn = inline_svg(figure, "x")
+    told = [box.split() for box in re.findall(r'data-box="([^"]*)"', drawn)]
+    inside = (
+        r'<rect x="([^"]*)" y="([^"]*)" width="([^"]*)" height="([^"]*)"'  # what cuts lines off
+    )
+    clips = sorted({tuple(map(float, each)) for each in re.findall(inside, drawn)})
+    assert len(clips) == len(told) == 2
+    for box, clip in zip(told, clips, strict=True):
+        assert list(map(float, box)) == pytest.approx(clip, abs=0.01)

@@ -137,7 +137,7 @@ def inline_svg(figure: Figure, name: str) -> str:
         figure.savefig(stream, format="svg", metadata=unsaid)
     text = stream.getvalue()
     text = text[text.index("<svg") :]
-    says = {axes.get_gid(): _measures(axes) for axes in figure.axes}
+    says = {axes.get_gid(): _measures(axes, figure) for axes in figure.axes}
 
     def tag(found: re.Match[str]) -> str:
         """Write a tag as a page has it, with what a group is behind it."""
@@ -172,17 +172,16 @@ def _titles(figure: Figure) -> dict[str, str]:
     return named | {str(each.get_gid()): getattr(each, _TOLD) for each in told}
 
 
-def _measures(axes: Any) -> str:
+def _measures(axes: Any, figure: Figure) -> str:
     """Return attributes of axes: their place in points, what their numbers are, whether they zoom.
 
     Axes zoom along x where that has numbers, and no markers, which would be drawn out.
     """
     from matplotlib.ticker import FixedLocator
 
-    figure = axes.get_figure(root=True)
-    wide, high = 72 * figure.get_size_inches()
-    place = axes.get_position()
-    box = (place.x0 * wide, (1 - place.y1) * high, place.width * wide, place.height * high)
+    pixel, place = 72 / figure.dpi, axes.bbox
+    top = figure.bbox.height - place.y1
+    box = (pixel * each for each in (place.x0, top, place.width, place.height))
     said = {"box": " ".join(f"{each:.2f}" for each in box), "name": axes.get_xlabel()}
     for side, limits in (("x", axes.get_xlim()), ("y", axes.get_ylim())):
         said[side] = " ".join(
