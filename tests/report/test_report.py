@@ -508,9 +508,7 @@ def test_axes_say_where_they_are_also_in_a_part_of_a_figure() -> None:
         each.subplots().plot([1, 2], [3, 4])
     drawn = inline_svg(figure, "x")
     told = [box.split() for box in re.findall(r'data-box="([^"]*)"', drawn)]
-    inside = (
-        r'<rect x="([^"]*)" y="([^"]*)" width="([^"]*)" height="([^"]*)"'  # what cuts lines off
-    )
+    inside = r'<rect x="([^"]*)" y="([^"]*)" width="([^"]*)" height="([^"]*)"'
     clips = sorted({tuple(map(float, each)) for each in re.findall(inside, drawn)})
     assert len(clips) == len(told) == 2
     for box, clip in zip(told, clips, strict=True):
