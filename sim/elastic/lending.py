@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 
 from apportion.checks import seconds, whole
 from apportion.cluster import Cluster
+from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.policies import Instance, get_policy, solve_instance
 from apportion.policies.problem import Problem
@@ -54,7 +56,7 @@ _SECONDS_PER_HOUR = 3600.0
 def lending_value(
     run: ServingRun,
     workload: ElasticWorkload,
-    gpus: int,
+    gpus: int | Mapping[str, int] | str,
     *,
     interval_s: float = 3600.0,
     gpus_per_node: int = 4,
@@ -73,7 +75,8 @@ def lending_value(
     workload
         Elastic jobs; their times are those of the requests.
     gpus
-        GPUs that training has.
+        GPUs that training has, a number, or of which type: ``"a100=8"``. Those that are lent are
+        taken to be of this type too.
     interval_s
         Length of an interval, seconds.
     gpus_per_node
@@ -87,9 +90,10 @@ def lending_value(
     Raises
     ------
     InputError
-        For fewer than one GPU, an interval that is not > 0, and what `simulate` refuses.
+        For fewer than one GPU, several types, an interval that is not > 0, and what `simulate`
+        refuses; and for a number alone where the speeds of jobs are told by several types.
     """
-    own = whole("gpus", gpus, 1)
+    kind, own = _type_and_number(gpus, workload)
     length_s = seconds("interval_s", interval_s, strict=True)
     starts = np.arange(0.0, run.length_s, length_s)
     edges_s = np.append(starts, starts[-1] + length_s)
@@ -98,8 +102,8 @@ def lending_value(
     else:  # served in batches: how long one takes alone says little
         load = _mean_in(run, edges_s, ["running"])
     idle = _mean_in(run, edges_s, ["free", "warm"])
-    trained = simulate("deepboot", workload, _cluster(own, gpus_per_node))
-    asked = _Asked(workload, trained, own, own + run.gpus, gpus_per_node)
+    trained = simulate("deepboot", workload, _cluster(kind, own, gpus_per_node))
+    asked = _Asked(workload, trained, own, _cluster(kind, own + run.gpus, gpus_per_node))
     load = np.append(load, np.zeros(max(starts.size - load.size, 0)))
     rows = [
         {
@@ -116,8 +120,27 @@ def lending_value(
     return table[list(LENDING_COLUMNS)]
 
 
-def _cluster(gpus: int, per_node: int) -> Cluster:
-    return Cluster({"gpu": gpus}, gpus_per_machine=whole("gpus_per_node", per_node, 1))
+def _type_and_number(
+    gpus: int | Mapping[str, int] | str, workload: ElasticWorkload
+) -> tuple[str, int]:
+    """Return the type of the GPUs that train, and how many there are."""
+    if isinstance(gpus, (str, Mapping)):
+        told = Cluster.of(gpus).gpus
+        if len(told) != 1:
+            raise InputError(f"GPUs are lent as of one type; training has {', '.join(told)}.")
+        return next(iter(told.items()))
+    number = whole("gpus", gpus, 1)
+    kinds = sorted({name for each in workload.applications.values() for name in each.told_types})
+    if len(kinds) > 1:
+        raise InputError(
+            f"The speeds of the elastic jobs are told by type; say of which the GPUs that train "
+            f"are, such as '{kinds[0]}={number}'. Told: {', '.join(kinds)}."
+        )
+    return (kinds[0] if kinds else "gpu"), number
+
+
+def _cluster(kind: str, gpus: int, per_node: int) -> Cluster:
+    return Cluster({kind: gpus}, gpus_per_machine=whole("gpus_per_node", per_node, 1))
 
 
 def _mean_in(run: ServingRun, edges_s: Floats, names: list[str]) -> Floats:
@@ -134,10 +157,7 @@ def _mean_in(run: ServingRun, edges_s: Floats, names: list[str]) -> Floats:
 class _Asked:
     """Poses the problem of training with any number of GPUs, at any time of its run."""
 
-    def __init__(
-        self, workload: ElasticWorkload, trained: Run, own: int, most: int, per_node: int
-    ) -> None:
-        cluster = _cluster(most, per_node)
+    def __init__(self, workload: ElasticWorkload, trained: Run, own: int, cluster: Cluster) -> None:
         ordered = by_arrival_and_id(workload.in_steps(cluster))
         self._truth = TrueState(ordered, cluster)
         rigid = rigid_jobs(get_policy("deepboot"), workload, ordered.jobs.index)

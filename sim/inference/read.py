@@ -155,7 +155,7 @@ def _named(lines: TraceTable, columns: Mapping[str, str] | None) -> dict[str, st
         for name in has:
             if name not in known:
                 raise unknown_name(
-                    f"column of {lines.file.path} (--columns or columns= says other names)",
+                    f"column of {lines.file.path} (columns= says other names)",
                     *(name, REQUEST_COLUMNS),
                 )
         return {name: name for name in has}

@@ -156,7 +156,9 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 def _add_training(parser: argparse.ArgumentParser) -> None:
     """Add elastic jobs that idle GPUs might be lent to."""
     group = parser.add_argument_group("elastic training, to tell what lending idle GPUs is worth")
-    group.add_argument("--training-gpus", type=whole(1), metavar="N", help="GPUs of its own")
+    group.add_argument(
+        "--training-gpus", type=number_or_by_type, metavar="N|TYPE=N", help="GPUs of its own"
+    )
     group.add_argument(
         "--training-jobs",
         type=whole(1),

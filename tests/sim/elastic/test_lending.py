@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
@@ -102,3 +103,20 @@ def test_what_cannot_be_lent() -> None:
         lending_value(run, jobs, 1, interval_s=0)
     with pytest.raises(ap.InputError, match="gpus_per_node is 0"):
         lending_value(run, jobs, 1, gpus_per_node=0)
+
+
+def test_speeds_told_by_type_are_those_of_the_gpus_that_train() -> None:
+    asked = pd.DataFrame({"arrival_s": [3600.0], "service": ["a"], "duration_s": [1.0]})
+    idle = ap.serve(asked, 3)
+    jobs = pd.DataFrame({"arrival_s": [0.0], "application": ["x"], "total_steps": [1e6]})
+    speeds = pd.DataFrame({"application": "x", "gpus": [1, 2, 3, 4], "a100": [1.0, 2.0, 3.0, 4.0]})
+    mine = ap.ElasticWorkload.from_table(jobs, speeds)
+    for gpus in (1, "a100=1", {"a100": 1}):
+        found = lending_value(idle, mine, gpus)
+        assert found["gpus"].iloc[0] == 3
+        assert found["gain"].iloc[0] == pytest.approx(3.0)  # four times one GPU, less one
+    two = ap.ElasticWorkload.from_table(jobs, speeds.assign(t4=0.5))
+    with pytest.raises(ap.InputError, match="such as 'a100=1'"):
+        lending_value(idle, two, 1)
+    with pytest.raises(ap.InputError, match="as of one type"):
+        lending_value(idle, two, "a100=1,t4=1")
