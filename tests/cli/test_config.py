@@ -243,7 +243,7 @@ def test_what_is_no_run_json(content: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("part", "name", "value", "message"),
     [
-        ("origin", "generate_jobs", "many", "origin of the workload: Argument jobs"),
+        ("origin", "generate_jobs", "many", "origin of the workload: jobs: 'many'"),
         ("origin", "jobs_per_hour", -1.0, "'-1' must be a finite number >= 0"),
         ("settings", "out", "here", "'out'"),
         ("settings", "round_seconds", "long", "round_seconds is 'long'"),

@@ -10,7 +10,6 @@ from apportion.errors import InputError
 from apportion.experiments import compare, simulations
 from apportion.experiments.comparisons.run import FOLDER
 from apportion.mechanism.deciders import get_scheduler
-from apportion.report import sections
 from apportion.sim import Run, generate_rack_workload, simulate
 from apportion.sim.fingerprint import fingerprint
 from apportion.sim.settings import settings_for
@@ -112,6 +111,7 @@ def test_fingerprints_tell_schedulers_options_networks_and_leases_apart() -> Non
     assert mark(get_scheduler("dally")) == marks[0]
 
 
+@pytest.mark.usefixtures("without_plots")
 def test_an_interrupted_comparison_of_schedulers_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,7 +125,6 @@ def test_an_interrupted_comparison_of_schedulers_goes_on(
         return simulate(policy, *args, **options)
 
     monkeypatch.setattr(simulations, "simulate", interrupted)
-    monkeypatch.setattr(sections, "_drawn", lambda runs: "")
     policies, workload = ["dally", "fifo"], some_jobs(4)
     with pytest.raises(KeyboardInterrupt):
         compare(policies, workload, RACKS, n_jobs=1, out=tmp_path)

@@ -120,7 +120,6 @@ def _show(
     if costs is not None:
         print("\nmean JCT where a start costs so many times as much")
         print_summary(costs)
-        print()
     apart = comparison.differences_in_words(against) if against in comparison.runs else None
     if apart is not None:
         print(f"\nlater than by {against} (below 0: sooner), with paired 95 % intervals")
@@ -128,7 +127,7 @@ def _show(
     if args.by is not None:
         print()
         print_summary(group_table(comparison.by(args.by)))
-        print()
+    print()
     for note in [*comparison.notes, *notes]:
         say(f"Note: {note}")
     sys.stdout.flush()

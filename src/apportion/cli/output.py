@@ -41,9 +41,8 @@ def _has_width() -> bool:
 def print_summary(table: HumanTable) -> None:
     """Print the table of a comparison, best values marked; in blocks where it is too wide."""
     if not _rich_terminal():
-        for block in table.blocks(width()) if _has_width() else [table]:
-            print(block)
-        say(table.legend)
+        print("\n\n".join(map(str, table.blocks(width()) if _has_width() else [table])))
+        _say_legend(table)
         return
     for block in table.blocks(width()):
         header = [f"{name}\n{unit}" for name, unit in zip(block.header, block.units, strict=True)]
@@ -52,7 +51,12 @@ def print_summary(table: HumanTable) -> None:
             for row, marks in zip(block.cells, block.marks, strict=True)
         ]
         _print_rich(header, cells)
-    say(table.legend)
+    _say_legend(table)
+
+
+def _say_legend(table: HumanTable) -> None:
+    if table.legend:
+        say(table.legend)
 
 
 def print_table(

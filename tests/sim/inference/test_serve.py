@@ -155,5 +155,5 @@ def test_malformed_files(tmp_path: Path) -> None:
 
 def test_times_that_are_not_from_the_start() -> None:
     requests = asked([(1.7e12, "a", 1.0), (1.7e12 + 1, "b", 1.0)])  # milliseconds since 1970
-    with pytest.raises(ap.InputError, match="times are seconds from the start"):
+    with pytest.raises(ap.InputError, match="which is milliseconds since 1970"):
         ap.fewest_gpus(requests, slo_factor=20.0)
