@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 9
+_VERSION = 10
 """Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 
@@ -54,6 +54,7 @@ def call_of(
         "workload": workload_fingerprint(workload),
         "cluster": repr(cluster),
         "settings": settings_text(settings),
+        "content of a file": content(names),
     }
 
 

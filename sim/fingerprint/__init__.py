@@ -104,7 +104,8 @@ def content(*values: object, names: Iterable[str] = ()) -> str:
     """Return a digest of values and of the code that they reach, 64 hexadecimal digits.
 
     Any text among them that is the name of a policy or of another registered part stands for that
-    part as well. Where code or state cannot be told, as that of an open file, a digest is returned
+    part as well, and any that names a file, as ``"requests.csv(gpus=8)"`` does, for what the file
+    holds. Where code or state cannot be told, as that of an open file, a digest is returned
     that no other call returns, and a line in the log says why.
 
     Parameters
@@ -112,7 +113,7 @@ def content(*values: object, names: Iterable[str] = ()) -> str:
     values
         What to go through, in this order.
     names
-        More texts that may be names of parts.
+        More texts that may be names of parts; of files that they name only the names count.
     """
     walk = Walk({})
     for value in values:

@@ -1,12 +1,15 @@
-"""What code uses: constants, and globals down to what it takes from modules of one's own."""
+"""What code uses: constants, globals down to what it takes from modules of one's own, files."""
 
 from __future__ import annotations
 
 import builtins
 import dis
+import hashlib
 import importlib
+import re
 from importlib.util import resolve_name
 from itertools import takewhile
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -78,3 +81,18 @@ def _imported(
         if step.opname == "IMPORT_FROM"
     ]
     return {f"{full}.{each}": getattr(module, each, _ABSENT) for each in taken} or {full: module}
+
+
+def files_of(text: str) -> list[str]:
+    """Return digests of files that a text names: the whole, or parts of ``a.csv(b=c.csv)``."""
+    found = [_held(text), *map(_held, re.split(r"[(),=]", text))]
+    return [each for each in found if each is not None]
+
+
+def _held(name: str) -> str | None:
+    """Return the digest of a file; None for a text that is no name of one that can be read."""
+    file = Path(name.strip(" '\""))
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+    except (OSError, ValueError):
+        return None

@@ -3,8 +3,8 @@
 What comes with installed packages is known by name, and each package by its version and its record
 of files. Everything else is gone through: functions with their bytecode, constants, default
 arguments, closures and the globals that they use, classes with their members and bases, objects
-with their state. Comments, docstrings, layout and the place of a file do not count. Nor does what
-no code says: files that are read, the environment, clocks.
+with their state. Texts that name files stand for what the files hold. Comments, docstrings, layout
+and the place of code do not count. Nor does what no value says: the environment, clocks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pickle
 import types
 import weakref
 from functools import cached_property
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy as np
 from apportion.policies.registry import policies_named
 from apportion.registry import Registry, parts_named
 from apportion.sim.fingerprint.installed import compiled_digest, has, package_of, record
-from apportion.sim.fingerprint.uses import constants_of, globals_of
+from apportion.sim.fingerprint.uses import constants_of, files_of, globals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -75,15 +76,20 @@ class Walk:
         return self._hash.hexdigest()
 
     def look_up(self, names: Iterable[str]) -> None:
-        """Add every registered part of which a name was met, and the parts that those name."""
-        asked: set[str] = set()
-        self._texts.update(dict.fromkeys(names))
-        while new := sorted(self._texts.keys() - asked):
+        """Add every registered part and every file of which a name was met, and what parts name.
+
+        Of `names`, files do not count.
+        """
+        asked, told = set[str](), set(names)
+        while new := sorted((self._texts.keys() | told) - asked):
             asked.update(new)
             for name in new:
                 for part in (*parts_named(name), *policies_named(name)):
                     self._write("part", name)
                     self.add(part, name)
+        for text in sorted(self._texts):
+            for digest in files_of(text):
+                self._write("file", text, digest)
 
     def add(self, value: Any, name: str = "") -> None:
         """Add a value, and say what it is called where it stands."""
@@ -194,6 +200,10 @@ class Walk:
         self.add([type(value), value.__bases__])
         self._sorted("members", {k: v for k, v in vars(value).items() if k not in _UNCOUNTED})
 
+    def _path(self, value: PurePath) -> None:
+        self._write("path")
+        self.add(str(value))
+
     def _module(self, value: types.ModuleType) -> None:
         """Add all of a module that is no package's; what is compiled by its file."""
         theirs = package_of(value.__name__)
@@ -289,6 +299,7 @@ _CONTAINERS: dict[type, Any] = {
 _WAYS: tuple[tuple[Any, Any], ...] = (
     (types.MappingProxyType, Walk._dict),
     (np.ndarray, Walk._array),
+    (PurePath, Walk._path),
     (types.FunctionType, Walk._function),
     (type, Walk._class),
     (types.ModuleType, Walk._module),

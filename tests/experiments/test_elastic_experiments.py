@@ -14,6 +14,10 @@ import apportion as ap
 from apportion.cli import main
 from apportion.estimators.goodput import MeasuredSteps
 from apportion.experiments.machine.store import FILE
+from apportion.experiments.plan import deciders_of, simulations_of
+from apportion.experiments.simulations import Setup
+from apportion.experiments.sources import sources_of
+from apportion.sim.engine.snapshot import call_of
 from apportion.sim.fingerprint import workload_fingerprint
 from apportion.sim.traces.elastic import is_elastic
 
@@ -54,6 +58,27 @@ def test_a_comparison_is_its_simulations_and_resumes(
         patch.setattr(ap.Sia, "objective", lambda *_: 1 / 0)
         again = ap.compare(["sia", "deepboot"], short(), CLUSTER, **failing)
     pd.testing.assert_frame_equal(again.jobs(), found.jobs(), check_exact=True)
+
+
+@pytest.mark.parametrize("given", ["asked.csv", "asked.csv(gpus=4)"])
+def test_a_csv_of_requests_that_has_changed_is_another_run(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, cluster, settings = short(1), ap.Cluster.of(CLUSTER), {"serving": given}
+    (source,), deciders = sources_of([jobs]), deciders_of(["sia"], [jobs])
+    setup = Setup({source.name: source}, cluster, settings)
+
+    def marks() -> set[str]:
+        (cell,) = simulations_of(source, deciders, setup, [1.0], [0])
+        return {cell.fingerprint, *call_of(deciders[0], jobs, cluster, settings).values()}
+
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"arrival_s": [1.0], "service": "s", "duration_s": 2.0})
+    table.to_csv("asked.csv", index=False)
+    before = marks()
+    assert marks() == before
+    table.assign(duration_s=3.0).to_csv("asked.csv", index=False)
+    assert len(marks() - before) == 2  # of a finished run, and of a state
 
 
 @pytest.mark.slow

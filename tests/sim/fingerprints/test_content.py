@@ -13,6 +13,7 @@ import sys
 import threading
 import types
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from apportion.sim.fingerprint import content, fingerprint, program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 PARTS = {
     "helper": "def helper(x):\n    return x * {0} + len(inner(x))\n",
@@ -317,6 +317,32 @@ def test_a_registered_part_counts_where_its_name_is_met() -> None:
     assert marks[0][0] == marks[2][0] != marks[1][0]
     assert marks[0][2] == marks[2][2] != marks[1][2]
     assert len({others for _, others, _ in marks}) == 1
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        *("asked.csv", "asked.csv(gpus=8, reserve=past.csv)", "past.csv(reserve='asked.csv')"),
+        *(Path("asked.csv"), {"serving": ("asked.csv", 3)}, ap.Configurations(serving="asked.csv")),
+        types.SimpleNamespace(table="asked.csv"),
+    ],
+    ids=repr,
+)
+def test_a_file_counts_by_what_it_holds_where_it_is_named(
+    named: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    marks = []
+    for held in ("a\n1\n", "a\n2\n", "a\n1\n"):
+        Path("asked.csv").write_text(held)
+        marks.append((content(named), content(1, names=["asked.csv"])))
+    assert marks[0] == marks[2]
+    assert marks[0][0] != marks[1][0]
+    assert marks[0][1] == marks[1][1]
+    Path("beside.csv").write_text("a\n3\n")
+    assert content(named) == marks[0][0]
+    Path("asked.csv").unlink()
+    assert content(named) not in {mark for mark, _ in marks}
 
 
 @pytest.mark.parametrize(
