@@ -215,7 +215,8 @@ class PlacedByProgram(Compatible):
     (`apportion.sim.shifts.placement_program.PlacementProgram`). Loops are nothing special. Gangs
     stay where the host puts them unless the sum is less by a hundredth of an iteration for each
     gang that moves. Where a scheduler offers GPUs tier by tier, as delay scheduling does, machines
-    and racks then have room for as many gangs of each size as the host's own placement leaves.
+    and racks then have room for as many gangs of each size that there is as the host's own
+    placement leaves.
     """
 
     name = "cassini_program"

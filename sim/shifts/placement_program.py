@@ -89,8 +89,8 @@ class PlacementProgram:
         links_of
             Links that a placement uses, with their Gb/s.
         keeps_room
-            Whether machines and racks must have room for as many gangs of each size as beside the
-            host's own choice: others may wait for it.
+            Whether machines and racks must have room for as many gangs of each size that there is
+            as beside the host's own choice: others may wait for it.
         """
         host = dict(candidates[0])
         silent = {
@@ -130,12 +130,13 @@ class PlacementProgram:
                 left[rack, machine] -= gpus
         found = self._solved(jobs, {job: used[job] for job in jobs}, options, trained, left, gbps)
         chosen = {job: options[job][found[job]] if job in found else host[job] for job in host}
-        room = _room(host, free) if keeps_room else None
+        sizes = sorted({gpus for _, gpus in trained.values()})
+        room = _room(host, free, sizes) if keeps_room else None
 
         def allowed(where: Mapping[int, Placement]) -> bool:
             if not _fit(where, free):
                 return False
-            return room is None or bool((_room(where, free) >= room).all())
+            return room is None or bool((_room(where, free, sizes) >= room).all())
 
         others_to_try = [each for each in (chosen, *candidates[1:]) if allowed(each)]
         starts = [(before, host), *((lost(each), each) for each in others_to_try)]
@@ -230,22 +231,19 @@ class PlacementProgram:
         return sum(1 - score for score in worst.values())
 
 
-def _room(where: Mapping[int, Placement], free: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+def _room(
+    where: Mapping[int, Placement], free: Mapping[tuple[int, int], int], sizes: Sequence[int]
+) -> NDArray[np.int64]:
     """Count the gangs of each size that machines, and that racks, have room for beside others."""
     left = dict(free)
     for place in where.values():
         for rack, machine, gpus in place:
             left[rack, machine] -= gpus
-    had_in, left_in = dict[int, int](), dict[int, int]()
-    for (rack, machine), had in free.items():
-        had_in[rack] = had_in.get(rack, 0) + had
-        left_in[rack] = left_in.get(rack, 0) + left[rack, machine]
+    left_in = dict[int, int]()
+    for (rack, _), gpus in left.items():
+        left_in[rack] = left_in.get(rack, 0) + gpus
     return np.array(
-        [
-            sum(now // size for now in after.values())
-            for before, after in ((free, left), (had_in, left_in))
-            for size in range(1, max(before.values()) + 1)
-        ]
+        [sum(now // size for now in each.values()) for each in (left, left_in) for size in sizes]
     )
 
 

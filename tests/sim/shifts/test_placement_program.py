@@ -105,3 +105,22 @@ def test_who_sends_nothing_stays_where_the_host_has_it(model: str) -> None:
         lambda where: {f"rack {rack}": 50.0 for rack, _, _ in where},
     )
     assert found == {2: crowded if model == "silent" else idle}
+
+
+@pytest.mark.parametrize("gpus", [2, 3])
+def test_room_is_kept_for_sizes_that_there_are(gpus: int) -> None:
+    """Racks of two: a whole one is kept where there is a gang of two, not where all have three."""
+    program = PlacementProgram(
+        lambda name, _: MODELS[name], LinkScores(lambda name, _: MODELS[name]), 0.0
+    )
+    meets, alone = ((0, 1, 1), (1, 0, 1), (1, 1, 1)), ((1, 0, 1), (1, 1, 1), (2, 0, 1))
+    other = ((0, 0, 1), (3, 0, 1), (3, 1, 1))[:gpus]
+    found = program.placed(
+        [{1: meets}, {1: alone}],
+        {0: other},
+        {0: ("most", gpus), 1: ("most", 3)},
+        {(0, 1): 1, (1, 0): 1, (1, 1): 1, (2, 0): 1, (2, 1): 1},
+        lambda where: {f"rack {rack}": 50.0 for rack, _, _ in where},
+        keeps_room=True,
+    )
+    assert found == {1: meets if gpus == 2 else alone}
