@@ -184,7 +184,9 @@ class Session:
 
     @_in_turn
     def add(self, throughputs: Throughputs, jobs: Facts | None = None) -> None:
-        """Add jobs.
+        """Add jobs; one that is there with the same values stays as it is.
+
+        So a cell of a notebook may run again.
 
         Parameters
         ----------
@@ -198,7 +200,7 @@ class Session:
         Raises
         ------
         InputError
-            If a job is there already, fits nowhere, or anything else is wrong with it.
+            If a job is there with other values, fits nowhere, or anything else is wrong with it.
         """
         there = self._jobs.add(throughputs, jobs)
         if there is not self._jobs:

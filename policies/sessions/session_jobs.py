@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.sessions.job_kinds import Description, JobKind
     from apportion.policies.sessions.session_input import Facts, Throughputs
+
+logger = logging.getLogger(__name__)
 
 
 class SessionJobs:
@@ -148,12 +151,19 @@ class SessionJobs:
         return speeds[self.options], facts
 
     def _enter(self, jobs: Iterable[Hashable], kinds: Mapping[Hashable, JobKind]) -> None:
-        for job in kinds:
-            if job in self.roll:
-                raise InputError(f"Job {written(job)} is in the session already; use update.")
+        again = [job for job in kinds if job in self.roll]
+        for job in again:  # compared as texts, as nan is equal to none
+            if repr(kinds[job].said) != repr(self.roll[job].said):
+                raise InputError(
+                    f"Job {written(job)} is in the session already, with other values; change its "
+                    f"columns by update, or remove it and add it again."
+                )
+        if again:
+            logger.info("In the session already, with the same values: %s.", written(again))
         for job in jobs:
-            self.roll.add(job, kinds[job])
-            self.classes.come(kinds[job])
+            if job not in self.roll:
+                self.roll.add(job, kinds[job])
+                self.classes.come(kinds[job])
 
     def _read(
         self, tables: list[tuple[ThroughputTensor, pd.DataFrame | None]]

@@ -205,7 +205,10 @@ def test_a_closed_session_cannot_be_used_and_an_error_closes_it() -> None:
 @pytest.mark.parametrize(
     ("attempt", "message"),
     [
-        (lambda s: s.add(*told(["1-9", "0-0"])), "Job '0-0' is in the session already"),
+        (
+            lambda s: s.add({"1-9": dict.fromkeys(GPUS, 1.0), "0-0": dict.fromkeys(GPUS, 1.0)}),
+            "Job '0-0' is in the session already, with other values; change its columns by update",
+        ),
         (lambda s: s.add({"new": {"v100": 1.0, "p100": 1.0, "k80": -1.0}}), "'new' on 'k80'"),
         (lambda s: s.add({"new": {"v100": 1.0, "t4": 1.0}}), "type of this session 't4'"),
         (
@@ -243,6 +246,33 @@ def test_what_a_session_cannot_do_is_refused_when_it_is_opened() -> None:
         ap.session("max_min_fairnes", GPUS)
     with pytest.raises(InputError, match="direct deltas, parametrised"):
         ap.session("fifo", GPUS, route="delta")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("as_tables", [False, True])
+def test_jobs_added_again_with_the_same_values_stay_as_they_are(
+    as_tables: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    speeds, facts = told(["0-0", "1-1", "1-5"])
+    given: Any = speeds, facts
+    if as_tables:
+        table = pd.DataFrame.from_dict(facts, orient="index")
+        given = pd.DataFrame(speeds).T, table.assign(remark=float("nan"))
+    with ap.session("max_min_fairness", GPUS) as s:
+        s.add(*given)
+        before = s.solve()
+        with caplog.at_level("INFO", logger="apportion"):
+            s.add(*given)
+        assert caplog.messages == [
+            "In the session already, with the same values: ['0-0', '1-1', '1-5']."
+        ]
+        assert len(s) == 3
+        pd.testing.assert_frame_equal(s.solve().X, before.X)
+        s.remove(["0-0"])
+        s.add(*given)  # one of them is new
+        assert s.jobs == ["1-1", "1-5", "0-0"]
+        pd.testing.assert_frame_equal(s.solve().X.sort_index(), before.X, atol=1e-9)
+        s.remove(s.jobs)
+        assert len(s) == 0
 
 
 @pytest.mark.parametrize("policy", ["max_min_fairness", "makespan"])
