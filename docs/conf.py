@@ -87,6 +87,7 @@ GROUPS = {
     "policies": "Policies",
     "sim": "Simulate",
     "experiments": "Compare and sweep",
+    "report": "Plots",
     "answers": "Answers",
     "mechanisms": "Mechanisms, as values",
     "mechanism": "Schedulers and links",

@@ -112,6 +112,7 @@ if TYPE_CHECKING:
         solve,
     )
     from apportion.policies.auditing import Audit, audit
+    from apportion.report import plot
     from apportion.sim import (
         CheapestGpus,
         ElasticWorkload,
@@ -260,6 +261,7 @@ __all__ = [
     "get_policy",
     "get_scheduler",
     "place_round",
+    "plot",
     "policy_table",
     "read_elastic_workload",
     "read_requests",

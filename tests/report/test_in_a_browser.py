@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.report.series import natural, time_bins, utilization
+from apportion.cluster import TIERS
+from apportion.report.series import (
+    busiest_job_types,
+    natural,
+    tier_occupancy,
+    time_bins,
+    utilization,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,6 +148,50 @@ def test_the_pointer_reads_values_and_bars(compared: Comparison, page: str, tmp_
         assert name == policy
         assert float(value) == pytest.approx(drawn, abs=0.2)
     assert re.fullmatch(r"job \d+, .+\n(v100|k80) [0-3], [\d.]+ to [\d.]+ h", bar)
+
+
+def pointed(kind: str, panel: int, x: float, y: float) -> str:
+    """Return a script that gives what the tip says at parts of the width and height of axes."""
+    return f"""(() => {{
+        const svg = document.querySelector("figure.{kind} svg"), axes = svg.axes[{panel}];
+        svg.scrollIntoView();
+        const at = new DOMPoint(axes.left + {x} * axes.width, axes.top + {1 - y} * axes.height)
+            .matrixTransform(svg.getScreenCTM());
+        svg.dispatchEvent(new PointerEvent("pointermove", {{clientX: at.x, clientY: at.y}}));
+        return [document.querySelector(".tip").textContent, axes.x.value({x})]; }})()"""
+
+
+def test_the_pointer_reads_the_heat_map(compared: Comparison, page: str, tmp_path: Path) -> None:
+    run = compared["fifo"]
+    types = busiest_job_types(list(compared.runs.values()))
+    row = len(types) // 2
+    place = (1.5 / 2, 1 - (row + 0.5) / len(types))  # rows from above
+    (told, _), said = opened(page, tmp_path, pointed("received_time", 1, *place))
+    jobs = run.jobs[run.jobs["job_type"] == types[row]]
+    held = [(jobs[f"{name}_s"] * jobs["scale_factor"]).sum() for name in ("v100", "k80")]
+    assert said == ""
+    assert told == f"{types[row]} on k80: {100 * held[1] / sum(held):.3g} %"
+
+
+def test_the_pointer_reads_each_layer_of_a_stack(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    racks = ap.Cluster.of_racks(2, machines_per_rack=4, gpus_per_machine=4, accelerator="gpu")
+    workload = ap.generate_rack_workload(jobs=12, seed=1)
+    small = workload.jobs.assign(scale_factor=[1, 2, 8] * 4)
+    jobs = ap.Workload("racks", small, workload.throughputs)
+    made = ap.compare(["tiresias"], jobs, racks, n_jobs=1, progress=False)
+    (told, hours), said = opened(made.to_html(), tmp_path, pointed("tiers", 0, 0.3, 0.9))
+    lines = told.splitlines()
+    assert said == ""
+    assert lines[0].startswith("time (h)")
+    edges = time_bins([made["tiresias"]])
+    shares = 100 * np.nan_to_num(tier_occupancy(made["tiresias"], edges))
+    assert (shares.sum(axis=1) > 0).sum() > 1
+    for line, tier, share in zip(lines[1:], TIERS, shares, strict=True):
+        name, value = line.split(": ")
+        drawn = np.interp(hours, (edges[1:] + edges[:-1]) / 7200, share)
+        assert name == tier
+        assert float(value) == pytest.approx(drawn, abs=0.2)
 
 
 def test_keys_and_buttons_zoom_and_show_all_again(page: str, tmp_path: Path) -> None:

@@ -271,6 +271,14 @@ def test_unknown_plot_names_the_nearest() -> None:
         a_comparison().plot("utilisation")
 
 
+def test_a_run_alone_is_drawn_as_among_several() -> None:
+    run = a_run("x")
+    alone, among = (inline_svg(plot(given, "utilization"), "x") for given in (run, {"x": run}))
+    assert alone == among
+    with pytest.raises(InputError, match="it must be a Run or a mapping to a Run"):
+        plot("x")  # type: ignore[arg-type]
+
+
 def test_every_policy_looks_different() -> None:
     styles = line_styles([f"p{i}" for i in range(28)])
     assert len({tuple(style.values()) for style in styles.values()}) == 28

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.annotations import checked
 from apportion.errors import unknown_name
 from apportion.report.day_plots import DAY_PLOT_KINDS, day_kinds_of
 from apportion.report.gantt import GANTT_PLOT_KINDS, gantt_kinds_of
@@ -48,6 +49,7 @@ def received_time(runs: Mapping[str, Run]) -> Figure:
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
+    from matplotlib.patches import Rectangle
 
     job_types = busiest_job_types(list(runs.values()))
     # In steps of 5 %, so that the scale is drawn as areas and not as an embedded image.
@@ -62,7 +64,12 @@ def received_time(runs: Mapping[str, Run]) -> Figure:
     for axes, (policy, run) in zip(panels, runs.items(), strict=False):
         names = options_of(run)
         shares = 100 * received_share(run, job_types)
-        axes.pcolormesh(shares, cmap=colours, norm=norm, edgecolors="white")
+        for row, column in np.argwhere(shares >= 0).tolist():  # nan where a type never ran
+            share = shares[row, column]
+            colour = colours(norm(share))
+            cell = Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white")
+            tell(axes.add_patch(cell), f"{job_types[row]} on {names[column]}: {share:.3g} %")
+        axes.set(xlim=(0, len(names)), ylim=(0, len(job_types)))
         axes.set_title(policy.replace("_", "_\u200b"), fontsize=8, loc="center", wrap=True)
         axes.set_xticks(np.arange(len(names)) + 0.5, names, rotation=45, ha="right")
         axes.set_yticks(np.arange(len(job_types)) + 0.5, job_types)
@@ -84,15 +91,21 @@ def received_time(runs: Mapping[str, Run]) -> Figure:
 Runs = Mapping[str, "Run"]
 
 
-def plot(runs: Runs, kind: str) -> Figure:
-    """Draw one of the plots of `PLOT_KINDS`.
+@checked
+def plot(runs: Run | Mapping[str, Run], kind: str = "completion_times") -> Figure:
+    """Draw one plot of finished runs, such as ``"utilization"``, ``"gantt"`` or ``"gpus_held"``.
 
     Parameters
     ----------
     runs
-        Finished runs by policy; the order sets the colours.
+        One run, or several by policy; the order sets the colours.
     kind
-        One of `kinds_of` the runs.
+        One of `apportion.report.kinds_of` the runs, which an error lists.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A notebook shows it.
 
     Raises
     ------
@@ -101,6 +114,8 @@ def plot(runs: Runs, kind: str) -> Figure:
     ApportionError
         If matplotlib is not installed.
     """
+    if not isinstance(runs, Mapping):
+        runs = {runs.policy: runs}
     if kind not in (possible := kinds_of(runs)):
         raise unknown_name("plot of these runs", kind, possible)
     with plotting_style():

@@ -105,8 +105,12 @@ def with_legend(figure: Figure, axes: Any) -> Figure:
 
 
 def _named(figure: Figure, label: str) -> list[Any]:
-    """Return the lines and bars of a label, in all axes of a figure or a part of one."""
-    groups: list[Any] = [group for axes in figure.axes for group in (*axes.lines, *axes.containers)]
+    """Return the lines, layers and bars of a label, in all axes of a figure or a part of one."""
+    groups: list[Any] = [
+        group
+        for axes in figure.axes
+        for group in (*axes.lines, *axes.collections, *axes.containers)
+    ]
     return [
         artist
         for group in groups
@@ -138,6 +142,7 @@ def inline_svg(figure: Figure, name: str) -> str:
     text = stream.getvalue()
     text = text[text.index("<svg") :]
     says = {axes.get_gid(): _measures(axes, figure) for axes in figure.axes}
+    says |= {each.get_gid(): ' data-values=""' for each in _curves(figure)}
 
     def tag(found: re.Match[str]) -> str:
         """Write a tag as a page has it, with what a group is behind it."""
@@ -167,9 +172,14 @@ def _titles(figure: Figure) -> dict[str, str]:
     told = [each for each in figure.findobj() if hasattr(each, _TOLD)]
     for rank, artist in enumerate(told):
         artist.set_gid(artist.get_gid() or f"told-{rank}")
-    lines = [each for axes in figure.axes for each in axes.lines if each.get_gid()]
-    named = {str(each.get_gid()): str(each.get_label()) for each in lines}
+    named = {str(each.get_gid()): str(each.get_label()) for each in _curves(figure)}
     return named | {str(each.get_gid()): getattr(each, _TOLD) for each in told}
+
+
+def _curves(figure: Figure) -> list[Any]:
+    """Return lines, and layers of stacks, that have a name and so values to be read."""
+    found = [each for axes in figure.axes for each in (*axes.lines, *axes.collections)]
+    return [each for each in found if each.get_gid() and not hasattr(each, _TOLD)]
 
 
 def _measures(axes: Any, figure: Figure) -> str:

@@ -116,21 +116,21 @@ class Axes {
     return [(point.x - this.left) / this.width, 1 - (point.y - this.top) / this.height];
   }
 
-  // The values of all lines there, and what bars say of themselves.
+  // The values of all lines and layers there, and what bars say of themselves.
   found(x, y) {
     const whole = this.from + x * (this.to - this.from), px = this.left + whole * this.width;
     const said = [];
-    for (const line of this.group.querySelectorAll("[id*='-series-']")) {
-      const path = line.querySelector("path");
-      if (!path || line.dataset.bar || line.style.display === "none") continue;
-      const points = path.getAttribute("d").match(/-?[\d.]+/g).map(Number);
-      let next = 0;
-      while (next < points.length && points[next] <= px) next += 2;
-      if (next === 0 || next >= points.length) continue;
-      const [x0, y0, x1, y1] = points.slice(next - 2, next + 2);
-      const py = x1 > x0 ? y0 + (y1 - y0) * (px - x0) / (x1 - x0) : y1;
-      const value = this.y.value(1 - (py - this.top) / this.height);
-      said.push(`${line.dataset.told}: ${seen(value, this.y)}`);
+    for (const line of this.group.querySelectorAll("[data-values]")) {
+      const points = line.querySelector("path").getAttribute("d").match(/-?[\d.]+/g).map(Number);
+      const met = [];  // by a line once, by a layer of a stack above and below
+      for (let each = 0; each + 3 < points.length; each += 2) {
+        const [x0, y0, x1, y1] = points.slice(each, each + 4);
+        if (px < Math.min(x0, x1) || px >= Math.max(x0, x1)) continue;
+        const py = y0 + (y1 - y0) * (px - x0) / (x1 - x0);
+        met.push(this.y.value(1 - (py - this.top) / this.height));
+      }
+      if (!met.length || line.style.display === "none") continue;
+      said.push(`${line.dataset.told}: ${seen(met.length > 1 ? Math.abs(met[1] - met[0]) : met[0], this.y)}`);
     }
     if (said.length) said.unshift(`${this.name} ${short(this.x.value(whole))}`);
     const screen = new DOMPoint(this.left + x * this.width, this.top + (1 - y) * this.height)
@@ -244,8 +244,7 @@ for (const title of document.querySelectorAll("figure svg g > title")) {
   const told = title.parentNode;
   told.dataset.told = title.textContent;
   told.setAttribute("aria-label", title.textContent);
-  const line = told.id.includes("-series-") && !/z\s*$/.test(told.querySelector("path").getAttribute("d"));
-  if (!line) told.dataset.bar = "";
+  if (!("values" in told.dataset)) told.dataset.bar = "";
   title.remove();
 }
 
