@@ -33,7 +33,8 @@ _OFTEN = {
     "duration_s": r"duration|run_?time|elapsed",
     "scale_factor": r"(num|n|req|alloc)?_?(gpu|device|accelerator)s?(_?(num|count|alloc|req))?",
     "recorded_start_s": r"(job_?)?(start(ed)?|began|begin)(_?(time|at|date))?",
-    "recorded_end_s": r"(job_?)?(end(ed)?|finish(ed)?|completed|completion|stopped)(_?(time|at|date))?",
+    "recorded_end_s": r"(job_?)?(end(ed)?|finish(ed)?|completed|completion|stopped)"
+    r"(_?(time|at|date))?",
     "recorded_on": r"(gpu|accelerator|device)_?(type|model|name)",
     "user": r"user(_?(name|id))?|who|owner",
     "job": r"(job_?)?id|job",
