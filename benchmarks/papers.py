@@ -69,6 +69,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "elastic.sia": (3, ""),
     "elastic.deepboot": (20, ""),
     "elastic.fair_baselines": (150, ""),
+    "elastic.measured_types": (3, "--logs philly"),
     "elastic.released": (1.5, ""),
     "elastic.stages": (1, ""),
     "elastic.speed": (1, "--types 3"),

@@ -73,7 +73,8 @@ PAPER: dict[Way, tuple[float, float, float, float]] = {
 
 PAIRS: tuple[tuple[Way, Way], ...] = (
     *(((LWF, ADA), (FIRST, ADA)), ((FIRST, ADA), (LIST, ADA)), ((LIST, ADA), (RANDOM, ADA))),
-    *(((LWF, ADA), (LWF, ONE)), ((LWF, ADA), (LWF, TWO)), ((LWF, WRITTEN), (LWF, ONE))),
+    *(((LWF, ADA), (LWF, gate)) for gate in (ONE, TWO, THREE)),
+    ((LWF, WRITTEN), (LWF, ONE)),
     *(((LWF, ONE), (LWF, TWO)), ((LWF, TWO), (LWF, THREE))),
     *(((LWF, ADA), (name, ADA)) for name in KAPPAS),
 )
@@ -181,12 +182,24 @@ def _verdicts(runs: pd.DataFrame, ratios: pd.DataFrame) -> list[dict[str, str]]:
         "first-fit-list": [over((FIRST, ADA), (LIST, ADA))],
         "list-random": [over((LIST, ADA), (RANDOM, ADA))],
         "table4": [Figure(way[0], float(avg[way]) / PAPER[way][1]) for way in TABLE_IV],
+        "table4-median": [
+            Figure(way[0], float(table.loc[way, "median"]) / PAPER[way][2]) for way in TABLE_IV
+        ],
+        "table4-p95": [
+            Figure(way[0], float(table.loc[way, "p95"]) / PAPER[way][3]) for way in TABLE_IV
+        ],
+        "table5": [
+            Figure(f"SRSF({n})", float(avg[LWF, gate]) / PAPER[LWF, gate][1])
+            for n, gate in enumerate((ONE, TWO, THREE), 1)
+        ],
         "kappa": [over(best, (name, ADA), name) for name in KAPPAS],
         "use": [
             Figure(other, float(use[best] / use[other, ADA])) for other in (RANDOM, FIRST, LIST)
         ],
         "gain": [over(best, (LWF, ONE))],
         "gain-2": [over(best, (LWF, TWO))],
+        "gain-3": [over(best, (LWF, THREE))],
+        "use-gates": [Figure("", float(use[best] / use[LWF, ONE]))],
         "gates-order": [
             over((LWF, ONE), (LWF, TWO), "1 / 2"),
             over((LWF, TWO), (LWF, THREE), "2 / 3"),

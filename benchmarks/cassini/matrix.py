@@ -132,6 +132,9 @@ def judge(runs: pd.DataFrame) -> None:
         if len(own) == len(ours) > 0:
             found = paired(own, ours, ratio=True)
             claimed("cassini", name, [Figure("", found.estimate, found.low, found.high)])
+    marks = there[there["host"] == "pollux"].groupby("way")["marks"].sum()
+    if {"itself", "both"} <= set(marks.index):
+        claimed("cassini", "marks-pollux", [Figure("", float(marks["itself"] / marks["both"]))])
 
 
 def main() -> None:

@@ -81,6 +81,9 @@ CLAIMS = {
     "wait-mean": Judged(DALLY, TIRESIAS, "wait"),
     "wait-p95": Judged(DALLY, TIRESIAS, "p95 wait"),
     "wait-p99": Judged(DALLY, TIRESIAS, "p99 wait"),
+    "wait-gandiva": Judged(DALLY, GANDIVA, "p95 wait", racks=(16,)),
+    "median-tiresias": Judged(DALLY, TIRESIAS, "median", racks=(8,)),
+    "median-gandiva": Judged(DALLY, GANDIVA, "median", racks=(8,)),
     "comm-tiresias": Judged(DALLY, TIRESIAS, "comm"),
     "comm-gandiva": Judged(DALLY, GANDIVA, "comm"),
     "manual-batch": Judged(DALLY, MANUAL, "JCT", racks=(8,)),
@@ -90,6 +93,13 @@ CLAIMS = {
     "makespan-full": Judged(FULL, TIRESIAS, "makespan"),
 }
 """Where the figures of a claim come from; criteria are those of the file of claims."""
+
+TAILS = {
+    "jct-tails": ("batch", (TIRESIAS, GANDIVA)),
+    "jct-tails-gandiva": ("poisson", (GANDIVA,)),
+    "jct-tails-tiresias": ("poisson", (TIRESIAS,)),
+}
+"""Claims of p95 and p99 on eight racks: which list of jobs, and whose Dally's are set beside."""
 
 PAIRS = tuple(
     dict.fromkeys(
@@ -238,19 +248,15 @@ def _verdicts(medians: pd.DataFrame, gains: pd.DataFrame) -> list[dict[str, str]
                 for row in rows
             ]
             verdicts.append(claimed("dally", name, figures))
-    eight = gains[
-        (gains["arrivals"] == "batch")
-        & (gains["scheduler"] == DALLY)
-        & (gains["racks"] == 8)
-        & gains["figure"].isin(["p95", "p99"])
-        & gains["against"].isin([TIRESIAS, GANDIVA])
-    ]
-    if len(eight):
+    eight = gains[(gains["scheduler"] == DALLY) & (gains["racks"] == 8)]
+    for name, (arrivals, others) in TAILS.items():
+        here = eight[(eight["arrivals"] == arrivals) & eight["figure"].isin(["p95", "p99"])]
         tails = [
             Figure(f"{row['against']}, {row['figure']}", row["mean"], row["low"], row["high"])
-            for row in eight.to_dict("records")
+            for row in here[here["against"].isin(others)].to_dict("records")
         ]
-        verdicts.append(claimed("dally", "jct-tails", tails))
+        if tails:
+            verdicts.append(claimed("dally", name, tails))
     comm = medians[(medians["arrivals"] == "batch") & (medians["scheduler"] == GANDIVA)]
     hours = comm.set_index("racks")["comm h"].sort_index()
     if len(hours) > 1:

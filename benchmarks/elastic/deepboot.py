@@ -57,6 +57,7 @@ WAYS: dict[str, Way] = {
     "pollux, apart": ("pollux", {}, APART),
     "tiresias, apart": ("tiresias", {}, APART),
     "optimus, apart": ("optimus", {}, APART),
+    "afs, apart": ("afs", {}, APART),
     "lyra, loans, whole servers": ("lyra", {}, {"reclaim": "whole_server"}),
     "deepboot, loans": ("deepboot", AFE, {}),
     "deepboot, loans, whole servers": ("deepboot", AFE, {"reclaim": "whole_server"}),
@@ -106,6 +107,7 @@ JUDGED: dict[float, dict[str, Mapping[str, tuple[str, str]]]] = {
         "afe": {"": (POOLED, "deepboot, pooled, no AFE")},
         "reclaim": {"": (POOLED, "deepboot, pooled, at random, none kept")},
         "lyra": {"": (POOLED, "lyra, loans, whole servers")},
+        "afs": {"": (POOLED, "afs, apart")},
         "optimus": {
             "Optimus": (POOLED, "optimus, apart"),
             "Tiresias": (POOLED, "tiresias, apart"),

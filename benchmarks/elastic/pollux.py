@@ -56,6 +56,14 @@ WAYS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "optimus greedy, users' batches": ("optimus_greedy", SECONDS),
     "pollux, users' batches": ("pollux", SECONDS),
 }
+INTERVALS_MIN = {0.5: 0.758 / 0.764, 2: 0.779 / 0.764, 4: 0.825 / 0.764, 8: 0.932 / 0.764}
+"""Minutes between two decisions, and what the artifact's mean is over that of one minute."""
+
+EVERY = {f"pollux, every {minutes:g} min": minutes for minutes in INTERVALS_MIN}
+WAYS |= {
+    way: ("pollux", {**SECONDS, "interval_seconds": 60.0 * minutes})
+    for way, minutes in EVERY.items()
+}
 """Policy, and the settings that say what its restarts cost and what it knows."""
 
 USERS_BATCHES = "users' batches"
@@ -186,6 +194,13 @@ def judge(runs: pd.DataFrame, means: pd.DataFrame) -> None:
         if name != "pollux" and JUDGED["pollux"] in classes.index:
             found = paired(runs, {"way": way}, {"way": JUDGED["pollux"]})
             claimed("deepboot", f"pollux-{name}", [as_figure(found)])
+    hours = means.groupby("way")["ours, h"].mean()
+    if {*EVERY, JUDGED["pollux"]} <= set(hours.index):
+        over = {way: hours[way] / hours[JUDGED["pollux"]] for way in EVERY}
+        claimed(
+            *("deepboot", "pollux-interval"),
+            [Figure(f"{m:g} min", float(over[way] / INTERVALS_MIN[m])) for way, m in EVERY.items()],
+        )
     small = classes[f"{CLASSES[0]}, mean h"]
     if {f"{name}, 30 s" for name in ("pollux", "optimus", "lyra")} <= set(small.index):
         ratios_of = {each: small[f"{each}, 30 s"] / small[JUDGED["pollux"]] for each in SMALL}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LOADS = (4.0, 4.8, 5.2, 5.6)
 AGNOSTIC, GANDIVA, ALLOX = "max_min_fairness_agnostic", "gandiva_packing", "allox"
 AWARE, SHARING = "max_min_fairness", "max_min_fairness_space_sharing"
+FINISH_TIME = "finish_time_fairness_agnostic", "finish_time_fairness"
 FILLING, FILLING_AGNOSTIC = "hierarchical_fairness", "hierarchical_fairness_agnostic"
 """Water filling: of one entity, all jobs are one level."""
 
@@ -55,14 +56,20 @@ def _verdicts(table: pd.DataFrame) -> dict[str, list[Figure]]:
         "load-sharing": over(AWARE, SHARING, top),
         "load-packing": over(GANDIVA, AWARE),
         "load-allox": over(AWARE, ALLOX, top),
-        "load-finish-time": over("finish_time_fairness_agnostic", "finish_time_fairness"),
+        "load-finish-time": over(*FINISH_TIME),
         "load-fifo": over("fifo_agnostic", "fifo", LOADS[:3]),
         "load-each": near,
     }
 
 
 def _of_gangs(table: pd.DataFrame) -> dict[str, list[Figure]]:
-    return {"load-gangs": _ratios(table)(AGNOSTIC, AWARE)}
+    over = _ratios(table)
+    return {
+        "load-gangs": over(AGNOSTIC, AWARE),
+        "load-gangs-sharing": over(AWARE, SHARING),
+        "load-gangs-packing": over(GANDIVA, AWARE, (2.0, 2.6)),
+        "load-gangs-finish-time": over(*FINISH_TIME, (2.6,)),
+    }
 
 
 def _of_weighted(table: pd.DataFrame) -> dict[str, list[Figure]]:

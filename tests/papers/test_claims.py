@@ -196,7 +196,7 @@ def test_experiments_are_named_with_their_folder_or_not() -> None:
         papers.chosen(["gavel.laod"])
     commanded = {shlex.split(command)[2].removeprefix("benchmarks.") for command in COMMANDS}
     own = {name for name in commanded if name.partition(".")[0] not in ("estimators",)}
-    assert own - {"elastic.measured_types"} <= set(papers.MINUTES)  # whose data must be fetched
+    assert own <= set(papers.MINUTES)
 
 
 def test_the_command_prints_one_screen_and_all_of_one_claim() -> None:
