@@ -174,7 +174,7 @@ def _verdicts(runs: pd.DataFrame, ratios: pd.DataFrame) -> list[dict[str, str]]:
         return Figure(case, row["estimate"], row["low"], row["high"])
 
     table = means(runs, ["placement", "gate"]).set_index(["placement", "gate"])
-    use, avg = table["util %"], table["avg"]
+    use, avg, median, tail = (table[name] for name in ("util %", "avg", "median", "p95"))
     below = float(runs[(runs["placement"] == LWF) & (runs["gate"] == ADA)]["below_5000_pct"].mean())
     best = (LWF, ADA)
     found = {
@@ -182,12 +182,8 @@ def _verdicts(runs: pd.DataFrame, ratios: pd.DataFrame) -> list[dict[str, str]]:
         "first-fit-list": [over((FIRST, ADA), (LIST, ADA))],
         "list-random": [over((LIST, ADA), (RANDOM, ADA))],
         "table4": [Figure(way[0], float(avg[way]) / PAPER[way][1]) for way in TABLE_IV],
-        "table4-median": [
-            Figure(way[0], float(table.loc[way, "median"]) / PAPER[way][2]) for way in TABLE_IV
-        ],
-        "table4-p95": [
-            Figure(way[0], float(table.loc[way, "p95"]) / PAPER[way][3]) for way in TABLE_IV
-        ],
+        "table4-median": [Figure(way[0], float(median[way]) / PAPER[way][2]) for way in TABLE_IV],
+        "table4-p95": [Figure(way[0], float(tail[way]) / PAPER[way][3]) for way in TABLE_IV],
         "table5": [
             Figure(f"SRSF({n})", float(avg[LWF, gate]) / PAPER[LWF, gate][1])
             for n, gate in enumerate((ONE, TWO, THREE), 1)
