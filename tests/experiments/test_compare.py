@@ -290,7 +290,7 @@ def test_repr_is_a_table_with_notes() -> None:
     assert lines[-2] == "starts and preemptions cost no time"
     assert "anything possible" in lines[-1]
     assert any(line.startswith("fifo") and " 2.50" in line for line in lines)
-    assert "<table" in comparison._repr_html_()
+    assert "<table" in (comparison._repr_html_() or "")
     assert list(comparison) == ["fifo", "makespan"]
 
 

@@ -512,7 +512,8 @@ def test_tables_in_markdown_and_latex() -> None:
 
 def test_axes_say_where_they_are_also_in_a_part_of_a_figure() -> None:
     figure = new_figure(8, 4)
-    for each in figure.subfigures(1, 2):
+    parts: Any = figure.subfigures(1, 2)  # an array of them
+    for each in parts:
         each.subplots().plot([1, 2], [3, 4])
     drawn = inline_svg(figure, "x")
     told = [box.split() for box in re.findall(r'data-box="([^"]*)"', drawn)]
