@@ -98,12 +98,16 @@ class History:
         kept = {name: getattr(self, name)[known] for name in arrays}
         return replace(self, **kept, later=int(np.count_nonzero(~known)))
 
-    def durations(self, state: ClusterState) -> Durations:
-        """Return how long jobs take, as the log tells and those tell that run now.
+    def now_s(self, state: ClusterState) -> float:
+        """Return the time of a state in the clock of the log.
 
         A log that begins after the state has another clock: its last end is taken for now.
         """
-        now_s = max(state.now_s, float(self.end_s.max()))
+        return max(state.now_s, float(self.end_s.max()))
+
+    def durations(self, state: ClusterState) -> Durations:
+        """Return how long jobs take, as the log tells and those tell that run now."""
+        now_s = self.now_s(state)
         here = state.jobs.reset_index().sort_values(["submit_s", "job"])
         moved_s = now_s - state.now_s
         return Durations(

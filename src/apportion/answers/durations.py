@@ -16,7 +16,7 @@ ENOUGH = 100
 MOMENTS = 300
 """Earlier moments at most, spread evenly over the jobs of a log."""
 
-_FEWEST = 20
+FEWEST = 20
 """Ended jobs from which a moment foretells anything."""
 
 _MOST = 20.0
@@ -162,7 +162,7 @@ class Durations:
         found = np.full(level.size, np.nan)
         for place in np.flatnonzero(~np.isnan(level)).tolist():
             before = level[:place][~np.isnan(level[:place])]
-            if before.size >= _FEWEST:
+            if before.size >= FEWEST:
                 low, high = np.quantile(before, [0.05, 0.95])
                 found[place] = low <= level[place] <= high
         return found
@@ -181,7 +181,7 @@ class Durations:
         count = self._arrival_s.size
         for row in range(0, count, max(-(-count // MOMENTS), 1)):
             at_s = float(self._arrival_s[row])
-            if at_s >= self._now_s or np.count_nonzero(self._end_s <= at_s) < _FEWEST:
+            if at_s >= self._now_s or np.count_nonzero(self._end_s <= at_s) < FEWEST:
                 continue
             here = (self._arrival_s <= at_s) & (self._end_s > at_s)
             ran = np.flatnonzero(here & (self._start_s < at_s))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from apportion.annotations import checked
 from apportion.answers.drawn_futures import ZERO_S, History, future_of, name_of
 from apportion.answers.evidence import one_source
+from apportion.answers.hindsight import Hindsight
 from apportion.answers.own_columns import told_columns
 from apportion.answers.state import placed, read_state
 from apportion.checks import seed as check_seed
@@ -31,9 +33,13 @@ if TYPE_CHECKING:
     from apportion.mechanisms.setting_names import SimulationSettings
     from apportion.sim import Workload
     from apportion.sim.deciders import AnyDecider
+    from apportion.types import Floats
 
 QUANTILES = (0.05, 0.5, 0.9, 0.95)
-"""By when so much of the futures has come to pass."""
+"""Parts of jobs of which it is told by when they start and end."""
+
+_FUTURES_OF_MOMENTS = 25
+"""Futures of each earlier moment."""
 
 
 @checked
@@ -45,6 +51,7 @@ def forecast(
     *,
     now_s: float | None = None,
     futures: int = 100,
+    moments: int = 10,
     horizon_s: float = 86400.0,
     seed: int = 0,
     **settings: Unpack[SimulationSettings],
@@ -55,8 +62,10 @@ def forecast(
     (`apportion.answers.durations.Durations`), all of them as far off what was to be expected as at
     one of its moments, a running one longer than it has run, none longer than its time limit; jobs
     come as they came in a stretch of the log that is drawn; and the policy goes on from the state
-    (`apportion.sim.carried_on`). Columns that a policy needs are further keys of the state's jobs
-    and columns of the log (`apportion.answers.own_columns.told_columns`).
+    (`apportion.sim.carried_on`). Where the log tells who waited, earlier moments of it are foretold
+    as well, and what is told of today is wider by what came of that
+    (`apportion.answers.hindsight.Hindsight`). Columns that a policy needs are further keys of the
+    state's jobs and columns of the log (`apportion.answers.own_columns.told_columns`).
 
     Parameters
     ----------
@@ -75,6 +84,8 @@ def forecast(
         The time, seconds, in place of that of the state.
     futures
         How many.
+    moments
+        Earlier moments at most that are foretold, by 25 futures each; 0 for none.
     horizon_s
         For how long jobs come later; they matter where somebody waits.
     seed
@@ -89,29 +100,37 @@ def forecast(
     """
     known = read_state(state, now_s)
     whole("futures", futures, 2)
+    whole("moments", moments, 0)
     check_seed(seed)
     cluster = Cluster.of(cluster)
     past = one_source(log)[0].made(1.0, seed)
     if past.elastic is True:
         raise InputError("A forecast is of jobs whose gangs have one size; this log has others.")
     history = History.of(past, cluster).until(known.now_s)
-    running = placed(known, cluster)
-    durations = history.durations(known)
     decider = get_decider(policy)
-    told = told_columns(known.jobs, history.told, getattr(decider, "columns", ()))
-    begun: dict[Hashable, tuple[str, Sequence[int]]]
-    begun = {name_of(job): held for job, held in running.items()}
-    streams = np.random.default_rng(seed).spawn(futures)
-    starts, ends = np.full((2, len(known.jobs), futures), np.nan)
-    for future, rng in enumerate(streams):
-        workload = future_of(known, running, history, durations, told, cluster, rng, horizon_s)
-        run = carried_on(decider, workload, cluster, ZERO_S, begun, seed=seed, **settings)
-        jobs = run.jobs.loc[[name_of(job) for job in known.jobs.index]]
-        starts[:, future] = jobs["start_s"] - ZERO_S + known.now_s
-        ends[:, future] = jobs["completion_s"] - ZERO_S + known.now_s
-    here = (known.jobs["state"] == "running").to_numpy()
-    starts[here] = known.jobs["start_s"].to_numpy()[here, None]
-    return Forecast(known, starts, ends, durations.held, history.gpus.size, history.later)
+
+    def foretells(state: ClusterState, log: History, count: int) -> tuple[Floats, Floats]:
+        told = told_columns(state.jobs, log.told, getattr(decider, "columns", ()))
+        running = placed(state, cluster)
+        begun: dict[Hashable, tuple[str, Sequence[int]]]
+        begun = {name_of(job): devices for job, devices in running.items()}
+        durations = log.durations(state)
+        starts, ends = np.full((2, len(state.jobs), count), np.nan)
+        for future, rng in enumerate(np.random.default_rng(seed).spawn(count)):
+            workload = future_of(state, running, log, durations, told, cluster, rng, horizon_s)
+            run = carried_on(decider, workload, cluster, ZERO_S, begun, seed=seed, **settings)
+            jobs = run.jobs.loc[[name_of(job) for job in state.jobs.index]]
+            starts[:, future] = jobs["start_s"] - ZERO_S + state.now_s
+            ends[:, future] = jobs["completion_s"] - ZERO_S + state.now_s
+        here = (state.jobs["state"] == "running").to_numpy()
+        starts[here] = state.jobs["start_s"].to_numpy()[here, None]
+        return starts, ends
+
+    starts, ends = foretells(known, history, futures)
+    fewer = partial(foretells, count=min(futures, _FUTURES_OF_MOMENTS))
+    hindsight = Hindsight.of(fewer, known, history, cluster, moments, seed)
+    held = history.durations(known).held
+    return Forecast(known, starts, ends, held, history.gpus.size, history.later, hindsight)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,6 +151,8 @@ class Forecast:
         How many jobs of the log durations were learnt from.
     later
         How many more it has, that had not ended by the time of the state and were left out.
+    hindsight
+        How forecasts of earlier moments turned out.
     """
 
     state: ClusterState
@@ -140,18 +161,26 @@ class Forecast:
     held: np.ndarray
     of_jobs: int
     later: int = 0
+    hindsight: Hindsight = field(default_factory=Hindsight)
 
     def table(self) -> pd.DataFrame:
         """One row per job: ``state``, ``gpus``, and by when it starts and ends.
 
         ``start_05``, ``start_50``, ``start_90``, ``start_95`` and the same of ``end``, in seconds
-        of the clock of the state: so much of the futures has it by then. From 05 to 95 is an
-        interval of 90 %.
+        of the clock of the state: so many jobs have it by then, by the futures and by what came of
+        forecasts before (`Hindsight.part`). From 05 to 95 is an interval of 90 %.
         """
         found = self.state.jobs[["state", "gpus"]].copy()
-        for name, values in (("start", self.starts_s), ("end", self.ends_s)):
-            for at, column in zip(QUANTILES, np.quantile(values, QUANTILES, axis=1), strict=True):
-                found[f"{name}_{at * 100:02.0f}"] = column
+        runs = (found["state"] == "running").to_numpy()
+        for what, values in (("start", self.starts_s), ("end", self.ends_s)):
+            for at in QUANTILES:
+                running, waiting = (
+                    np.quantile(
+                        values, self.hindsight.part(state, what, at), axis=1, method="weibull"
+                    )
+                    for state in ("running", "waiting")
+                )
+                found[f"{what}_{at * 100:02.0f}"] = np.where(runs, running, waiting)
         return found
 
     def sentences(self) -> list[str]:
@@ -182,7 +211,20 @@ class Forecast:
                 f"state.)"
             )
         said.append(f"({futures} futures with {log}{kept})")
-        return said
+        return [*said, f"({self._rests_on()})"]
+
+    def _rests_on(self) -> str:
+        """Say how forecasts of earlier moments held, and what that does to those of today."""
+        seen = self.hindsight
+        if seen.why:
+            return f"No earlier moment of the log says how far forecasts hold: {seen.why}"
+        held, ends_held = (seen.held("waiting", what, 0.9) for what in ("start", "end"))
+        at, ends_at = (seen.part("waiting", what, 0.95) for what in ("start", "end"))
+        return (
+            f"At {seen.moments} earlier moments of the log {held:.0%} of starts and "
+            f"{ends_held:.0%} of ends of who waited came within 90 % of the futures; 95 % of "
+            f"starts and ends are told for when {at:.1%} and {ends_at:.1%} of those of today have"
+        )
 
     def __repr__(self) -> str:
         return "\n".join(self.sentences())

@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> None:
         *(args.policy, args.state, log, cluster_of(args, lambda: log)),
         now_s=args.now,
         futures=args.futures,
+        moments=args.moments,
         seed=args.seed,
         **settings_given(args),
     )

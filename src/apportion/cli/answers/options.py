@@ -79,6 +79,13 @@ def add_forecast(commands: Any) -> None:
     parser.add_argument(
         "--futures", type=whole(2), default=100, metavar="N", help="(default: %(default)s)"
     )
+    parser.add_argument(
+        "--moments",
+        type=whole(0),
+        default=10,
+        metavar="N",
+        help="earlier moments of the log that are foretold, too (default: %(default)s)",
+    )
     parser.add_argument("--out", metavar="FILE.csv", help="write the quantiles")
     add_trace(parser, "--log")
     add_cluster(parser)
