@@ -1,4 +1,4 @@
-"""``python -m benchmarks.readability [--at COMMIT]``: how README and docs read, in figures.
+"""``python -m benchmarks.readability [--at COMMIT]``: how READMEs and docs read, in figures.
 
 For each page: words, sentences, the mean and 90th percentile of words a sentence, sentences of more
 than 30 words, and terms of the glossary that stand there before they are explained, a thousand
@@ -19,6 +19,7 @@ from benchmarks.reporting import show
 
 ROOT = Path(__file__).parents[1]
 LONG = 30
+PLACES = ("README.md", "docs", "benchmarks")
 JARGON = (
     *("water filling", "lexicographic", "certificate", "gang", "tier", "lease", "duty cycle"),
     *("dual value", "kappa", "goodput", "entity", "entities", "space sharing", "agnostic"),
@@ -69,9 +70,10 @@ def measured(text: str) -> dict[str, float]:
 
 
 def pages_at(commit: str | None) -> dict[str, str]:
-    """Give README and the pages of docs by path, as they are or as they were at a commit."""
+    """Give READMEs and the pages of docs by path, as they are or as they were at a commit."""
     if commit is None:
         files = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+        files += sorted((ROOT / "benchmarks").rglob("README.md"))
         kept = [file for file in files if file.parent.name != "generated"]
         return {file.relative_to(ROOT).as_posix(): file.read_text("utf-8") for file in kept}
 
@@ -79,8 +81,9 @@ def pages_at(commit: str | None) -> dict[str, str]:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
         return done.stdout
 
-    listed = git("ls-tree", "-r", "--name-only", commit, "README.md", "docs").split()
-    return {name: git("show", f"{commit}:{name}") for name in listed if name.endswith(".md")}
+    listed = git("ls-tree", "-r", "--name-only", commit, *PLACES).split()
+    pages = [name for name in listed if name.endswith(".md")]
+    return {name: git("show", f"{commit}:{name}") for name in pages}
 
 
 def main() -> None:
@@ -93,8 +96,10 @@ def main() -> None:
     options = parser.parse_args()
     pages = pages_at(options.at)
     rows = [{"page": name, **measured(text)} for name, text in pages.items()]
-    docs = "\n\n".join(text for name, text in pages.items() if name != "README.md")
-    table = pd.DataFrame([*rows, {"page": "docs, all", **measured(docs)}])
+    for place in PLACES[1:]:
+        whole = "\n\n".join(text for name, text in pages.items() if name.startswith(place))
+        rows.append({"page": f"{place}, all", **measured(whole)})
+    table = pd.DataFrame(rows)
     show(table)
     if options.longest:
         found = [(len(s.split()), name, s) for name, text in pages.items() for s in sentences(text)]
