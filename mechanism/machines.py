@@ -35,7 +35,7 @@ class Layout:
         self.pools = tuple(pools)
         self._known: dict[tuple[int, tuple[int, ...]], Placement] = {}
 
-    def placement(self, held: Held) -> Placement:
+    def placement(self, held: tuple[int, Sequence[int]]) -> Placement:
         """Return in which rack and machine devices of a type are, and how many in each."""
         kind, devices = held
         key = (kind, tuple(devices))

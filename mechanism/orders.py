@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -264,9 +265,12 @@ class DiscretizedLeastAttainedService(Order):
 
     def queue_of(self, attained: Floats) -> Floats:
         """Return the number of the queue of jobs that had so many GPU-seconds."""
+        return self._limits.searchsorted(attained, side="right").astype(float)
+
+    @cached_property
+    def _limits(self) -> Floats:
         # Whole leases often add up to a limit just but for rounding; then they have reached it.
-        limits = np.array(self.queue_limits) * (1 - EXACT)
-        return np.searchsorted(limits, attained, side="right").astype(float)
+        return np.array(self.queue_limits) * (1 - EXACT)
 
 
 @dataclass(frozen=True, repr=False)

@@ -206,7 +206,7 @@ class Placer:
         if gang.before is None or gang.tiers is None:
             return None
         pool, widest = self.devices.free_for(gang), gang.tiers[1]
-        before = pool.placement(gang.before)
+        before = self.devices.layout.placement((gang.kind, gang.before))
         if tier_of(before) > widest or not can_hold(pool.free, before):
             return None
         better = None
@@ -229,7 +229,7 @@ class Placer:
         pool = self.devices.free_for(gang)
         if not len(set(chosen)) == len(chosen) == gang.gpus or not pool.are_free(chosen):
             raise self._refused(gang, chosen, InputError("They must be free, and as many."))
-        return pool.placement(chosen)
+        return self.devices.layout.placement((gang.kind, chosen))
 
     def _hold(self, gang: Gang, chosen: Sequence[int]) -> None:
         """Give a gang what the placement has chosen."""

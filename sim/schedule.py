@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,9 +64,10 @@ class ScheduleLog:
         if decision.moved is not None:
             self.end(gangs.job[decision.moved], now_s)
             starts = starts | decision.moved
-        new = gangs.job[starts]
-        if new.size:
-            self.begin(new, compress(gangs.devices, starts), now_s)
+        lines = starts.nonzero()[0]
+        if lines.size:
+            held = map(gangs.devices.__getitem__, lines.tolist())
+            self.begin(gangs.job[lines], held, now_s)
 
     def begin(self, jobs: Ints, held: Iterable[Held], now_s: float) -> None:
         """Let stays of some jobs begin, each on devices of a type."""

@@ -9,17 +9,19 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.offers.exact import on_tick
+from apportion.mechanism.offers.waiting import WaitingJobs
 from apportion.mechanism.orders import keys_of
 from apportion.ties import EXACT, first_of, ranks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
-    from apportion.mechanism.offers.waiting import WaitingJobs
     from apportion.mechanism.orders import Order
-    from apportion.types import Bools
+    from apportion.types import Bools, Floats
 
     Positions = NDArray[np.intp]
 
@@ -80,11 +82,11 @@ def first_served(takers: Takers, now_s: float, waiting: WaitingJobs) -> Served |
     free = options & waiting.fits[positions]
     row = int(free.any(axis=1).argmax()) if positions.size > 1 else 0
     job, accepted = int(waiting.job[positions[row]]), free[row]
-    tiers = accepted.nonzero()[0]
-    if not tiers.size:
+    where = accepted.tolist()
+    if True not in where:
         return None
     if waiting.types == 1:
-        return Served(job, int(tiers[0]), int(tiers[-1]))
+        return Served(job, where.index(True), len(where) - 1 - where[::-1].index(True))
     kind = _fastest_type(waiting.records, job, accepted)
     tiers = accepted[kind * len(TIERS) : (kind + 1) * len(TIERS)].nonzero()[0]
     return Served(job, int(tiers[0]), int(tiers[-1]), kind)
@@ -122,19 +124,31 @@ class InOrder:
         """Whether a job that waits alone accepts the same at all times; see `Rule.steady`."""
         return bool(getattr(self.rule, "steady", False))
 
+    @property
+    def at_once(self) -> bool:
+        """Whether no job accepts later what it rejects now; see `Rule.at_once`."""
+        return bool(getattr(self.rule, "at_once", False))
+
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Return the first of the jobs that accept something that is free."""
-        accepts: Bools = accepts_from_s(self.rule, waiting) <= now_s
+        if self.at_once:
+            accepts = accepted_at_once(self.rule, waiting)
+        else:
+            accepts = accepts_from_s(self.rule, waiting) <= now_s
         if waiting.held_option is not None:
             accepts |= waiting.held_option[:, None] == np.arange(accepts.shape[1])
         accepts &= waiting.fits
         serves = np.logical_or.reduce(accepts, axis=1).nonzero()[0]
         if serves.size > 1:
-            able = waiting.at(serves)
-            keys = (*keys_of(self.order, now_s, able), able.released_s, able.arrival_s)
-            first = first_of(keys, relative=EXACT)
+            first = first_of(self._keys(now_s, waiting.at(serves)), relative=EXACT)
             serves = serves[first : first + 1]
         return serves, accepts[serves]
+
+    def _keys(self, now_s: float, waiting: WaitingJobs) -> Iterator[Floats]:
+        """Give the keys of the order, then those that break ties: the later ones are rare."""
+        yield from keys_of(self.order, now_s, waiting)
+        yield waiting.released_s
+        yield waiting.arrival_s
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
         """Return when the next timer ends for which GPUs are free."""
@@ -151,6 +165,20 @@ def next_acceptance_s(rule: Rule, now_s: float, waiting: WaitingJobs) -> float:
 def accepts_from_s(rule: Rule, waiting: WaitingJobs) -> NDArray[np.float64]:
     """Return when each job begins to accept each option, seconds, shape (waiting, options)."""
     return on_tick(waiting.released_s[:, None] + _patience_s(rule, waiting))
+
+
+def accepted_at_once(rule: Rule, waiting: WaitingJobs) -> Bools:
+    """Tell which options each job accepts by a rule that is asked once for each job.
+
+    See `Rule.at_once`; shape (waiting, options).
+    """
+    records = waiting.records
+    if records.unjudged:
+        job = np.array(sorted(records.unjudged), dtype=np.intp)
+        new = WaitingJobs(job, records, waiting.timers, waiting.size, waiting.room)
+        records.accepted[job] = _patience_s(rule, new) == 0.0
+        records.unjudged.clear()
+    return records.accepted.take(waiting.job, axis=0)
 
 
 def _patience_s(rule: Rule, waiting: WaitingJobs) -> NDArray[np.float64]:

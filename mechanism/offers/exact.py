@@ -17,5 +17,6 @@ __all__ = ["TICK_S", "on_tick"]
 
 def on_tick(time_s: Floats) -> Floats:
     """Round times to multiples of `TICK_S`; infinite ones stay."""
-    ticks: Floats = np.rint(time_s / TICK_S) * TICK_S
+    ticks: Floats = np.rint(time_s / TICK_S)
+    ticks *= TICK_S
     return ticks

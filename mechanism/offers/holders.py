@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.mechanism.scheduler import Decision, DutyCycle, Gangs
+from apportion.mechanism.scheduler import NOBODY, Decision, DutyCycle, Gangs
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class Holders(Resumable):
         self._there: dict[int, None] = {}
         self._before: dict[int, Held] = {}  # at the last decision, but for who is done
         self._touched: set[int] = set()  # since then
-        self._gangs: Gangs | None = None  # of that decision; None where somebody is done since
+        self._done: set[int] = set()  # since then
+        self._gangs: Gangs | None = None  # of that decision
+        self._listed: list[int] = []  # their jobs
 
     def take_over(self, job: int, held: Held) -> None:
         """Let a job have had these devices all the time."""
@@ -56,7 +59,7 @@ class Holders(Resumable):
     def complete(self, job: int) -> None:
         """Let a job go that is done."""
         del self._there[job], self._before[job]
-        self._gangs = None
+        self._done.add(job)
 
     def at_work(self, end_s: list[float], now_s: float) -> list[int]:
         """Return the jobs whose leases end after now, ascending."""
@@ -64,20 +67,19 @@ class Holders(Resumable):
 
     def change(self, duty_cycle: DutyCycles, kind: Ints, *, offered: bool) -> Decision:
         """Return who has GPUs from now on, by the type of each job, and forget what was new."""
-        if self._gangs is not None and not self._touched:
+        if self._gangs is not None and not self._touched and not self._done:
             starts, job = np.zeros(self._gangs.job.size, dtype=bool), self._gangs.job
             return Decision(self._gangs, starts, duty_cycle=duty_cycle.of(job), resolved=offered)
         held, before = self._held, self._before
-        job = np.fromiter(self._there, dtype=np.intp, count=len(self._there))
-        devices = [*map(held.__getitem__, self._there)]
         now = {each: held[each] for each in self._touched if each in self._there}
+        job, devices = self._lines(now)
         differs = {each for each in self._touched if before.get(each) != now.get(each)}
         gone = sorted(each for each in differs if each in before)
         moved = [each for each in gone if each in now and self._same(before[each], now[each])]
         for each in self._touched:
             before.pop(each, None)
         before |= now
-        self._touched = set()
+        self._touched, self._done = set(), set()
         self._gangs = Gangs(job, job, kind[job], self._scale[job], devices=devices)
         stayed = None
         if moved:
@@ -86,17 +88,32 @@ class Holders(Resumable):
         return Decision(
             self._gangs,
             starts=self._marked(job, differs, len(now)),
-            stop=np.array(gone, dtype=np.intp),
+            stop=np.array(gone, dtype=np.intp) if gone else NOBODY,
             duty_cycle=duty_cycle.of(job),
             resolved=offered,
             moved=stayed,
         )
 
+    def _lines(self, now: Collection[int]) -> tuple[Ints, list[Held]]:
+        """Return who has GPUs now, and which: as before, and behind them who is new."""
+        held, there, gangs = self._held, self._there, self._gangs
+        if gangs is None:
+            self._listed, devices = [*there], [*map(held.__getitem__, there)]
+            return np.array(self._listed, dtype=np.intp), devices
+        listed, devices = self._listed, [*gangs.devices]
+        for job in self._done.union(filter(self._before.__contains__, self._touched)):
+            line = listed.index(job)
+            del listed[line], devices[line]
+        for job in [*islice(reversed(there), len(now))][::-1]:
+            listed.append(job)
+            devices.append(held[job])
+        return np.array(listed, dtype=np.intp), devices
+
     def _marked(self, job: Ints, some: Collection[int], new: int) -> Bools:
         """Tell for each job with GPUs whether it is one of some of the last, who are new."""
         marked = np.zeros(job.size, dtype=bool)
-        for line in range(job.size - new, job.size):
-            marked[line] = job[line] in some
+        if new:
+            marked[-new:] = [each in some for each in job[-new:].tolist()]
         return marked
 
     def _same(self, one: Held, other: Held) -> bool:

@@ -125,7 +125,8 @@ class Holdings:
         kind, before, lay = self._given_back.get(gang.job, (gang.kind, None, None))
         if kind != gang.kind:
             before = lay = None
-        gang = gang._replace(before=before)
+        if before is not None:
+            gang = gang._replace(before=before)
         devices = self.placer.choose(gang, first=True)
         if devices is None:
             return None

@@ -117,7 +117,7 @@ class Keeping:
         and nothing faster is free. Then leases need not be told apart until a job arrives,
         completes, or waits. Placements that choose anew promise nothing.
         """
-        if self._jobs.waiting.any() or self._holdings.placer.chooses_anew:
+        if self._jobs.anyone_waits or self._holdings.placer.chooses_anew:
             return False
         served = self._served_alone(job, now_s)
         kind, tier = self._jobs.kind[job], self._jobs.tier[job]
@@ -150,10 +150,12 @@ class Keeping:
     def _served_again(self, job: int, now_s: float, room: Sequence[int]) -> Served | None:
         """Say what a job that waits from now on would accept; None if another comes first."""
         jobs, option, released_s = self._jobs, self._jobs.option(job), self._jobs.released_s[job]
-        jobs.waiting[job], jobs.released_s[job] = True, now_s
+        jobs.wait(job)
+        jobs.released_s[job] = now_s
         waiting = self._describe(room)
         if self._whatever_the_rule:
             waiting = replace(waiting, held_option=np.where(waiting.job == job, option, -1))
         served = first_served(self._candidates, now_s, waiting)
-        jobs.waiting[job], jobs.released_s[job] = False, released_s
+        jobs.wait(job, waits=False)
+        jobs.released_s[job] = released_s
         return served if served is not None and served.job == job else None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.cluster import TIERS
+from apportion.mechanism.scheduler import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +57,9 @@ class LeasedJobs:
     slowdown
         Time of a step on the best placement at each option, everything being free, over its compute
         time on its fastest type; infinite where the gang can have none, shape (jobs, options).
+    accepted
+        Options that the job accepts without a wait, where it accepts no others later, shape (jobs,
+        options); nothing is known yet of those in `unjudged`.
     prefers_wider
         Whether any gang is faster at a tier than at a tighter one of the same type.
     job_types
@@ -71,11 +76,14 @@ class LeasedJobs:
         self.kind: Ints = np.empty(0, dtype=np.intp)
         self.waiting: Bools = np.empty(0, dtype=bool)
         self.slowdown: Floats = np.empty((0, options))
+        self.accepted: Bools = np.empty((0, options), dtype=bool)
+        self.unjudged: set[int] = set()
         self.job_types: list[str] = []
         self.prefers_wider = False
         self.entered = 0
+        self._sizes: dict[int, int] = {}  # how many jobs wait, by their GPUs
         # What the entries are the first of.
-        self._room = {name: getattr(self, name) for name in (*_KEPT, "slowdown")}
+        self._room = {name: getattr(self, name) for name in (*_KEPT, "slowdown", "accepted")}
         self._fit()
 
     def ideal_s(self, jobs: Ints) -> Floats:
@@ -101,8 +109,37 @@ class LeasedJobs:
         """Return the options of which jobs hold GPUs; one of a type with a tier of -1 for none."""
         return self.kind[jobs] * len(TIERS) + self.tier[jobs]
 
+    @property
+    def anyone_waits(self) -> bool:
+        """Whether any job waits."""
+        return bool(self._sizes)
+
+    def wait(self, job: int, *, waits: bool = True) -> None:
+        """Let a job wait, or wait no more."""
+        if self.waiting.item(job) == waits:
+            return
+        self.waiting[job] = waits
+        gpus = self.told.scale.item(job)
+        count = self._sizes.get(gpus, 0) + (1 if waits else -1)
+        if count:
+            self._sizes[gpus] = count
+        else:
+            del self._sizes[gpus]
+
+    def cells(self, jobs: Ints) -> Ints:
+        """Return where in `run_s`, read as one row, jobs that hold GPUs have the present option."""
+        found: Ints = jobs * self.run_s.shape[1] + self.option(jobs)
+        return found
+
+    def book(self, jobs: Ints, cells: Ints, compute_s: Floats, run_s: Floats) -> None:
+        """Book progress of jobs in their cells, see `LeaseMechanism.ran`."""
+        self.compute_s[jobs] += compute_s
+        self.run_s.reshape(-1)[cells] += run_s
+
     def able(self, most_gpus: int) -> Ints:
         """Return the waiting jobs that need no more GPUs than so many, ascending."""
+        if min(self._sizes, default=most_gpus + 1) > most_gpus:
+            return NOBODY
         here = self.told.active
         waiting = here[self.waiting.take(here)]
         able: Ints = waiting[self.told.scale.take(waiting) <= most_gpus]
@@ -126,13 +163,15 @@ class LeasedJobs:
         if job_type not in self.job_types:
             self.job_types.append(job_type)
         self.type_code[job] = self.job_types.index(job_type)
-        self.released_s[job], self.waiting[job], self.tier[job] = now_s, True, -1
+        self.released_s[job], self.tier[job] = now_s, -1
+        self.wait(job)
         self.set_slowdown(job, slowdown)
         self.entered = max(self.entered, job + 1)
 
     def set_slowdown(self, job: int, slowdown: Sequence[float] | Floats) -> None:
         """Enter how slow a job is at each option."""
         self.slowdown[job] = slowdown
+        self.unjudged.add(job)
         self.prefers_wider |= _prefers_wider(self.slowdown[job])
 
     def state(self) -> dict[str, Any]:
@@ -146,6 +185,8 @@ class LeasedJobs:
         self.entered, self.job_types = state["entered"], list(state["job_types"])
         for name in _KEPT if self.entered else ():
             getattr(self, name)[: self.entered] = state[name]
+        waiting = self.told.scale[: self.entered][self.waiting[: self.entered]]
+        self._sizes = dict(Counter(waiting.tolist()))
 
     def _fit(self) -> None:
         """Have an entry for each job of the table, and room for as many again if it grows."""

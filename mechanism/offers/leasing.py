@@ -89,6 +89,8 @@ class LeaseScheduler(Resumable):
         self._lease_s = max(whole_ticks(self._terms.lease_s), TICK_S)
         self._scale: list[int] = told.scale.tolist()
         self._fastest: Floats = told.speed.max(axis=1)
+        # Who ran last, where this is booked, and how fast each is at most.
+        self._ran: tuple[Ints, Ints, Floats] = (NOBODY, NOBODY, np.empty(0))
         self._ends = Ends(told.jobs)
         self._asleep: dict[int, Renewals] = {}
         self._change_s, self._asked_s = np.inf, 0.0
@@ -173,10 +175,11 @@ class LeaseScheduler(Resumable):
 
     def _book(self, ran: GangProgress) -> None:
         """Learn how long jobs ran, and how much of it they computed."""
-        gangs = ran.gangs
-        steps = ran.rate * ran.worked_s
-        compute_s = steps / self._fastest[gangs.job]
-        self._mechanism.ran(gangs.job, compute_s, ran.worked_s)
+        job, jobs = ran.gangs.job, self._mechanism.jobs
+        if job is not self._ran[0]:
+            self._ran = job, jobs.cells(job), self._fastest[job]
+        _, cells, fastest = self._ran
+        jobs.book(job, cells, ran.rate * ran.worked_s / fastest, ran.worked_s)
         if self._learns is not None:
             self._learns(ran)
 

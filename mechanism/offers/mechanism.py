@@ -213,14 +213,13 @@ class LeaseMechanism:
         run_s
             How long they have taken on the GPUs that they hold, with exposed communication.
         """
-        self.jobs.compute_s[jobs] += compute_s
-        self.jobs.run_s[jobs, self.jobs.option(jobs)] += run_s
+        self.jobs.book(jobs, self.jobs.cells(jobs), compute_s, run_s)
 
     def release(self, job: int, now_s: float) -> None:
         """End a lease: the job gives its GPUs back and waits, from now on."""
         self.holdings.lend_back(job)
-        self.jobs.tier[job], self.jobs.waiting[job] = -1, True
-        self.jobs.released_s[job] = now_s
+        self.jobs.tier[job], self.jobs.released_s[job] = -1, now_s
+        self.jobs.wait(job)
 
     def complete(self, job: int) -> None:
         """Let a job go that holds GPUs and is done."""
@@ -300,7 +299,7 @@ class LeaseMechanism:
         for (job,), (kind, devices) in past.held.items():
             placement = self.placer.pools[kind].placement(devices)
             self._offering.give(job, kind, placement, devices)
-            jobs.waiting[job] = False
+            jobs.wait(job, waits=False)
             self.placer.remember(job, told.job_type[job])
         if hasattr(self._takers, "take_over"):
             self._takers.take_over(past)

@@ -110,6 +110,7 @@ class Offering:
         self._candidates, self._jobs, self._holdings = candidates, jobs, holdings
         self._timers, self._size = timers, size
         self._plans = candidates if isinstance(candidates, Plans) else None
+        self._never_later = getattr(candidates, "at_once", False)
 
     def offer(self, now_s: float) -> list[Lease]:
         """Offer what is free until no waiting job accepts; return the new leases."""
@@ -169,7 +170,7 @@ class Offering:
     def next_change_s(self, now_s: float) -> float:
         """Return when a waiting job will accept what is free and rejected now, seconds."""
         room = self._holdings.room
-        if not any(room):
+        if self._never_later or not any(room):
             return np.inf
         waiting = self.waiting(room)
         return self._candidates.next_change_s(now_s, waiting) if waiting.job.size else np.inf
@@ -238,5 +239,5 @@ class Offering:
     def _note(self, job: int, tier: int, now_s: float) -> None:
         """Let a job wait no longer, and tell the delay timers for how long it has."""
         waited_s = now_s - float(self._jobs.released_s[job])
-        self._jobs.waiting[job] = False
+        self._jobs.wait(job, waits=False)
         self._timers.record(tier, int(self._jobs.told.scale[job]), now_s, waited_s)

@@ -43,6 +43,10 @@ class Rule(Protocol):
     """Whether what a job accepts without a wait hangs on nothing but its size, its model, and which
     of its delay timers are 0: then it is not asked again for who stays alone."""
 
+    at_once: ClassVar[bool] = False
+    """Whether a job accepts each tier at once or never, by its size and model alone: then it is
+    asked once for each job."""
+
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the waits after which tiers are accepted, seconds, shape (waiting, tiers).
 
@@ -65,6 +69,7 @@ class _AnyJobType(Part):
     """A rule that does not look at the job type."""
 
     steady: ClassVar[bool] = True
+    at_once: ClassVar[bool] = False
 
     @property
     def job_types(self) -> Collection[str]:
@@ -98,6 +103,7 @@ class FullyConsolidated(_AnyJobType):
     """The tightest tier that holds the gang, however long that takes."""
 
     rule: ClassVar[str] = "the tightest tier that the gang fits, or wait"
+    at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for the tightest tier, else infinity."""
@@ -109,6 +115,7 @@ class NoWait(_AnyJobType):
     """The tightest tier that is free."""
 
     rule: ClassVar[str] = "the tightest tier that is free"
+    at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for every tier."""
@@ -133,6 +140,7 @@ class SkewBased(Part):
 
     rule: ClassVar[str] = "high skew: the tightest tier that the gang fits; else what is free"
     steady: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
 
     threshold: float = 0.3
     skews: Mapping[str, float] = field(default_factory=lambda: dict(DALLY_SKEWS))
@@ -173,6 +181,7 @@ class NetworkAgnostic(_AnyJobType):
     """
 
     rule: ClassVar[str] = "a machine, or anywhere if no machine holds the gang"
+    at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for the machine, or for the network."""

@@ -163,7 +163,7 @@ class WaitingJobs:
     @property
     def run_s(self) -> Floats:
         """Seconds that each job has run, communication included."""
-        total: Floats = self.records.run_s[self.job].sum(axis=1)
+        total: Floats = np.add.reduce(self.records.run_s.take(self.job, axis=0), axis=1)
         return total
 
     @cached_property

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
 
 from apportion.mechanism.placements.counts import BestFit, choose
 from apportion.mechanism.placements.spreading import (
@@ -17,7 +20,6 @@ from apportion.ties import significant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
@@ -53,18 +55,21 @@ class _Recipe(NamedTuple):
     machines: int
 
 
-class _Room(NamedTuple):
+class _Room:
     """What is free in each machine and each rack, and racks that hold a gang, the fullest first."""
 
-    free: Ints
-    by_rack: Ints
-    racks: list[int]
+    def __init__(self, free: Ints, gpus: int) -> None:
+        self.free, self._gpus = free, gpus
 
-    @classmethod
-    def of(cls, free: Ints, gpus: int) -> _Room:
-        by_rack = free.sum(axis=1)
-        order = by_rack.argsort(kind="stable")
-        return cls(free, by_rack, order[by_rack[order] >= gpus].tolist())
+    @cached_property
+    def by_rack(self) -> Ints:
+        return np.asarray(np.add.reduce(self.free, axis=1))
+
+    @cached_property
+    def racks(self) -> list[int]:
+        order = self.by_rack.argsort(kind="stable")
+        racks: list[int] = order[self.by_rack[order] >= self._gpus].tolist()
+        return racks
 
 
 class Placing:
@@ -149,7 +154,7 @@ class Placing:
         for way in self._ways(model, gpus, tier):
             if below is not None and way.worth >= below:
                 break
-            room = room or _Room.of(free, gpus)
+            room = room or _Room(free, gpus)
             for placement in self._realised(way, room, gpus):
                 worth = self.worth(model, placement)
                 if below is None or worth < below:
@@ -193,7 +198,7 @@ class Placing:
         """Where a gang of any model lies in one way, everything being free; None for nowhere."""
         key = way.racks, way.machines, gpus
         if key not in self._alone:
-            room = _Room.of(self._all, gpus)
+            room = _Room(self._all, gpus)
             self._alone[key] = next(self._realised(way, room, gpus), None)
         return self._alone[key]
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from apportion.sim.engine.true_state import TrueState
     from apportion.types import Bools, Floats, Ints
 
+_SURE_S = 1.0
+"""Who has so much more to do than there is time is not done by then: ticks and the rounding of long
+times are some 1e-6 s."""
+
 
 class Fluid(Resumable):
     """Books what gangs do between two decisions, at the rates that `Speeds` gives them.
@@ -204,19 +208,25 @@ class Fluid(Resumable):
     def _run_to_completion(self, now_s: float, length_s: float) -> tuple[float, GangProgress]:
         """Run to a time or until the first job is done."""
         truth, share = self._truth, self._gangs.share
-        jobs, rate, remaining, needed_s = self._needed(now_s)
-        # From the least time needed and not from two readings of a clock: rounding could stop it.
-        first_s = float(needed_s[needed_s.argmin()]) if needed_s.size else np.inf
-        passed_s = min(first_s, length_s)
-        if passed_s == np.inf:
-            return np.inf, self._ran(needed_s, needed_s, length_s)
+        jobs, rate, remaining, work_s = self._work_left()
+        needed_s, passed_s = None, length_s
+        # Rests and losses only add to the work: mostly nobody can be done by then.
+        if not work_s.size or not work_s[work_s.argmin()] > length_s + _SURE_S:
+            needed_s = self._by_the_clock(now_s, work_s)
+            # From the least time needed and not from two readings of a clock: rounding could stop
+            # it.
+            passed_s = min(
+                float(needed_s[needed_s.argmin()]) if needed_s.size else np.inf, length_s
+            )
+            if passed_s == np.inf:
+                return np.inf, self._ran(needed_s, needed_s, length_s)
         worked_s = self._worked(now_s, passed_s, jobs.size)
         truth.work(jobs, np.minimum(rate * worked_s, remaining))
         self._speeds.worked(self._gangs, worked_s)
         held_s = self._hold(passed_s)
         if share is not None:
             worked_s = held_s
-        done = jobs[needed_s <= passed_s * (1 + ROUNDING)]
+        done = NOBODY if needed_s is None else jobs[needed_s <= passed_s * (1 + ROUNDING)]
         if done.size:
             truth.complete(done, np.full(done.size, now_s + passed_s))
         self._pass(passed_s)
@@ -224,10 +234,10 @@ class Fluid(Resumable):
 
     def first_done_s(self, now_s: float) -> float:
         """Return in how many seconds the first job is done if nothing changes; infinite if none."""
-        return float(self._needed(now_s)[3].min(initial=np.inf))
+        return float(self._by_the_clock(now_s, self._work_left()[3]).min(initial=np.inf))
 
-    def _needed(self, now_s: float) -> tuple[Ints, Floats, Floats, Floats]:
-        """Return jobs with devices, steps/s, steps left, and in how many seconds each is done."""
+    def _work_left(self) -> tuple[Ints, Floats, Floats, Floats]:
+        """Return jobs with devices, steps/s, steps left, and for how many seconds each works."""
         gangs, rate = self._gangs, self._rate
         jobs: Ints = gangs.job
         if gangs.share is not None:
@@ -236,9 +246,9 @@ class Fluid(Resumable):
             rate = of_job[jobs].astype(float)
         remaining = self._truth.remaining[jobs]
         if rate.nonzero()[0].size == rate.size:
-            return jobs, rate, remaining, self._by_the_clock(now_s, remaining / rate)
+            return jobs, rate, remaining, remaining / rate
         with np.errstate(divide="ignore", invalid="ignore"):
-            return jobs, rate, remaining, self._by_the_clock(now_s, remaining / rate)
+            return jobs, rate, remaining, remaining / rate
 
     def _hold(self, passed_s: float) -> Floats:
         """Book devices had all the time, or a share of it, perhaps by a job on several types.

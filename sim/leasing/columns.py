@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,10 +198,11 @@ class LeaseColumns(Columns):
         log.advance(now_s)
         log.preemptions += decision.stop.size
         log.active, log.running = self._truth.active.size, gangs.job.size
-        if gangs.job is not self._of[0] or decision.starts.any():
+        lines = decision.starts.nonzero()[0]
+        if gangs.job is not self._of[0] or lines.size:
             self._of = (None, None)
-            new = gangs.job[decision.starts].tolist()
-            for job, held in zip(new, compress(gangs.devices, decision.starts), strict=True):
+            for job, line in zip(gangs.job[lines].tolist(), lines.tolist(), strict=True):
+                held = gangs.devices[line]
                 self._kind[job], self._tier[job] = held[0], tier_of(self._layout.placement(held))
             option = gangs.option * len(TIERS) + self._tier[gangs.job]
             gpus = np.bincount(option, gangs.gpus, self._types * len(TIERS))
