@@ -83,7 +83,7 @@ class DutyClock:
             return ends_s
         longer = total_s > duty_cycle.work_s
         if longer.nonzero()[0].size:
-            with np.errstate(invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"):
                 rests = np.ceil(total_s / duty_cycle.work_s - ROUNDING) - 1
                 longer &= rests > 0
                 ends_s += np.where(longer, rests * duty_cycle.rest_s, 0.0)

@@ -44,6 +44,7 @@ INSIDE = (
     "apportion.mechanism.configurations",
     "apportion.mechanism.inference",
     "apportion.mechanism.labelled",
+    "apportion.mechanism.offers.WaitingJobs",
     "apportion.policies.Instance",
     "apportion.policies.Problem",
     "apportion.policies.solving",
@@ -53,7 +54,7 @@ INSIDE = (
     "apportion.sim.fingerprint",
     "apportion.sim.leasing",
 )
-"""Packages whose names are parts of the loop and of the solvers; users do not call them."""
+"""Parts of the loop and of the solvers, and what the loop makes; users do not call them."""
 
 
 class TooLongError(BaseException):

@@ -56,7 +56,7 @@ class ParallelUplinks:
             raise InputError(f"tree is {written(self.tree)}; it must be a TreeTopology.")
         whole("seed", self.seed, 0)
         levels = {level.name: level for level in self.tree.levels}
-        for name, count in self.links.items():
+        for name, count in mapping("links", self.links).items():
             if name not in levels:
                 raise InputError(f"{label('level', name)} is no level of {self.tree.name!r}.")
             whole(f"The parallel links of level {name!r}", count, 1, MOST_LINKS)

@@ -113,7 +113,7 @@ def human_table(
         are marked as `apportion.statistics.marks_of` says. Other columns have no marks: nobody
         knows whether the best one is best by more than noise.
     """
-    keys = keys or ["policy", *["mechanism"] * ("mechanism" in summary)]
+    keys = list(keys) or ["policy", *["mechanism"] * ("mechanism" in summary)]
     check_columns("The summary", summary, keys)
     shown = [measure for measure in measures if _is_shown(measure, summary, brief=brief)]
     if longest_s is None:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from apportion.annotations import checked
 from apportion.checks import whole
+from apportion.errors import InputError, written
 from apportion.statistics.intervals import half_width
 from apportion.statistics.typeset import HumanTable
 
@@ -108,6 +109,8 @@ def marks_of(replicates: NDArray[np.float64], *, low: bool = True) -> list[str]:
         and for each that is worse by noise; nothing for the others. Nothing for all where a figure
         is not known, where there is nothing to compare, and where replicates do not differ.
     """
+    if np.ndim(replicates) != 2:
+        raise InputError(f"replicates is {written(replicates)}; it has a row for each policy.")
     policies, count = replicates.shape
     none = [""] * policies
     if policies < 2 or count < 2 or not np.isfinite(replicates).all():
