@@ -43,7 +43,8 @@ def options_of(out: Path | None, *more: str) -> argparse.Namespace:
 
 def square(settings: Settings, data: Path | None) -> dict[str, float]:
     assert data is None
-    with Path(settings["log"]).open("a", encoding="utf-8") as log:
+    # The folder, as a file that settings name is known by what it holds.
+    with (Path(settings["folder"]) / "log").open("a", encoding="utf-8") as log:
         log.write(f"{settings['x']}\n")
     return {"square": float(settings["x"]) ** 2}
 
@@ -54,7 +55,7 @@ def odd(settings: Settings, data: Path | None) -> dict[str, object]:
 
 def test_finished_runs_are_found_again_and_cut_off_ones_run_again(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    settings = [{"x": x, "log": str(log)} for x in (1, 2, 3)]
+    settings = [{"x": x, "folder": str(tmp_path)} for x in (1, 2, 3)]
     first = run_all(square, settings[:2], options_of(tmp_path), "squares")
     assert first["square"].tolist() == [1.0, 4.0]
     store = tmp_path / "squares.runs.jsonl"
@@ -70,7 +71,7 @@ def test_a_file_of_something_else_is_named_by_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "squares.runs.jsonl").write_text(json.dumps({"other": 1}) + "\n")
-    settings = [{"x": 3, "log": str(tmp_path / "log")}]
+    settings = [{"x": 3, "folder": str(tmp_path)}]
     rows = run_all(square, settings, options_of(tmp_path), "squares")
     assert rows["square"].tolist() == [9.0]
     assert "squares.runs.jsonl, line 1: damaged" in caplog.text
@@ -84,7 +85,7 @@ def test_figures_without_a_value_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_the_others_run_before_a_failure_is_raised(tmp_path: Path) -> None:
-    settings = [{"x": x, "log": str(tmp_path / "log")} for x in ("one", 2, 3)]
+    settings = [{"x": x, "folder": str(tmp_path)} for x in ("one", 2, 3)]
     with pytest.raises(ApportionError, match=r"squares, .*'one'.*ValueError"):
         run_all(square, settings, options_of(tmp_path), "squares")
     run_all(square, settings[1:], options_of(tmp_path), "squares")
@@ -92,7 +93,7 @@ def test_the_others_run_before_a_failure_is_raised(tmp_path: Path) -> None:
 
 
 def test_processes_change_the_order_of_work_and_not_of_rows(tmp_path: Path) -> None:
-    settings = [{"x": x, "log": str(tmp_path / "log")} for x in range(6)]
+    settings = [{"x": x, "folder": str(tmp_path)} for x in range(6)]
     rows = run_all(square, settings, options_of(None, "--jobs", "2"), "squares")
     assert rows["square"].tolist() == [x**2 for x in range(6)]
 
