@@ -49,7 +49,7 @@ def test_earlier_moments_are_told_as_they_were(seed: int) -> None:
 
     def foretells(moment: ClusterState, past: History) -> tuple[np.ndarray, np.ndarray]:
         asked.append((moment, past))
-        return np.zeros((2, len(moment.jobs), 3))
+        return np.zeros((len(moment.jobs), 3)), np.zeros((len(moment.jobs), 3))
 
     found = Hindsight.of(foretells, known, history, cluster, 8, 0)
     assert found.moments == len(asked) >= 5

@@ -153,7 +153,8 @@ def test_a_file_of_requests_takes_settings_in_brackets(
     again = ["compare", "--config", "one/run.toml", "--jobs", "1", "--out", "two"]
     assert main(again) == 0
     told = pd.read_csv("one/summary.csv").set_index("policy").loc["deepboot"]
-    assert told["mean_jct_s"] == pytest.approx(expected.summary()["mean_jct_s"], rel=1e-12)
+    mean_s: Any = told["mean_jct_s"]
+    assert mean_s == pytest.approx(expected.summary()["mean_jct_s"], rel=1e-12)
     assert Path("one/jobs.csv").read_bytes() == Path("two/jobs.csv").read_bytes()
     for wrong, message in (
         ("asked.csv(gpu=6)", "Did you mean 'gpus'"),
