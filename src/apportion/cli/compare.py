@@ -127,7 +127,8 @@ def _show(
     if args.by is not None:
         print()
         print_summary(group_table(comparison.by(args.by)))
-    print()
+    if not (costs is None and apart is None and args.by is None):
+        print()  # notes are of all tables, and not of the last
     for note in [*comparison.notes, *notes]:
         say(f"Note: {note}")
     sys.stdout.flush()
