@@ -32,7 +32,7 @@ _SAME_S = 1.0
 """Times closer than this are the same."""
 
 
-class _Moment(NamedTuple):
+class _Foretold(NamedTuple):
     """Who was here when a job came, and when they started and ended; NaN if they have not yet."""
 
     state: ClusterState
@@ -161,7 +161,7 @@ def _lacking(history: History, cluster: Cluster) -> str:
 
 def _earlier(
     state: ClusterState, history: History, cluster: Cluster, moments: int
-) -> Iterator[tuple[int, _Moment]]:
+) -> Iterator[tuple[int, _Foretold]]:
     """Give moments at which jobs came, the last first, and how many moments ago they were."""
     jobs = _everyone(state, history)
     submit_s, start_s, end_s = (
@@ -183,7 +183,7 @@ def _earlier(
             start_s=np.where(runs, start_s[rows], np.nan),
         )
         past = history.until(at_s)
-        yield ago, _Moment(ClusterState(at_s, told), past, start_s[rows], end_s[rows])
+        yield ago, _Foretold(ClusterState(at_s, told), past, start_s[rows], end_s[rows])
 
 
 def _everyone(state: ClusterState, history: History) -> pd.DataFrame:
