@@ -10,6 +10,7 @@ import numpy as np
 from apportion.policies.solving.certificate import Bounds
 from apportion.policies.solving.cone import Scales
 from apportion.policies.solving.second_stage import (
+    alone_in_cost,
     choose_among_optima,
     most_even,
     optimal_face,
@@ -72,7 +73,8 @@ class WarmStages:
             inside = spending.of_there(second)
             if not inside.unique:  # rarely: to cut the program out costs as much as to solve it
                 inside = told_apart(spending.there, inside)
-                inside = most_even(spending.there(), inside, squares[there], second.x[there])
+                near, known = second.x[there], alone_in_cost(highs.program.c[there])
+                inside = most_even(spending.there(), inside, squares[there], near, known)
             chosen = spending.everywhere(inside)
         else:
             inside = highs.of_there(first)

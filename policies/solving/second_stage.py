@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.instance import Instance
     from apportion.policies.solving.cone import ConeProgram
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
 
 
 _LOG = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ def choose_among_optima(
     if second.status != "optimal":
         return first
     second = polish(spending, told_apart(spending, second))
-    return most_even(spending, second, squares, second.x)
+    return most_even(spending, second, squares, second.x, alone_in_cost(program.c))
 
 
 def told_apart(given: ConeProgram | Callable[[], ConeProgram], vertex: Point) -> Point:
@@ -132,22 +132,36 @@ def told_apart(given: ConeProgram | Callable[[], ConeProgram], vertex: Point) ->
     return refine(program, vertex) if vertex.solver == "highs" else corner(program, vertex)
 
 
+def alone_in_cost(costs: Floats) -> Ints:
+    """Return the column that alone has a cost, as a level has: it is the same in all optima."""
+    found = np.flatnonzero(costs)
+    return found if found.size == 1 else found[:0]
+
+
 def most_even(
-    program: ConeProgram, optimum: Point, squares: Floats, near: Floats | None = None
+    program: ConeProgram,
+    optimum: Point,
+    squares: Floats,
+    near: Floats | None = None,
+    known: Ints | None = None,
 ) -> Point:
     """Return the optimum of a program with the least weighted squares.
 
     With `near`, a point that may be close to it, it is looked for by active sets first. Not where
     constraints leave a little slack to many jobs, which an exact solution would give to one.
-    Rounding errors in the optimum can leave the equalities of the optimal face without a common
-    point; the face with a little slack is then tried instead.
+    Columns that are `known` are in all optima as they are there, but for rounding errors: if these
+    leave no point, they are not taken as known. Rounding errors in the optimum can leave the
+    equalities of the optimal face without a common point; the face with a little slack is then
+    tried instead.
     """
     if optimum.unique:
         return optimum
     for restrict in (optimal_face, _near_optimal):
         face = _InSquares.of(restrict(program, optimum), squares)
         if near is not None and restrict is optimal_face:
-            x = face.active_sets(near)
+            x = face.active_sets(near, known)
+            if x is None and known is not None and known.size:
+                x = face.active_sets(near)
             if x is not None:
                 return optimum.at(x, optimum.y)
         point = face.interior_point()
@@ -206,10 +220,10 @@ class _InSquares:
         weight = squares / (float(squares.max(initial=0.0)) or 1.0)
         return cls(program, scales, weight, tolerance=1e-9)
 
-    def active_sets(self, near: Floats) -> Floats | None:
+    def active_sets(self, near: Floats, known: Ints | None = None) -> Floats | None:
         """Look for the least squares by active sets, from a point in the units that were given."""
-        start = near / self.scales.column
-        z = least_squares(self.program, self.weight, start, tolerance=self.tolerance)
+        start, tolerance = near / self.scales.column, self.tolerance
+        z = least_squares(self.program, self.weight, start, tolerance=tolerance, known=known)
         return None if z is None else z * self.scales.column
 
     def _sharpened(self, posed: ConeProgram, point: Point) -> Point:

@@ -254,6 +254,36 @@ def test_the_active_set_finds_the_least_squares_that_clarabel_finds(seed: int) -
     assert weight @ found**2 <= weight @ numbers(x.value) ** 2 + 1e-9
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_that_equalities_determine_change_nothing(seed: int) -> None:
+    """Of a chain of equalities each determines a column; or one is told, and they follow."""
+    rng = np.random.default_rng(seed)
+    size, chained = 12, int(rng.integers(1, 6))
+    chain = np.tril(rng.uniform(0.2, 1.0, (chained, size)), int(seed % 2))
+    below, inside = rng.random((5, size)), rng.uniform(0.1, 1.0, size)
+    weight = rng.uniform(0.1, 2.0, size)
+    x = cp.Variable(size)
+    shared: list[Any] = [x >= 0, chain @ x == chain @ inside, below @ x <= below @ inside + 0.05]
+    told: list[Any] = [*shared, x[0] == inside[0]]
+    for stated, known in ((told, None), (told, np.array([0])), (shared, np.array([0]))):
+        program = canonicalise(cp.Problem(cp.Minimize(0), stated))
+        found = least_squares(program, weight, inside, known=known)
+        cp.Problem(cp.Minimize(weight @ cp.square(x)), told).solve(
+            solver=cp.CLARABEL, tol_gap_rel=1e-12, tol_gap_abs=1e-12, tol_feas=1e-12
+        )
+        assert found is not None
+        np.testing.assert_allclose(found, numbers(x.value), atol=1e-5)
+        np.testing.assert_allclose(chain @ found, chain @ inside, atol=1e-12)
+        assert weight @ found**2 <= weight @ numbers(x.value) ** 2 + 1e-9
+
+
+def test_columns_told_that_miss_a_constraint_have_no_least_squares() -> None:
+    x = cp.Variable(3)
+    program = canonicalise(cp.Problem(cp.Minimize(0), [x >= 0, x[0] + x[1] == 1, x[1] <= 0.5]))
+    told = np.array([2.0, 0.0, 0.0])
+    assert least_squares(program, np.ones(3), told, known=np.array([0])) is None
+
+
 def test_repeated_constraints_do_not_trouble_the_active_set() -> None:
     x = cp.Variable(3)
     twice: list[Any] = [x >= 0, cp.sum(x) == 1, 2 * cp.sum(x) == 2, cp.sum(x) <= 1]

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import lapack
 from scipy.sparse.linalg import splu
 
 from apportion.policies.solving.cone import rows_that_are_bounds
 from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apportion.policies.solving.cone import ConeProgram
     from apportion.types import Bools, Floats, Ints
 
@@ -27,10 +30,12 @@ _ROUNDED = 1e-15
 """Residual of rounding errors alone, beside numbers around 1."""
 _REGULAR = 1e-11
 """Keeps the system regular where constraints repeat each other; refinement takes it out again."""
+_FEW = 96
+"""Equations up to which a full matrix is quicker to factor than a sparse one (measured)."""
 
 
 class _Parts(NamedTuple):
-    """The program without columns that are held at zero: equalities first, then the other rows.
+    """The program without columns that equalities determine: equalities first, then other rows.
 
     Attributes
     ----------
@@ -85,6 +90,7 @@ def least_squares(
     dual: Floats | None = None,
     *,
     tolerance: float = 1e-12,
+    known: Ints | None = None,
 ) -> Floats | None:
     """Minimise ``sum(weight * x**2)`` subject to the linear constraints of a program.
 
@@ -102,6 +108,8 @@ def least_squares(
         taken to hold. Otherwise it is what has no slack.
     tolerance
         Below this a share, what is left of a limit, or a dual value counts as zero.
+    known
+        Columns in which all points that meet the constraints are as near is.
 
     Returns
     -------
@@ -114,63 +122,90 @@ def least_squares(
     bounds[bound_row] = True
     nonnegative = np.zeros(program.c.size, dtype=bool)
     nonnegative[bound_column] = True
-    held, parts, equal, below = _parts(program, weight, nonnegative, bounds)
-    free = np.flatnonzero(~held)
+    x, free = np.zeros(program.c.size), np.ones(program.c.size, dtype=bool)
+    if known is not None:
+        x[known], free[known] = near[known], False
+    left = _parts(program, weight, nonnegative, bounds, x, free)
+    if left is None:
+        return None
+    parts, equal, below = left
     slack = (parts.limit - parts.of_rows(near[free]))[parts.equalities :]
     if dual is None:
         at_zero, tight = near <= tolerance, slack <= tolerance
     else:
-        price = np.zeros(held.size)
+        price = np.zeros(free.size)
         price[bound_column] = dual[bound_row] * factor
         at_zero, tight = price > near, dual[below] > slack
     guess = None if dual is None else np.append(dual[equal], dual[below])
     found = _settle(parts, parts.nonnegative & at_zero[free], tight, tolerance, guess)
     if found is None:
         return None
-    x = np.zeros(held.size)
     x[free] = found
     return x
 
 
 def _parts(
-    program: ConeProgram, weight: Floats, nonnegative: Bools, bounds: Bools
-) -> tuple[Bools, _Parts, Ints, Ints]:
-    """Leave out columns that are held at zero, and equalities of which they leave nothing.
+    program: ConeProgram,
+    weight: Floats,
+    nonnegative: Bools,
+    bounds: Bools,
+    x: Floats,
+    free: Bools,
+) -> tuple[_Parts, Ints, Ints] | None:
+    """Determine columns that are the last ones of an equality, and leave them out.
+
+    Parameters
+    ----------
+    weight, nonnegative
+        Of each column, shape (columns,).
+    bounds
+        Rows that are bounds of columns, shape (rows,).
+    x, free
+        What is known of the columns, and which are not known, shape (columns,): both are changed.
 
     Returns
     -------
-    held
-        Which columns an equality with one entry holds at zero.
     parts
         What is left.
     equal, below
         Places of its equalities, and of the inequalities, which are no bounds.
+    ``None`` where the columns that are known miss a constraint.
     """
     A, equality = program.A, program.equality
-    row, value = A.indices, A.data
-    column = np.repeat(np.arange(weight.size), np.diff(A.indptr))
-    single = (np.bincount(row, minlength=equality.size) == 1) & equality & (program.b == 0)
-    held = np.zeros(weight.size, dtype=bool)
-    held[column[single[row] & (value != 0)]] = True
-    inside = ~held[column] & (value != 0)
-    filled = np.bincount(row[inside], minlength=equality.size) > 0
-    equal, below = np.flatnonzero(equality & filled), np.flatnonzero(~equality & ~bounds)
+    filled = A.data != 0
+    column = np.repeat(np.arange(weight.size), np.diff(A.indptr))[filled]
+    row, value = A.indices[filled], np.asarray(A.data[filled], dtype=float)
+    unused = equality.copy()
+    while True:
+        left = program.b - np.bincount(row, value * x[column], equality.size)
+        inside = free[column]
+        last = inside & unused[row]
+        last &= (np.bincount(row[last], minlength=equality.size) == 1)[row]
+        if not last.any():
+            break
+        x[column[last]] = left[row[last]] / value[last] + 0.0
+        free[column[last]] = unused[row[last]] = False
+    of_row = np.bincount(row[inside], minlength=equality.size)
+    missed = np.where(equality, np.abs(left), -left)[of_row == 0].max(initial=0.0)
+    below_zero = x.min(where=nonnegative, initial=0.0)
+    if max(missed, -below_zero) > _ACCEPTED:
+        return None
+    equal, below = (np.flatnonzero(each & (of_row > 0)) for each in (equality, ~equality & ~bounds))
     kept = np.append(equal, below)
     place = np.full(equality.size, -1)
     place[kept] = np.arange(kept.size)
     inside &= place[row] >= 0
-    free = ~held
     of_free = np.cumsum(free) - 1
     parts = _Parts(
         weight[free],
         nonnegative[free],
-        program.b[kept],
+        left[kept],
         equal.size,
         place[row[inside]],
         of_free[column[inside]],
         value[inside],
     )
-    return held, parts, equal, below
+    return parts, equal, below
 
 
 def _settle(
@@ -219,20 +254,15 @@ def _solve_with(
     x, dual = np.zeros(at_zero.size), np.zeros(holds.size)
     free = ~at_zero
     active = np.append(free, holds)
-    columns, size = np.count_nonzero(free), np.count_nonzero(active)
+    columns, size = int(np.count_nonzero(free)), int(np.count_nonzero(active))
     if not columns:
         return None if size else (x, dual)
     row, column, value = system
     inside = active[row] & active[column]
     place = np.cumsum(active) - 1
     row, column, value = place[row[inside]], place[column[inside]], value[inside]
-    starts = np.searchsorted(column, np.arange(size + 1)).astype(np.int32)
-    try:
-        factors = splu(
-            sparse.csc_array((value, row.astype(np.int32), starts), shape=(size, size)),
-            permc_spec="MMD_AT_PLUS_A",
-        )
-    except RuntimeError:  # a pivot that rounding made zero
+    factors = _factored(row, column, value, size)
+    if factors is None:
         return None
     right, solution = np.append(np.zeros(columns), parts.limit[holds]), np.zeros(size)
     if guess is not None:
@@ -243,6 +273,25 @@ def _solve_with(
         rest = right - (made - sign * solution)
         if np.abs(rest).max() <= _ROUNDED:
             break
-        solution = solution + factors.solve(rest)
+        solution = solution + factors(rest)
     x[free], dual[holds] = solution[:columns], solution[columns:]
     return x, dual
+
+
+def _factored(
+    row: Ints, column: Ints, value: Floats, size: int
+) -> Callable[[Floats], Floats] | None:
+    """Return what solves a square system given by its entries in the order of columns."""
+    if size <= _FEW:
+        full = np.zeros((size, size))
+        full[row, column] = value
+        factor, solve = lapack.dgetrf, lapack.dgetrs  # pyright: ignore[reportAttributeAccessIssue]
+        both, pivots, failed = factor(full)
+        return None if failed else lambda right: solve(both, pivots, right)[0]
+    starts = np.searchsorted(column, np.arange(size + 1)).astype(np.int32)
+    entries = value, row.astype(np.int32), starts
+    try:
+        factors = splu(sparse.csc_array(entries, shape=(size, size)), permc_spec="MMD_AT_PLUS_A")
+    except RuntimeError:  # a pivot that rounding made zero
+        return None
+    return factors.solve
