@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Protocol
 
+import cvxpy as cp
 import numpy as np
 
 from apportion.mechanism.time_shifts import (
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["best_meeting"]
+__all__ = ["best_meeting", "least_slowdown"]
 
 SLOTS, KICKS = 24, 20
 
@@ -93,6 +94,8 @@ def best_meeting(random: Meeting, steady: Measures, pace: float, *, drawn: bool 
         Whether ways are drawn, too, where nothing varies and no way that is known fits.
     """
     best, least = random, float(steady.of(random).slowdown.mean()) - CLEARLY
+    if least <= least_slowdown(random):
+        return best
     tries = _tried(random, pace)
     if steady.jitter:
         tries = _with_noise(random, [*tries], steady.jitter, pace)
@@ -106,6 +109,22 @@ def best_meeting(random: Meeting, steady: Measures, pace: float, *, drawn: bool 
         if least <= 1 + (CLEARLY if drawn else 1e-9):
             break
     return best
+
+
+def least_slowdown(meeting: Meeting) -> float:
+    """Return the least mean slowdown that jobs can have in the long run, however they start.
+
+    An iteration of job j sends the same gigabits however long it takes, ``d_j`` Gb/s of the time
+    that it takes alone. So links of ``C_l`` Gb/s carry slowdowns s of at least 1 if and only if the
+    sum of ``d_j / s_j`` over the jobs on each link is at most ``C_l``: the bound is the least mean
+    of such s. Pacing makes iterations longer, and is counted.
+    """
+    sent = np.array([profile.mean_gbps for profile in meeting.profiles])
+    on = np.array([[job in users for job in range(sent.size)] for _, users in meeting.links])
+    speed = cp.Variable(sent.size)  # 1 / s
+    slowdown = cp.sum(cp.inv_pos(speed)) / sent.size
+    carried = on * sent @ speed <= np.array([gbps for gbps, _ in meeting.links])
+    return float(cp.Problem(cp.Minimize(slowdown), [speed <= 1, carried]).solve(cp.CLARABEL))
 
 
 def _with_noise(
