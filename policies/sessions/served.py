@@ -1,6 +1,7 @@
-"""Affine objectives over single jobs without a program: jobs are served in an order, or at prices.
+"""Objectives over single jobs without a program: served in an order, at prices, by best bargains.
 
-Both give an optimum only where it is the only one; elsewhere the program chooses.
+The first two, of affine objectives, give an optimum where it is the only one; elsewhere the program
+chooses. So it does among the best bargains of a ratio, unless they are shared by a rule.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from apportion.policies.solving.certificate import make_feasible, relative_gap
 if TYPE_CHECKING:
     from apportion.policies.instance import Instance
     from apportion.policies.solving.demands import Gains
-    from apportion.types import Floats
+    from apportion.policies.solving.ratio import Bargains
+    from apportion.types import Bools, Floats
 
 
+_SAME, _OTHER = 1e-13, 1e-9
+"""Part of a number by which another one that is the same may differ, and by which others do."""
 _APART = 1e-6
 """Least difference, relative to the largest, of what jobs add per GPU that no solver overlooks."""
 
@@ -136,3 +140,47 @@ def served_at_prices(
     gap = relative_gap(value + constant, walk.bound + constant)
     stats = {"solver": "prices", "changed": 0}
     return Attempted(X, sign * value + gains.constant, gap, walk.prices, stats)
+
+
+def best_of(told: Instance, found: Bargains) -> tuple[Bools, float] | None:
+    """Return the cells with the best ratio, and that ratio, which no allocation is better than.
+
+    ``None`` where no job runs, something costs nothing, or a ratio is nearly as good.
+    """
+    runs = (told.throughput > 0) & (told.capacity > 0)[told.option_accelerator]
+    if not runs.any() or not (found.costs[runs] > 0).all():
+        return None
+    sign = 1.0 if found.maximised else -1.0
+    ratio = np.divide(sign * found.adds, found.costs, out=np.full(runs.shape, -np.inf), where=runs)
+    best = float(ratio.max())
+    behind = (best - ratio) / (abs(best) or 1.0)
+    if ((behind > _SAME) & (behind < _OTHER)).any():
+        return None
+    return behind <= _SAME, sign * best
+
+
+def shared_evenly(told: Instance, best: Bools, costs: Floats) -> Floats | None:
+    """Share the best bargains as `solve_instance` does: spend most, then most evenly.
+
+    Where each job has one, and a GPU of a type costs all alike, what is spent is the GPUs held: all
+    of a type, or as many as its jobs can hold. The least sum of ``GPUs * X**2`` such that ``sum of
+    GPUs * X`` is a constant has one X for all, so each has ``min(1, GPUs of the type / GPUs asked
+    for)`` of its time.
+
+    Returns
+    -------
+    X
+        Shares of time, shape (jobs, options); ``None`` where there is more to choose.
+    """
+    job, option = np.nonzero(best)
+    kind, gpus = told.option_accelerator[option], told.gpus[job, option]
+    if (np.diff(job) == 0).any() or not (gpus > 0).all():
+        return None
+    each, dearest = costs[job, option] / gpus, np.zeros(told.capacity.size)
+    np.maximum.at(dearest, kind, each)
+    if (each < (1 - _SAME) * dearest[kind]).any():
+        return None
+    asked = np.bincount(kind, gpus, told.capacity.size)[kind]
+    X = np.zeros(best.shape)
+    X[job, option] = np.minimum(1.0, told.capacity[kind] / asked)
+    return X

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.sessions.job_places import JobPlaces, Stated
-from apportion.policies.sessions.served import served
+from apportion.policies.sessions.served import best_of, served, shared_evenly
 from apportion.policies.sessions.warm_share import WarmShare
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import make_feasible, relative_gap
 from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE
 from apportion.policies.solving.demands import (
+    bargains_of,
     fills_further,
     gains_of,
     is_exact,
@@ -30,18 +34,34 @@ from apportion.policies.solving.worst_off.levels import by_levels
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
+    from apportion.policies.solving.cone import Point
+    from apportion.policies.solving.ratio import Bargains
     from apportion.types import Floats, Ints
 
 
 _LOG = logging.getLogger(__name__)
 
 
+class _Chosen(NamedTuple):
+    """Where jobs are in the program, its optimum, the one of all optima that is chosen, stats."""
+
+    places: JobPlaces
+    place: Ints
+    first: Point
+    chosen: Point
+    stats: dict[str, Any]
+
+    def shares(self, told: Instance) -> Floats:
+        """Return feasible shares, shape (jobs, options)."""
+        return make_feasible(self.places.shares(self.place, self.chosen.x), told)
+
+
 class WarmJobs:
     """The problem of a policy over jobs that come and go, of which anything may change.
 
-    For policies without constraints of their own whose objective is affine in the throughputs, or
-    about the worst off job; which it is, and its numbers, are read off its expression at every
-    solve (`apportion.policies.solving.demands`). The program is::
+    For policies without constraints of their own whose objective is affine in the throughputs,
+    about the worst off job, or a ratio of sums; which it is, and its numbers, are read off its
+    expression at every solve (`apportion.policies.solving.demands`). The program is::
 
         max over X, t of  sum of gain * throughput * X                       (affine)
                           t,  such that  throughput * X >= rate * t          (the worst off)
@@ -51,8 +71,8 @@ class WarmJobs:
     share of them that can be met. Each job has a place in the program for as long as it is there.
     HiGHS is told of the numbers that are no longer what they were, and goes on from its last basis.
     An affine objective serves jobs in an order on one type of GPU, and at the prices of several,
-    without a program where its optimum is the only one (`served`). The result is that of
-    `solve_instance`.
+    without a program where its optimum is the only one (`served`). Under a ratio jobs run under the
+    best bargains only, and most is spent on these. The result is that of `solve_instance`.
 
     Attributes
     ----------
@@ -99,7 +119,9 @@ class WarmJobs:
             levels, gains = levels_of(self.policy, told), gains_of(self.policy, told)
         except ValueError:  # the policy's own text: solved anew, it is told where it is wrong
             return None
-        self._may = not (levels is None or levels.constrained) or gains is not None
+        bargains = bargains_of(self.policy, told)
+        self._may = not (levels is None or levels.constrained)
+        self._may |= not (gains is None and bargains is None)
         self._may &= is_exact(self.policy, told)
         if not self._may:
             return None
@@ -108,6 +130,8 @@ class WarmJobs:
             if alone is not None:
                 self._prices = alone.prices
                 solution = _solution(told, alone)
+            elif bargains is not None:
+                solution = self._of_bargains(jobs, told, bargains)
             elif levels is None or levels.proportional:
                 solution = self._solve(jobs, told, second_stage, least_prices)
             else:
@@ -134,30 +158,70 @@ class WarmJobs:
         best = by_levels(self.policy, told, "auto", second_stage, False, share)
         return _solution(told, best)
 
+    def _of_bargains(self, jobs: Ints, told: Instance, found: Bargains) -> Solution:
+        """Spend most on the best bargains, then most evenly: no other cell is in any optimum.
+
+        The ratio does not change with the capacities.
+        """
+        known = best_of(told, found)
+        if known is None:
+            raise SolveError("two ratios are nearly the same")
+        best, ratio = known
+        X, stats = shared_evenly(told, best, found.costs), {"solver": "bargains", "changed": 0}
+        if X is None:
+            only = replace(told, throughput=np.where(best, told.throughput, 0.0))
+            spent = np.where(best, found.costs, 0.0)
+            most = Stated(spent / spent.max(), None, told.throughput, 1.0)
+            at = self._chosen(jobs, only, most, second_stage=True, gain=spent)
+            X, stats = at.shares(told), at.stats
+        objective = float((found.adds * X).sum() / (found.costs * X).sum())
+        prices = np.zeros(told.capacity.size)
+        gap = relative_gap(objective, ratio)
+        return _solution(told, Attempted(X, objective, gap, prices, stats))
+
     def _solve(
         self, jobs: Ints, told: Instance, second_stage: bool, least_prices: bool
     ) -> Solution:
-        """Bring the numbers into HiGHS, solve, choose, and read the result."""
-        policy, clock = self.policy, [time.perf_counter()]
-        stated = Stated.of(policy, told)
+        """Solve one program, and read prices and the proof off it."""
+        stated = Stated.of(self.policy, told)
         if stated is None:
             raise SolveError("its numbers lie too far apart for one scale")
+        second = second_stage and "has_one_optimum" not in self.policy.traits
+        at = self._chosen(jobs, told, stated, second_stage=second)
+        places, first, stages = at.places, at.first, at.places.stages
+        value = places.solver.highs.program.value(at.chosen.x)
+        objective, slope = reported(self.policy, told, value if stated.minimised else -value)
+        least = stages.least_prices(first, places.scales, told.capacity) if least_prices else None
+        prices = stages.prices(first.y, places.scales) if least is None else least
+        gap = relative_gap(value, stages.bound(first, 1.0))
+        return _solution(told, Attempted(at.shares(told), objective, gap, slope * prices, at.stats))
+
+    def _chosen(
+        self,
+        jobs: Ints,
+        told: Instance,
+        stated: Stated,
+        *,
+        second_stage: bool,
+        gain: Floats | None = None,
+    ) -> _Chosen:
+        """Bring the numbers into HiGHS, solve, and choose the optimum of most gain, or throughput.
+
+        `gain` is of all the time of a job under an option, shape (jobs, options).
+        """
+        clock = [time.perf_counter()]
         places, place = self._placed(jobs, told, level=stated.demand is not None)
-        changed, stages = places.hold(place, told, stated), places.stages
+        changed = places.hold(place, told, stated)
         clock.append(time.perf_counter())
         first = chosen = places.solver.solve()
         if first.status != "optimal":
             raise SolveError(f"the problem is {first.status}")
         clock.append(time.perf_counter())
-        if second_stage and "has_one_optimum" not in policy.traits and not first.unique:
-            gain, squares = relative_throughput(told), evenness(told)
-            costs = places.over_columns(place, gain), places.over_columns(place, squares)
-            chosen = stages.choose(first, *costs)
+        if second_stage and not first.unique:
+            gain = relative_throughput(told) if gain is None else gain
+            costs = (places.over_columns(place, each) for each in (gain, evenness(told)))
+            chosen = places.stages.choose(first, *costs)
         clock.append(time.perf_counter())
-        value = places.solver.highs.program.value(chosen.x)
-        objective, slope = reported(policy, told, value if stated.minimised else -value)
-        least = stages.least_prices(first, places.scales, told.capacity) if least_prices else None
-        prices = stages.prices(first.y, places.scales) if least is None else least
         stats = {
             "solver": first.solver,
             "changed": changed,
@@ -165,9 +229,7 @@ class WarmJobs:
             "solve_s": clock[2] - clock[1],
             "second_stage_s": clock[3] - clock[2],
         }
-        X = make_feasible(places.shares(place, chosen.x), told)
-        gap = relative_gap(value, stages.bound(first, 1.0))
-        return _solution(told, Attempted(X, objective, gap, slope * prices, stats))
+        return _Chosen(places, place, first, chosen, stats)
 
 
 def _solution(told: Instance, found: Attempted) -> Solution:

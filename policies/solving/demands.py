@@ -27,7 +27,7 @@ from cvxpy.atoms.affine.unary_operators import NegExpression
 from apportion.errors import InputError
 from apportion.policies.problem import Problem
 from apportion.policies.solving.earlier import constraints_of
-from apportion.policies.solving.ratio import over_scale
+from apportion.policies.solving.ratio import Bargains, over_scale
 from apportion.policies.solving.slopes import affine_in
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ __all__ = [
     "Levels",
     "Posed",
     "SpeedProblem",
+    "bargains_of",
     "fills_further",
     "gains_of",
     "has_earlier",
@@ -163,6 +164,7 @@ class _Read(NamedTuple):
     levels: Levels | None
     ratio: bool
     gains: Gains | None
+    bargains: Bargains | None
     exact: bool
 
 
@@ -183,6 +185,11 @@ def gains_of(policy: Policy, instance: Instance) -> Gains | None:
     Nor are there any where a policy has constraints or variables of its own.
     """
     return _read(policy, instance).gains
+
+
+def bargains_of(policy: Policy, instance: Instance) -> Bargains | None:
+    """Return what the objective of a policy weighs, if it is a ratio of sums and nothing else."""
+    return _read(policy, instance).bargains
 
 
 def has_earlier(policy: Policy) -> bool:
@@ -210,17 +217,26 @@ def _read(policy: Policy, instance: Instance) -> _Read:
         value = objective.args[0] if stated else objective
         ratio = isinstance(value, DivExpression) and not value.args[1].is_constant()
         levels = _levels(policy, p, objective) if stated and not ratio else None
-        gains = _gains(policy, p, objective) if stated and not (ratio or levels) else None
-        known = _FOUND[instance] = _Read(policy, levels, ratio, gains, not p.inexact)
+        plain = stated and not levels and not has_earlier(policy)
+        found = _linear(policy, p, objective, ratio) if plain else None
+        gains = found if isinstance(found, Gains) else None
+        bargains = found if isinstance(found, Bargains) else None
+        known = _Read(policy, levels, ratio, gains, bargains, not p.inexact)
+        _FOUND[instance] = known
     return known
 
 
-def _gains(policy: Policy, p: SpeedProblem, objective: Objective) -> Gains | None:
-    """Read an affine objective in the throughputs, and in nothing else."""
-    found = affine_in(objective.args[0], p.throughput)
-    if found is None or has_earlier(policy) or policy.constraints(p):
-        return None
-    return None if p.variables else Gains(*found, isinstance(objective, cp.Maximize))
+def _linear(
+    policy: Policy, p: SpeedProblem, objective: Objective, ratio: bool
+) -> Gains | Bargains | None:
+    """Read an objective that is affine in the throughputs, or a ratio of sums, and nothing else."""
+    if ratio:
+        read: Gains | Bargains | None = Bargains.of(objective, p)
+    else:
+        found = affine_in(objective.args[0], p.throughput)
+        maximised = isinstance(objective, cp.Maximize)
+        read = None if found is None else Gains(found[0][0], found[1], maximised)
+    return None if read is None or policy.constraints(p) or p.variables else read
 
 
 def _levels(policy: Policy, p: SpeedProblem, objective: cp.Maximize | cp.Minimize) -> Levels | None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -14,6 +14,7 @@ from cvxpy.atoms.affine.binary_operators import DivExpression, MulExpression, mu
 from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import InputError
+from apportion.policies.solving.slopes import affine_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,36 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
     from apportion.types import Floats
+
+
+class Bargains(NamedTuple):
+    """A ratio of sums over X, without constants: what a cell adds, and what that costs.
+
+    The ratio of two sums lies between the ratios of their summands, so that it is best where jobs
+    run under nothing but the best bargains.
+
+    Attributes
+    ----------
+    adds, costs
+        Of all the time of a job under an option, shape (jobs, options).
+    maximised
+        Whether more is better.
+    """
+
+    adds: Floats
+    costs: Floats
+    maximised: bool
+
+    @classmethod
+    def of(cls, objective: cp.Maximize | cp.Minimize, p: Problem) -> Bargains | None:
+        """Read them off a ratio of which `p` has the variables; ``None`` if it is another one."""
+        sides = [affine_in(side, p.throughput, p.X) for side in objective.args[0].args]
+        sums = [found[0] for found in sides if found is not None and found[1] == 0]
+        if len(sums) < 2 or not p.instance.solo:
+            return None
+        speed = p.instance.throughput
+        adds, costs = (of_speed[:, None] * speed + of_time for of_speed, of_time in sums)
+        return cls(adds, costs, isinstance(objective, cp.Maximize))
 
 
 def over_scale(

@@ -14,6 +14,7 @@ from apportion.policies import (
     MaxMinFairness,
     MinCost,
     NashWelfare,
+    Policy,
     get_policy,
     solve_instance,
 )
@@ -23,6 +24,8 @@ from apportion.policies.solving.slopes import affine_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from apportion.policies.problem import Problem
+
 AFFINE = (
     "fifo",
     "shortest_job_first",
@@ -31,7 +34,11 @@ AFFINE = (
     "network_sensitive",
 )
 LEVELS = ("makespan", "max_min_fairness", "finish_time_fairness")
-POLICIES = (*AFFINE, *LEVELS, "fifo_agnostic", "makespan_agnostic", "finish_time_fairness_agnostic")
+RATIOS = ("min_cost", "min_cost_agnostic")
+POLICIES = (
+    *(*AFFINE, *LEVELS, *RATIOS),
+    *("fifo_agnostic", "makespan_agnostic", "finish_time_fairness_agnostic"),
+)
 
 
 class Crowd:
@@ -45,6 +52,9 @@ class Crowd:
         kinds *= rng.random(kinds.shape) > 0.15
         kinds = np.ceil(kinds / 10) * 10 if self.grid else kinds
         self.kinds = np.where(kinds.any(axis=1, keepdims=True), kinds, 1.0)
+        self.prices = rng.choice([1.0, 2.0, 3.0], types) * (
+            1 if self.grid else rng.uniform(0.9, 1.1)
+        )
         self.ids, self.next, self.tick = np.zeros(0, dtype=np.intp), 0, 0
         self.speed, self.facts = np.zeros((0, types)), np.zeros((0, 5))
 
@@ -75,7 +85,8 @@ class Crowd:
         gpus, order, steps, lost, weight = self.facts.T
         columns = {"order": order, "steps_remaining": steps, "weight": weight}
         columns |= {"network_priority": lost, "elapsed_s": order, "isolated_elapsed_s": order / 2}
-        return Instance.of_jobs(self.speed, gpus, self.capacity, columns=columns)
+        given = self.speed, gpus, self.capacity
+        return Instance.of_jobs(*given, columns=columns, prices=self.prices)
 
 
 def events(seed: int) -> Iterator[tuple[np.ndarray, Instance]]:
@@ -120,12 +131,58 @@ def test_many_drawn_histories_have_what_they_have_solved_anew(seeds: range) -> N
     assert all(kept.values()), kept
 
 
+class Setup(MinCost):
+    """A ratio with a constant: the more runs, the less what is paid once weighs."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(p.throughput) / (p.cost_per_hour + 1.0))
+
+
+class Dollars(Policy):
+    """The ratio of `MinCost` upside down."""
+
+    traits = MinCost.traits
+
+    def objective(self, p: Problem) -> cp.Minimize:
+        progress = p.total(cp.multiply(1 / p.fastest_throughput, p.throughput))
+        return cp.Minimize(p.cost_per_hour / progress)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_ratio_upside_down_has_the_same_bargains(seed: int) -> None:
+    work, dollars = WarmJobs(MinCost()), WarmJobs(Dollars())
+    for ids, instance in events(seed):
+        one, other = work.certified(ids, instance), dollars.certified(ids, instance)
+        assert one is not None
+        assert other is not None
+        anew = solve_instance(Dollars(), instance)
+        np.testing.assert_allclose(other.X, one.X, atol=1e-12)
+        np.testing.assert_allclose(other.X, anew.X, atol=1e-9)
+        assert other.objective == pytest.approx(1 / one.objective, rel=1e-12)
+        assert other.objective == pytest.approx(anew.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_allocation_is_a_better_bargain(seed: int) -> None:
+    rng, kept = np.random.default_rng(seed), WarmJobs(MinCost())
+    for ids, instance in events(seed):
+        found = kept.certified(ids, instance)
+        assert found is not None
+        assert found.gap <= 1e-12
+        price = instance.prices * instance.gpus
+        for _ in range(20):
+            X = rng.random(found.X.shape) * (rng.random(found.X.shape) < 0.3) * (instance.alone > 0)
+            worth = ((instance.throughput * X).sum(axis=1) / instance.fastest_throughput).sum()
+            if X.any():
+                assert worth / (price * X).sum() <= found.objective * (1 + 1e-12)
+
+
 def test_what_has_other_limits_or_another_objective_is_solved_anew() -> None:
     one = np.zeros(1, dtype=np.intp)
     columns = {name: np.ones(1) for name in ("order", "steps_remaining", "elapsed_s")}
     columns["isolated_elapsed_s"] = columns["elapsed_s"]
     instance = Instance.of_jobs([[1.0]], [1.0], [1.0], columns=columns, prices=[1.0])
-    for policy in (NashWelfare(), MinCost(), MaxMinFairness(lexicographic=True)):
+    for policy in (NashWelfare(), Setup(), MaxMinFairness(lexicographic=True)):
         assert WarmJobs(policy).certified(one, instance) is None
     plain = get_policy("fifo")
     assert WarmJobs(plain).certified(one, instance) is not None
@@ -158,7 +215,7 @@ def test_slopes_are_what_one_more_of_each_adds(seed: int) -> None:
     chosen = number[int(rng.integers(3))] / 2 + 3
     found = affine_in(chosen, u)
     assert found is not None
-    slope, constant = found
+    (slope,), constant = found
     for _ in range(3):
         u.value = rng.normal(size=n)
         assert float(slope @ u.value + constant) == pytest.approx(float(chosen.value), abs=1e-9)
