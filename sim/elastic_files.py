@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
 from apportion.csv_cells import to_csv
 from apportion.errors import InputError
 from apportion.estimators.goodput import (
+    AnySteps,
     BatchLimits,
     GpuSpeeds,
     MeasuredApplication,
@@ -109,25 +110,20 @@ def _kind_of(values: pd.Series) -> str:
 
 def _plain(application: MeasuredApplication) -> dict[str, Any]:
     """Return an application as JSON holds it, every bit kept."""
-    training, steps = application.training, application.steps
+    training, steps = application.training, cast("Any", application.steps)
+    if not hasattr(steps, "plain"):
+        raise InputError(
+            f"Cannot save the application {application.name!r}: its steps are a "
+            f"{type(steps).__name__}, which has no plain(); see apportion.elastic.AnySteps."
+        )
     batches = training.batches.tolist()
     return {
         "limits": asdict(application.limits),
         "epochs": training.epochs,
         "training": {str(batch): _columns(training.table(batch)) for batch in batches},
-        "steps": _plain_steps(steps),
+        "steps": steps.plain(),
         "on_types": {name: _plain(each) for name, each in application.on_types.items()},
     }
-
-
-def _plain_steps(steps: MeasuredSteps | ModelledSteps | GpuSpeeds) -> dict[str, Any]:
-    if isinstance(steps, GpuSpeeds):
-        return {"speeds": {str(gpus): speed for gpus, speed in steps.told.items()}}
-    if isinstance(steps, ModelledSteps):
-        times = {name: float(value) for name, value in asdict(steps.times).items()}
-        return {"model": times, "local_most": steps.local_most}
-    placements, larger = steps.tables
-    return {"placements": _columns(placements), "larger": _columns(larger)}
 
 
 def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
@@ -143,7 +139,7 @@ def application_of(name: str, plain: Mapping[str, Any]) -> MeasuredApplication:
         If it is none.
     """
     steps = plain["steps"]
-    read: MeasuredSteps | ModelledSteps | GpuSpeeds
+    read: AnySteps
     if "speeds" in steps:
         read = GpuSpeeds(name, {int(gpus): speed for gpus, speed in steps["speeds"].items()})
     elif "model" in steps:

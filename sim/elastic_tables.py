@@ -69,7 +69,7 @@ def elastic_from_table(
             raise unknown_name(f"application of job {written(job)}", application, known)
     applications = {each: told_application(each, known[each]) for each in wanted}
     if "gpus" not in rows:
-        fewest = {each: _fewest(applications[each]) for each in wanted}
+        fewest = {each: _fewest(known[each]) for each in wanted}
         rows["gpus"] = rows["application"].map(fewest)
     given = Path(jobs).stem if isinstance(jobs, (str, Path)) else "own"
     note = "speeds are as told by number of GPUs; batches and machines do not count"
@@ -97,10 +97,9 @@ def told_application(name: str, by_type: Mapping[str, Mapping[int, float]]) -> M
     return MeasuredApplication(name, nowhere, training, limits, on_types)
 
 
-def _fewest(application: MeasuredApplication) -> int:
+def _fewest(by_type: Mapping[str, Mapping[int, float]]) -> int:
     """Return the fewest GPUs with which an application runs on any type."""
-    told = [each.steps.told for each in application.on_types.values()]  # type: ignore[union-attr]
-    return min(count for speeds in told for count, speed in speeds.items() if speed)
+    return min(int(n) for speeds in by_type.values() for n, speed in speeds.items() if speed)
 
 
 def _jobs(jobs: pd.DataFrame | str | Path) -> pd.DataFrame:

@@ -274,9 +274,8 @@ def _by_name(chosen: Any) -> dict[str, Any]:
     if known is type(chosen) or getattr(chosen, "registered", None):
         named: dict[str, Any] = chosen.by_name()
         return named
-    if isinstance(chosen, OwnMechanism):
-        return {"mechanism": chosen.mechanism, **chosen.beside}
-    return {"mechanism": chosen}
+    beside: Mapping[str, Any] = getattr(chosen, "beside", {})
+    return {"mechanism": getattr(chosen, "mechanism", chosen), **beside}
 
 
 def check_elastic(mechanism: Any, *, elastic: bool) -> None:

@@ -106,13 +106,15 @@ def test_functions_take_few_parameters() -> None:
 
 
 KINDS = re.compile(
-    r"\b(\w*(Scheduler|Decider|Policy|Network|Workload)|Rounds|Exact|Leases|Queue|Iterations"
-    r"|Configurations|AutoTunedTimers)\b"
+    r"\b(\w*(Scheduler|Decider|Policy|Network|Workload|Steps|Speeds|Estimates|Mechanism"
+    r"|Placement|Rule|Timers|Sharing|Cost)|Rounds|Exact|Leases|Queue|Iterations|Configurations"
+    r"|NoWait|DelayScheduling|FullyConsolidated|SkewBased|CompletedPairs|NetworkModel)\b"
 )
 DOORS = {
     "apportion.policies.registry": 1,  # a policy, or the name of one
     "apportion.policies.hierarchical": 1,  # an inner policy that is an order
-    "apportion.sim.network.registry": 1,  # a network, or the name of one
+    "apportion.sim.network.registry": 3,  # a network, or the name of one; has it what it needs
+    "apportion.sim.contention.fast": 2,  # the compiled engine knows two laws; the plain one all
 }
 """Modules that take what users give, and how often they tell its kind."""
 

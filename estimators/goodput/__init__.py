@@ -9,7 +9,12 @@ from apportion.estimators.goodput.fit import StepTimeFit, bootstrapped, fit_step
 from apportion.estimators.goodput.fitness import fitness
 from apportion.estimators.goodput.goodput import Goodput
 from apportion.estimators.goodput.gpu_speeds import GpuSpeeds
-from apportion.estimators.goodput.measured_steps import MeasuredSteps, ModelledSteps, StepSeconds
+from apportion.estimators.goodput.measured_steps import (
+    AnySteps,
+    MeasuredSteps,
+    ModelledSteps,
+    StepSeconds,
+)
 from apportion.estimators.goodput.noise import (
     LEARNING_RATE_RULES,
     efficiency,
@@ -23,6 +28,7 @@ from apportion.estimators.goodput.table import GangConfiguration, GoodputTable, 
 
 __all__ = [
     "LEARNING_RATE_RULES",
+    "AnySteps",
     "BatchLimits",
     "BestBatches",
     "GangConfiguration",

@@ -6,7 +6,7 @@ Progress, metric and gradient noise by epoch, for several batches.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,19 +16,19 @@ from apportion.checks import mapping, whole
 from apportion.errors import InputError, written
 from apportion.estimators.goodput.fit import fit_step_times
 from apportion.estimators.goodput.goodput import Goodput
-from apportion.estimators.goodput.gpu_speeds import GpuSpeeds
 from apportion.estimators.goodput.noise import gain, noise_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from apportion.estimators.goodput.best_batch import BatchLimits
-    from apportion.estimators.goodput.measured_steps import MeasuredSteps, ModelledSteps
+    from apportion.estimators.goodput.measured_steps import AnySteps
     from apportion.estimators.goodput.observations import StepObservations
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 __all__ = ["MeasuredApplication", "MeasuredTraining"]
 
@@ -144,7 +144,8 @@ class MeasuredApplication:
     name
         Of the application.
     steps
-        Seconds of a step by placement and batch, measured or by a model; or speeds as told.
+        Seconds of a step by placement and batch, measured or by a model; or speeds as told; or a
+        kind of one's own, see `AnySteps`.
     training
         Progress and gradient noise by batch and epoch.
     limits
@@ -156,17 +157,22 @@ class MeasuredApplication:
     Raises
     ------
     InputError
-        If what was measured on a type is told for further types itself, or trains otherwise: with
-        another initial or largest batch.
+        For steps without ``at``; if what was measured on a type is told for further types itself,
+        or trains otherwise: with another initial or largest batch.
     """
 
     name: str
-    steps: MeasuredSteps | ModelledSteps | GpuSpeeds
+    steps: AnySteps
     training: MeasuredTraining
     limits: BatchLimits
     on_types: Mapping[str, MeasuredApplication] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if isinstance(self.steps, type) or not callable(getattr(self.steps, "at", None)):
+            raise InputError(
+                f"The steps of {self.name!r} are {written(self.steps)}; they must have "
+                f"at(placement, local_batch), as MeasuredSteps has it."
+            )
         for accelerator, each in mapping("on_types", self.on_types).items():
             if not isinstance(each, MeasuredApplication):
                 raise InputError(
@@ -189,7 +195,13 @@ class MeasuredApplication:
     @property
     def told_types(self) -> tuple[str, ...]:
         """Types by which speeds are told, if they are: then there is no other profile."""
-        return tuple(self.on_types) if isinstance(self.steps, GpuSpeeds) else ()
+        return () if self.by_gpus is None else tuple(self.on_types)
+
+    @property
+    def by_gpus(self) -> Callable[[Ints], Floats] | None:
+        """Steps/s by number of GPUs, if they are told so, see `AnySteps`."""
+        found: Callable[[Ints], Floats] | None = getattr(self.steps, "by_gpus", None)
+        return found
 
     def split(self, batch: int, gpus: int) -> tuple[int, int]:
         """Return batch per GPU and accumulation steps with which a batch is trained on GPUs.
@@ -244,11 +256,17 @@ class MeasuredApplication:
         Raises
         ------
         InputError
-            For an application of which speeds are told, without batches.
+            For an application of which speeds are told, without batches, or steps of one's own
+            kind without ``observations``.
         """
-        if isinstance(self.steps, GpuSpeeds):
-            raise InputError(f"Of {self.name!r} speeds are told, and no steps to fit a model to.")
-        return self.steps.observations()
+        steps: Any = self.steps
+        if not hasattr(steps, "observations"):
+            raise InputError(
+                f"Of {self.name!r} speeds are told, and no steps to fit a model to: "
+                f"{type(steps).__name__} has no observations()."
+            )
+        seen: StepObservations = steps.observations()
+        return seen
 
     def fitted(self, epoch: int = 0) -> Goodput:
         """Goodput by a model fitted to all measured steps, with the noise of an epoch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,12 +58,12 @@ class GpuSpeeds:
         self._gpus = np.array(sorted(known), dtype=np.int64)
         self._speeds: Floats = np.array([known[gpus] for gpus in sorted(known)], dtype=float)
 
-    @property
-    def told(self) -> dict[int, float]:
-        """Steps/s by number of GPUs, as they were told."""
-        return dict(zip(self._gpus.tolist(), self._speeds.tolist(), strict=True))
+    def plain(self) -> dict[str, Any]:
+        """Return the steps/s by number of GPUs as they were told, as JSON has them."""
+        told = zip(self._gpus.tolist(), self._speeds.tolist(), strict=True)
+        return {"speeds": {str(gpus): speed for gpus, speed in told}}
 
-    def speeds(self, gpus: Ints) -> Floats:
+    def by_gpus(self, gpus: Ints) -> Floats:
         """Return the steps/s with numbers of GPUs; 0 = cannot run."""
         found = np.interp(gpus, self._gpus, self._speeds, left=0.0, right=0.0)
         # Between a number with which it runs and one with which it does not nothing is known.
@@ -81,7 +81,7 @@ class GpuSpeeds:
             For a number of GPUs with which the application cannot run.
         """
         gpus = sum(placement)
-        speed = float(self.speeds(np.array([gpus]))[0])
+        speed = float(self.by_gpus(np.array([gpus]))[0])
         if not speed:
             raise InputError(
                 f"{self.name!r} has no speed with {gpus} GPUs; known: "

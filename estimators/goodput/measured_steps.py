@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.interpolate import LinearNDInterpolator
@@ -37,6 +37,28 @@ class StepSeconds(NamedTuple):
     step_s: float
     synchronisation_s: float
     measured: bool
+
+
+class AnySteps(Protocol):
+    """How long the steps of an application take; one's own kind needs `at` only.
+
+    It may have beside it, and what it lacks is refused where it is asked for:
+
+    - ``observations()``, steps to fit a model to, as `StepObservations`;
+    - ``by_gpus(gpus)``, steps/s with numbers of GPUs, 0 where it cannot run, if neither machines
+      nor batches count: then no model is fitted, and jobs believe what is true;
+    - ``plain()``, what `ElasticWorkload.save` writes: that of one of the kinds of the package.
+    """
+
+    def at(self, placement: Sequence[int], local_batch: float) -> StepSeconds:
+        """Return the seconds of a step on so many GPUs on each node, with a batch per GPU.
+
+        Raises
+        ------
+        InputError
+            Where it cannot run, or it is not known how long it takes: then a model is fitted.
+        """
+        ...
 
 
 class MeasuredSteps:
@@ -86,10 +108,13 @@ class MeasuredSteps:
             found.setdefault(_turned(gang), []).append(row)
         return {gang: np.array(sorted(rows, key=lambda r: r[0])).T for gang, rows in found.items()}
 
-    @property
-    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The tables `placements` and `larger` that it was made of."""
-        return self._exact.drop(columns=["nodes", "gpus"]), self._larger
+    def plain(self) -> dict[str, Any]:
+        """Return the tables `placements` and `larger` that it was made of, as JSON has them."""
+        tables = {"placements": self._exact.drop(columns=["nodes", "gpus"]), "larger": self._larger}
+        return {
+            name: {str(column): values.tolist() for column, values in each.items()}
+            for name, each in tables.items()
+        }
 
     @property
     def local_range(self) -> tuple[int, int]:
@@ -222,6 +247,11 @@ class ModelledSteps:
 
     def __post_init__(self) -> None:
         whole("The largest batch per GPU", self.local_most, 1)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the model and the largest batch, as JSON has them."""
+        times = {name: float(value) for name, value in asdict(self.times).items()}
+        return {"model": times, "local_most": self.local_most}
 
     def at(self, placement: Sequence[int], local_batch: float) -> StepSeconds:
         """Seconds of a step on so many GPUs on each node.

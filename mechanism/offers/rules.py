@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -149,6 +149,11 @@ class SkewBased(Part):
     def job_types(self) -> Collection[str]:
         """Job types whose skew is known."""
         return self.skews.keys()
+
+    def knowing(self, skews: Mapping[str, float]) -> SkewBased:
+        """Return the rule with those skews beside that it does not know, as a network has them."""
+        new = {name: each for name, each in skews.items() if not spelled(name, self.skews)}
+        return replace(self, skews={**self.skews, **new})
 
     def check(self, job_type: str) -> None:
         """Refuse a job type whose skew is not known.

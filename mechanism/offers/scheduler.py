@@ -11,7 +11,7 @@ from apportion.mechanism.decider import Decider
 from apportion.mechanism.offers.candidates import InOrder, Takers
 from apportion.mechanism.offers.leasing import LeaseScheduler
 from apportion.mechanism.offers.mechanism import LeaseMechanism
-from apportion.mechanism.offers.rules import DelayScheduling, NoWait, Rule, judged_as
+from apportion.mechanism.offers.rules import NoWait, Rule, judged_as
 from apportion.mechanism.offers.timers import ManualTimers, Timers, get_timers
 from apportion.mechanism.orders import ORDERS, ByArrival, Order
 from apportion.mechanism.parts import Part
@@ -157,7 +157,7 @@ class OfferScheduler(Part, Decider):
         }
         given: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
         if mechanism.timers is not None:
-            if not isinstance(self.rule, DelayScheduling):
+            if getattr(self.rule, "at_once", False):
                 raise InputError(
                     f"timers={written(mechanism.timers)} does nothing to {self.label!r}, whose "
                     f"rule is {self.rule.rule!r}; leave it out."

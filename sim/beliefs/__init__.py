@@ -12,11 +12,11 @@ from apportion.errors import InputError, written
 from apportion.mechanism.scheduler import NOBODY
 from apportion.pairs import PairThroughputs
 from apportion.resumable import Resumable
-from apportion.sim.beliefs.completed_pairs import CompletedPairs
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
+    from apportion.sim.beliefs.completed_pairs import CompletedPairs
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.sharing import BelievedPairs
     from apportion.sim.workload import Workload
@@ -84,7 +84,7 @@ class Told:
     ----------
     pair_estimates
         What is told of pairs instead (see `apportion.estimators`); or `CompletedPairs`, estimates
-        that are made and completed anew in the run, which always learn.
+        that are made and completed anew in the run, which always learn; or one's own with `start`.
     learn_pairs
         Whether the truth of a pair is told from the time on at which it has run on a type. That two
         jobs cannot share is always learnt: they fail at once.
@@ -104,7 +104,8 @@ class Told:
 
     def __post_init__(self) -> None:
         given = self.pair_estimates
-        if given is not None and not isinstance(given, PairThroughputs | CompletedPairs):
+        starts = hasattr(given, "start") and not isinstance(given, type)
+        if not (given is None or starts or isinstance(given, PairThroughputs)):
             raise InputError(
                 f"pair_estimates is {written(given)}; it must be PairThroughputs, as "
                 f"`estimate_pairs` makes them, or CompletedPairs(...)."
@@ -115,8 +116,9 @@ class Told:
     def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Tell the workload's speeds."""
         pairs = truth.beside
-        if isinstance(self.pair_estimates, CompletedPairs):
-            return _Fixed(truth.speed, self.pair_estimates.start(truth, workload, cluster))
+        start = getattr(self.pair_estimates, "start", None)
+        if start is not None:
+            return _Fixed(truth.speed, start(truth, workload, cluster))
         if pairs is not None and self.pair_estimates is not None:
             told = self.pair_estimates, workload, cluster, self.learn_pairs, self.rows
             pairs = pairs.estimated(*told)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from apportion.errors import InputError, SolveError, written
+from apportion.errors import SolveError, written
 from apportion.resumable import Resumable
-from apportion.sim.network.link_sharing import FairSharing, SharedCost
+from apportion.sim.network.link_sharing import check_there
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,19 +127,10 @@ def check_links(
     InputError
         Naming the link, and how many there are.
     """
-    named = [(f"Job {job} sends over", link) for link in links]
-    if isinstance(sharing, SharedCost):
-        named += [("slower names", link) for link, _ in sharing.slower]
-    for what, link in named:
-        if not 0 <= link < count:
-            raise InputError(
-                f"{what} link {link}, which is not there; there are {count} links, numbered from 0."
-            )
-    if isinstance(sharing, FairSharing) and len(sharing.capacity) < count:
-        raise InputError(
-            f"Link {len(sharing.capacity)} has no capacity; each of the {count} links must have "
-            f"its bytes/s."
-        )
+    check_there(f"Job {job} sends over", links, count)
+    check = getattr(sharing, "check", None)  # a law of one's own need not have it
+    if check is not None:
+        check(count)
 
 
 def standstill(

@@ -9,7 +9,6 @@ import pandas as pd
 
 from apportion.checks import whole
 from apportion.errors import InputError, written
-from apportion.estimators.goodput import GpuSpeeds
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.elastic_files import USERS_CHOICE
 from apportion.sim.workload import Workload
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
 
 __all__ = ["as_rigid", "packed", "progress_of"]
+
+_MOST_ASKED = 1024
+"""Numbers of GPUs that are tried to tell with which a job would run."""
 
 
 def as_rigid(workload: ElasticWorkload, sizes: Mapping[str, int]) -> Workload:
@@ -111,16 +113,19 @@ def _of_job(
             speeds.append(0.0)
             continue
         local, more = found[on]
-        if isinstance(on.steps, GpuSpeeds):
-            speeds.append(float(on.steps.speeds(np.array([gpus]))[0]))
+        if on.by_gpus is not None:
+            told = float(on.by_gpus(np.array([gpus]))[0])
+            speeds.append(told and told * (workload.speed_on(name) if on is application else 1.0))
             continue
         step = truth.step(on, packed(gpus, size), local)
         speed = 1.0 / (step.step_s + more * step.gradient_s)
         relative = workload.speed_on(name) if on is application else 1.0
         speeds.append(speed * (first / counts[on]) * relative)
     if not any(speeds):
-        told = {n for each in found if isinstance(each.steps, GpuSpeeds) for n in each.steps.told}
-        hint = f"; speeds are told for {', '.join(map(str, sorted(told)[:20]))}" if told else ""
+        asked = np.arange(1, _MOST_ASKED + 1)
+        runs = [on.by_gpus(asked) > 0 for on in found if on.by_gpus is not None]
+        told = asked[np.any(runs, axis=0)].tolist() if runs else []
+        hint = f"; it runs with {', '.join(map(str, told[:20]))}" if told else ""
         raise InputError(
             f"{application.name!r} runs with {gpus} GPUs on none of {', '.join(sizes)}{hint}."
         )

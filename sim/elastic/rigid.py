@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.estimators.goodput import GpuSpeeds, gain
+from apportion.estimators.goodput import gain
 from apportion.mechanism.configurations import GangOptions
 from apportion.sim.elastic.trainers import Trainers
 
@@ -193,9 +193,8 @@ class WithRigid(Trainers):
         split = np.array([self._split(on, own, each) for each in gpus.tolist()], dtype=np.intp)
         local, accumulation = split.reshape(-1, 2).T
         mine = (local > 0) & (True if own.gpus is None else gpus == own.gpus)
-        if isinstance(on.steps, GpuSpeeds):
-            told: Floats = on.steps.speeds(gpus) * mine
-            return told
+        if on.by_gpus is not None:
+            return np.asarray(on.by_gpus(gpus) * mine)
         if self._blind(job):
             return np.where(mine, gpus.astype(float), 0.0)
         local = np.maximum(local, 1)

@@ -8,7 +8,6 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.estimators.goodput import (
-    GpuSpeeds,
     StepObservations,
     StepTimes,
     best_batches,
@@ -221,7 +220,7 @@ class Trainers(Resumable):
         self, asked: Sequence[tuple[int, MeasuredApplication]], gpus: Ints, nodes: Ints
     ) -> Batches:
         """Return the best batches of jobs by profiles on gangs, shape (asked, gangs)."""
-        tables = [on.steps if isinstance(on.steps, GpuSpeeds) else None for _, on in asked]
+        tables = [on.by_gpus for _, on in asked]
         if not any(tables):
             return self._best_modelled(asked, gpus, nodes)
         goodput = np.zeros((len(asked), gpus.size))
@@ -230,9 +229,9 @@ class Trainers(Resumable):
         if modelled:
             found = self._best_modelled([asked[place] for place in modelled], gpus, nodes)
             goodput[modelled], local[modelled], accumulation[modelled] = found
-        for place, speeds in enumerate(tables):
-            if speeds is not None:
-                goodput[place] = speeds.speeds(gpus)
+        for place, by_gpus in enumerate(tables):
+            if by_gpus is not None:
+                goodput[place] = by_gpus(gpus)
                 local[place] = goodput[place] > 0
         return Batches(goodput, local, accumulation)
 
@@ -279,9 +278,9 @@ def _check_measured(applications: Sequence[MeasuredApplication], goodputs: str) 
         It names the first.
     """
     for each in applications:
-        if each.told_types:
+        if each.by_gpus is not None:
             raise InputError(
-                f"The speeds of {each.name!r} are told by type and number of GPUs; "
+                f"The speeds of {each.name!r} are told by number of GPUs; "
                 f"goodputs={goodputs} is for profiles of step times, measured on one type. Leave "
                 f"it out: what is told is what is true."
             )

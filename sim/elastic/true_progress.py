@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.estimators.goodput import GpuSpeeds, fit_step_times, gain
+from apportion.estimators.goodput import fit_step_times, gain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ class TrueProgress:
         try:
             found = application.steps.at(placement, local_batch)
         except InputError as error:
-            if isinstance(application.steps, GpuSpeeds):
+            if application.by_gpus is not None:
                 raise
             if application not in self._fitted:
                 logger.warning("%s A model fitted to the profile is used there.", error)

@@ -10,11 +10,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import numpy as np
 import pandas as pd
 
 from apportion.errors import written
-from apportion.estimators.goodput import GpuSpeeds
 from apportion.sim.fingerprint.installed import program, versions
 from apportion.sim.fingerprint.walk import Walk
 
@@ -72,15 +70,11 @@ def _of_elastic(workload: ElasticWorkload) -> str:
         first = workload.applications[name]
         for kind, application in (("", first), *sorted(first.on_types.items())):
             digest.update(repr((name, kind, application.limits)).encode())
-            training, steps = application.training, application.steps
-            if isinstance(steps, GpuSpeeds):
-                digest.update(repr(steps.told).encode())
-                continue
+            training = application.training
             for batch in training.batches.tolist():
                 digest.update(training.noises(batch).tobytes())
-            seen = steps.observations()
-            for values in (training.progress, seen.gpus, seen.local_batch, seen.step_s):
-                digest.update(np.asarray(values, dtype=float).tobytes())
+            digest.update(training.progress.tobytes())
+            digest.update(content(application.steps).encode())
     return digest.hexdigest()[:16]
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from apportion.errors import InputError, written
 from apportion.mechanism.offers import OfferScheduler, get_timers
 from apportion.mechanism.offers.holdings import machines_of
-from apportion.mechanism.offers.rules import DelayScheduling, NoWait, SkewBased, spelled
+from apportion.mechanism.offers.rules import DelayScheduling, NoWait, spelled
 from apportion.sim.about import Parts
 from apportion.sim.leasing.columns import LeaseColumns, TimerLog
 from apportion.sim.network import get_network
-from apportion.sim.network.profile import ModelProfile
 from apportion.sim.tiers.round_plans import RoundPlans
 from apportion.sim.tiers.tier_shares import TierShares
 from apportion.sim.tiers.tier_speeds import at_tiers, tier_slowdowns
@@ -75,7 +74,7 @@ def _by_policy(mechanism: Leases, policy: Policy, about: AboutRun) -> Parts:
         pause_s=max(terms.checkpoints_s(told.jobs.job_type, told.jobs.scale.tolist()), default=0.0),
         resolve_seconds=mechanism.resolve_seconds,
         resolve_every=mechanism.resolve_every,
-        rule=None if isinstance(terms.rule, NoWait) else terms.rule,
+        rule=None if timers is None else terms.rule,
     )
     every_lease = shares.resolver.resolve_every < inf or shares.resolver.restless
     learns = None if believed.fixed else shares.observe
@@ -132,14 +131,14 @@ def _knowing_skews(
 ) -> OfferScheduler:
     """Let a rule by skew know those of models of which the network has the tensors."""
     rule, model = scheduler.rule, network.model
-    if not isinstance(rule, SkewBased):
+    if not hasattr(rule, "knowing"):
         return scheduler
-    skews, profiles = dict(rule.skews), getattr(getattr(model, "analytic", model), "profiles", {})
-    for job_type in [each for each in dict.fromkeys(job_types) if not spelled(each, skews)]:
+    profiles, skews = getattr(getattr(model, "analytic", model), "profiles", {}), {}
+    for job_type in dict.fromkeys(job_types):
         profile = profiles.get(spelled(job_type, profiles))
-        if isinstance(profile, ModelProfile) and len(profile.layers) > 1:
-            skews[job_type] = profile.skew  # of one layer nothing is known of its tensors
-    return replace(scheduler, rule=replace(rule, skews=skews))
+        if len(getattr(profile, "layers", ())) > 1:  # of one nothing is known of its tensors
+            skews[job_type] = profile.skew
+    return replace(scheduler, rule=rule.knowing(skews))
 
 
 def _check_starts(scheduler: OfferScheduler, workload: Workload) -> None:

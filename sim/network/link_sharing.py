@@ -34,7 +34,8 @@ class LinkSharing(Protocol):
     Notes
     -----
     ``local = True`` says that the rate of a transfer hangs on nothing but how many are on each of
-    its own links: others are not asked about when these change.
+    its own links: others are not asked about when these change. ``check(links)``, if it is there,
+    refuses what does not fit so many links.
     """
 
     @property
@@ -108,6 +109,10 @@ class SharedCost:
         """Seconds of a byte where so many transfers share a link."""
         return transfers * self.s_per_byte + (transfers - 1) * self.penalty_s_per_byte
 
+    def check(self, links: int) -> None:
+        """Refuse a slower link that is not there."""
+        check_there("slower names", [link for link, _ in self.slower], links)
+
     def rates(self, flows: Sequence[Flow]) -> list[float]:
         """Return 1 over the cost of a byte, or the highest rate of a transfer if that is less."""
         on = Counter(link for flow in flows for link in flow.links)
@@ -165,10 +170,33 @@ class FairSharing:
         """The first byte moves at once."""
         return 0.0
 
+    def check(self, links: int) -> None:
+        """Refuse links without a capacity."""
+        if len(self.capacity) < links:
+            raise InputError(
+                f"Link {len(self.capacity)} has no capacity; each of the {links} links must have "
+                f"its bytes/s."
+            )
+
     def rates(self, flows: Sequence[Flow]) -> list[float]:
         """Raise all rates together, see `fair_shares.max_min_rates`."""
         most, links_of = [flow.most for flow in flows], [flow.links for flow in flows]
         return max_min_rates(most, links_of, self.capacity)
+
+
+def check_there(what: str, links: Sequence[int], count: int) -> None:
+    """Refuse links that are not there.
+
+    Raises
+    ------
+    InputError
+        Naming the first, and how many there are.
+    """
+    for link in links:
+        if not 0 <= link < count:
+            raise InputError(
+                f"{what} link {link}, which is not there; there are {count} links, numbered from 0."
+            )
 
 
 def checked_law(sharing: Any) -> LinkSharing:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from apportion.annotations import open_doors
 from apportion.estimators.goodput import (
     LEARNING_RATE_RULES,
+    AnySteps,
     BatchLimits,
     BestBatches,
     GangConfiguration,
@@ -130,6 +131,7 @@ __all__ = [
     "REQUEST_COLUMNS",
     "RESTARTS",
     "SERVED_COLUMNS",
+    "AnySteps",
     "BatchLimits",
     "BestBatches",
     "Bursts",

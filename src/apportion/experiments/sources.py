@@ -201,8 +201,8 @@ def _options_at_load(options: Mapping[str, Any], load: float) -> dict[str, Any]:
 
 
 def _has_jobs(given: Any) -> bool:
-    """Tell a workload from what one is made of."""
-    return hasattr(given, "jobs") and not isinstance(given, Mapping)
+    """Tell a workload, which is put on clusters, from what one is made of."""
+    return hasattr(given, "jobs") and hasattr(given, "on") and not isinstance(given, Mapping)
 
 
 def _source(given: Any, too_large: str | None) -> Source:

@@ -158,7 +158,7 @@ def test_a_wrong_line_of_a_file_is_named(tmp_path: Path) -> None:
 
 def test_speeds_lie_on_lines_between_what_was_told() -> None:
     told = GpuSpeeds("own", {1: 1.0, 4: 4.0, 8: 0.0, 16: 8.0})
-    assert told.speeds(np.array([1, 2, 4, 6, 8, 12, 16, 17])).tolist() == [1, 2, 4, 0, 0, 0, 8, 0]
+    assert told.by_gpus(np.array([1, 2, 4, 6, 8, 12, 16, 17])).tolist() == [1, 2, 4, 0, 0, 0, 8, 0]
 
 
 def test_profiles_of_types_tell_of_no_further_types() -> None:
