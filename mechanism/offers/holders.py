@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,17 +10,16 @@ from apportion.mechanism.scheduler import NOBODY, Decision, DutyCycle, Gangs
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from apportion.mechanism.devices import Devices, Held
     from apportion.types import Bools, Floats, Ints
 
 
 class Holders(Resumable):
-    """Jobs that have GPUs, in the order in which they got them; and who came or was stopped.
+    """Jobs that have GPUs, and who came or was stopped.
 
-    Who has as many devices of the same machines as at the last decision goes on, whatever happened
-    in between: what a job gives back and gets again in one instant it has had all the time.
+    Who has the same devices as at the last decision, or as many of the same machines, goes on,
+    whatever happened in between: what a job gives back and gets again in one instant it has had all
+    the time. Lines are in the order in which jobs got their devices.
 
     Parameters
     ----------
@@ -31,95 +29,69 @@ class Holders(Resumable):
         Who has which devices, kept up to date by whoever places.
     """
 
-    kept = ("_there", "_before")
+    kept = ("_before",)
 
     def __init__(self, scale: Ints, devices: Devices) -> None:
         self._scale, self._held, self._layout = scale, devices.held, devices.layout
-        self._there: dict[int, None] = {}
         self._before: dict[int, Held] = {}  # at the last decision, but for who is done
-        self._touched: set[int] = set()  # since then
-        self._done: set[int] = set()  # since then
-        self._gangs: Gangs | None = None  # of that decision
-        self._listed: list[int] = []  # their jobs
+        self._touched: dict[int, None] = {}  # since then, the last one last
+        self._gangs: Gangs | None = None  # of that decision, unless somebody is done
 
     def take_over(self, job: int, held: Held) -> None:
         """Let a job have had these devices all the time."""
-        self._there[job], self._before[job] = None, held
+        self._before[job] = held
 
-    def begin(self, job: int) -> None:
-        """Let a job have GPUs."""
-        self._there[job] = None
-        self._touched.add(job)
-
-    def end(self, job: int) -> None:
-        """Let a job give its GPUs back."""
-        del self._there[job]
-        self._touched.add(job)
+    def touch(self, job: int) -> None:
+        """Let a job give devices back, or get some."""
+        self._touched.pop(job, None)
+        self._touched[job] = None
 
     def complete(self, job: int) -> None:
         """Let a job go that is done."""
-        del self._there[job], self._before[job]
-        self._done.add(job)
+        del self._before[job]
+        self._gangs = None
 
     def at_work(self, end_s: list[float], now_s: float) -> list[int]:
         """Return the jobs whose leases end after now, ascending."""
-        return sorted([job for job in self._there if end_s[job] > now_s])
+        return sorted([job for job in self._held if end_s[job] > now_s])
 
     def change(self, duty_cycle: DutyCycles, kind: Ints, *, offered: bool) -> Decision:
         """Return who has GPUs from now on, by the type of each job, and forget what was new."""
-        if self._gangs is not None and not self._touched and not self._done:
+        held, before = self._held, self._before
+        anew = [job for job in self._touched if before.get(job) != held.get(job)]
+        self._touched = {}
+        if not anew and self._gangs is not None:
             starts, job = np.zeros(self._gangs.job.size, dtype=bool), self._gangs.job
             return Decision(self._gangs, starts, duty_cycle=duty_cycle.of(job), resolved=offered)
-        held, before = self._held, self._before
-        now = {each: held[each] for each in self._touched if each in self._there}
-        job, devices = self._lines(now)
-        differs = {each for each in self._touched if before.get(each) != now.get(each)}
-        gone = sorted(each for each in differs if each in before)
-        moved = [each for each in gone if each in now and self._same(before[each], now[each])]
-        for each in self._touched:
-            before.pop(each, None)
-        before |= now
-        self._touched, self._done = set(), set()
-        self._gangs = Gangs(job, job, kind[job], self._scale[job], devices=devices)
-        stayed = None
-        if moved:
-            stayed = self._marked(job, moved, len(now))
-            differs, gone = differs.difference(moved), [e for e in gone if e not in moved]
+        had = {job: before.pop(job) for job in anew if job in before}
+        new = [job for job in anew if job in held]
+        moved = [job for job in new if job in had and self._same(had[job], held[job])]
+        before |= {job: held[job] for job in new}
+        job = np.array([*before], dtype=np.intp)
+        self._gangs = Gangs(job, job, kind[job], self._scale[job], devices=[*before.values()])
+        stop = sorted(had.keys() - moved)
+        starts = [each not in moved for each in new] if moved else [True] * len(new)
         return Decision(
             self._gangs,
-            starts=self._marked(job, differs, len(now)),
-            stop=np.array(gone, dtype=np.intp) if gone else NOBODY,
+            starts=_of_the_last(job.size, starts),
+            stop=np.array(stop, dtype=np.intp) if stop else NOBODY,
             duty_cycle=duty_cycle.of(job),
             resolved=offered,
-            moved=stayed,
+            moved=_of_the_last(job.size, [not each for each in starts]) if moved else None,
         )
-
-    def _lines(self, now: Collection[int]) -> tuple[Ints, list[Held]]:
-        """Return who has GPUs now, and which: as before, and behind them who is new."""
-        held, there, gangs = self._held, self._there, self._gangs
-        if gangs is None:
-            self._listed, devices = [*there], [*map(held.__getitem__, there)]
-            return np.array(self._listed, dtype=np.intp), devices
-        listed, devices = self._listed, [*gangs.devices]
-        for job in self._done.union(filter(self._before.__contains__, self._touched)):
-            line = listed.index(job)
-            del listed[line], devices[line]
-        for job in [*islice(reversed(there), len(now))][::-1]:
-            listed.append(job)
-            devices.append(held[job])
-        return np.array(listed, dtype=np.intp), devices
-
-    def _marked(self, job: Ints, some: Collection[int], new: int) -> Bools:
-        """Tell for each job with GPUs whether it is one of some of the last, who are new."""
-        marked = np.zeros(job.size, dtype=bool)
-        if new:
-            marked[-new:] = [each in some for each in job[-new:].tolist()]
-        return marked
 
     def _same(self, one: Held, other: Held) -> bool:
         """Tell whether devices are as many in the same machines."""
         place = self._layout.placement
         return one[0] == other[0] and place(one) == place(other)
+
+
+def _of_the_last(lines: int, marks: list[bool]) -> Bools:
+    """Mark some of the last of so many lines."""
+    marked = np.zeros(lines, dtype=bool)
+    if marks:
+        marked[-len(marks) :] = marks
+    return marked
 
 
 class DutyCycles(Resumable):

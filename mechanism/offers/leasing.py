@@ -203,7 +203,7 @@ class LeaseScheduler(Resumable):
             return False
         self.wake(now_s)
         for job in sorted([*due, *self._ends.pop(now_s, End.RETURN)]):
-            self._holders.end(job)
+            self._holders.touch(job)
             self._mechanism.release(job, now_s)
         return True
 
@@ -261,7 +261,7 @@ class LeaseScheduler(Resumable):
         if anew:
             lost_s = self._later_s[job] if self._started[job] else self._first_s[job]
         self._started[job] = True
-        self._holders.begin(job)
+        self._holders.touch(job)
         self._lease(job, now_s + lost_s, now_s + self._lease_s)
         if self.noted is not None:
             self.noted(now_s, self._scale[job])
@@ -271,8 +271,7 @@ class LeaseScheduler(Resumable):
         end_s, ready_s = self._end_s[job], max(self._duty_cycles.ready_s(job), now_s)
         if not fresh:
             ready_s = min(now_s + self._later_s[job], end_s)
-        self._holders.end(job)
-        self._holders.begin(job)
+        self._holders.touch(job)
         self._lease(job, ready_s, end_s)
 
     def _lease(self, job: int, ready_s: float, end_s: float) -> None:
