@@ -117,6 +117,16 @@ class MachinePool:
             self._room = Room(machine, max(self._by_rack, default=0), sum(self._by_rack))
         return self._room
 
+    def room_with(self, placement: Placement) -> Room:
+        """Return the room that there would be if devices of a placement were given back."""
+        machine, rack, network = self.room
+        by_rack: dict[int, int] = {}
+        for at, inside, gpus in placement:
+            machine = max(machine, len(self._free[at * self._width + inside]) + gpus)
+            by_rack[at] = by_rack.get(at, self._by_rack[at]) + gpus
+            network += gpus
+        return Room(machine, max(rack, *by_rack.values()), network)
+
     def free_on(self, machine: int) -> list[int]:
         """Free devices of one machine, ascending; not to be changed."""
         return self._free[machine]

@@ -72,7 +72,13 @@ class Holdings:
 
     def room_with(self, job: int) -> Sequence[int]:
         """Return the room that there would be if a job gave its GPUs back."""
-        return _behind_each_other([room_of(free) for free in self.free_with(job)])
+        own, held = self.placer.held[job][0], self.held[job]
+        return _behind_each_other(
+            [
+                pool.room_with(held) if kind == own else pool.room
+                for kind, pool in enumerate(self.pools)
+            ]
+        )
 
     def free_with(self, job: int) -> list[Ints]:
         """Free GPUs of the machines of each type if a job gave its own back."""

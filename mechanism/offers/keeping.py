@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.mechanism.offers.candidates import Served, first_served
+from apportion.mechanism.offers.candidates import first_served
 from apportion.mechanism.offers.exact import TICK_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from apportion.mechanism.offers.candidates import Takers
+    from apportion.mechanism.offers.candidates import Served
     from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
-    from apportion.mechanism.offers.on_types import OnTypes
+    from apportion.mechanism.offers.offering import Offering
     from apportion.mechanism.offers.timer_book import TimerBook
-    from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
+    from apportion.mechanism.offers.waiting import ClusterSize
 
 
 class Renewals(NamedTuple):
@@ -69,12 +69,10 @@ class Keeping:
 
     Parameters
     ----------
-    jobs, holdings, on_types, timers, size
-        What is known of jobs, GPUs, speeds, delay timers, and machines.
-    candidates
-        Decides who takes what.
-    describe
-        Returns the waiting jobs that could have GPUs if there is so much room.
+    jobs, holdings, timers, size
+        What is known of jobs, GPUs, delay timers, and machines.
+    offering
+        Knows who takes what.
     whatever_the_rule
         Whether a job accepts the tier that it has, whatever its rule.
     """
@@ -83,19 +81,15 @@ class Keeping:
         self,
         jobs: LeasedJobs,
         holdings: Holdings,
-        on_types: OnTypes,
         timers: TimerBook,
         size: ClusterSize,
-        candidates: Takers,
-        describe: Callable[[Sequence[int]], WaitingJobs],
+        offering: Offering,
         *,
         whatever_the_rule: bool,
     ) -> None:
-        self._jobs, self._holdings, self._on_types = jobs, holdings, on_types
+        self._jobs, self._holdings, self._offering = jobs, holdings, offering
         self._timers, self._size = timers, size
-        self._candidates, self._describe = candidates, describe
         self._whatever_the_rule = whatever_the_rule
-        self._steady = getattr(candidates, "steady", False)
         self._alone: dict[tuple[int, int, bool, bool], Served | None] = {}
 
     def keeps(self, job: int, now_s: float) -> bool:
@@ -105,10 +99,7 @@ class Keeping:
         better.
         """
         served = self._served_again(job, now_s, self._holdings.room_with(job))
-        kind, tier = self._jobs.kind[job], self._jobs.tier[job]
-        if served is None or served.kind != kind or served.widest < tier:
-            return False
-        return self._is_best(job, served)
+        return self._offering.stays(job, served, self._jobs.tier.item(job))
 
     def surely_keeps(self, job: int, now_s: float) -> bool:
         """Whether a job would get the GPUs that it has at every end of a lease from now on.
@@ -117,21 +108,12 @@ class Keeping:
         and nothing faster is free. Then leases need not be told apart until a job arrives,
         completes, or waits. Placements that choose anew promise nothing.
         """
-        if self._jobs.anyone_waits or self._holdings.placer.chooses_anew:
+        if self._jobs.waiting_of_size or self._holdings.placer.chooses_anew:
             return False
         served = self._served_alone(job, now_s)
-        kind, tier = self._jobs.kind[job], self._jobs.tier[job]
-        if served is None or served.kind != kind or served.tightest < tier:
+        if served is None or served.tightest < self._jobs.tier[job]:
             return False
-        return self._is_best(job, served)
-
-    def _is_best(self, job: int, served: Served) -> bool:
-        """Whether no free GPUs of its type are better for a job than those it holds."""
-        held = self._holdings.held[job]
-        if self._on_types.is_best_of_type(job, held):
-            return True
-        free = self._holdings.free_with(job)[served.kind]
-        return self._on_types.better(job, free, served.widest, held) is None
+        return self._offering.stays(job, served, self._jobs.tier.item(job))
 
     def _served_alone(self, job: int, now_s: float) -> Served | None:
         """Say what a job would accept that waits from now on, alone, everything being free."""
@@ -140,7 +122,7 @@ class Keeping:
         if not self._size.alike:
             (beyond,) = self._size.beyond(size[None], self._jobs.runs_on(np.array([job])))
             machine_s, rack_s = self._timers.timers_s(int(size), int(beyond))
-        if not self._steady or 0 < machine_s < TICK_S or 0 < rack_s < TICK_S:
+        if not self._offering.steady or 0 < machine_s < TICK_S or 0 < rack_s < TICK_S:
             return self._served_again(job, now_s, self._holdings.room_of_all)
         key = job, int(self._jobs.option(job)), machine_s == 0, rack_s == 0
         if key not in self._alone:
@@ -152,10 +134,10 @@ class Keeping:
         jobs, option, released_s = self._jobs, self._jobs.option(job), self._jobs.released_s[job]
         jobs.wait(job)
         jobs.released_s[job] = now_s
-        waiting = self._describe(room)
+        waiting = self._offering.waiting(room)
         if self._whatever_the_rule:
             waiting = replace(waiting, held_option=np.where(waiting.job == job, option, -1))
-        served = first_served(self._candidates, now_s, waiting)
+        served = first_served(self._offering.candidates, now_s, waiting)
         jobs.wait(job, waits=False)
         jobs.released_s[job] = released_s
         return served if served is not None and served.job == job else None

@@ -60,6 +60,8 @@ class LeasedJobs:
     accepted
         Options that the job accepts without a wait, where it accepts no others later, shape (jobs,
         options); nothing is known yet of those in `unjudged`.
+    waiting_of_size
+        How many jobs wait, by their GPUs.
     prefers_wider
         Whether any gang is faster at a tier than at a tighter one of the same type.
     job_types
@@ -81,7 +83,7 @@ class LeasedJobs:
         self.job_types: list[str] = []
         self.prefers_wider = False
         self.entered = 0
-        self._sizes: dict[int, int] = {}  # how many jobs wait, by their GPUs
+        self.waiting_of_size: dict[int, int] = {}
         # What the entries are the first of.
         self._room = {name: getattr(self, name) for name in (*_KEPT, "slowdown", "accepted")}
         self._fit()
@@ -109,22 +111,17 @@ class LeasedJobs:
         """Return the options of which jobs hold GPUs; one of a type with a tier of -1 for none."""
         return self.kind[jobs] * len(TIERS) + self.tier[jobs]
 
-    @property
-    def anyone_waits(self) -> bool:
-        """Whether any job waits."""
-        return bool(self._sizes)
-
     def wait(self, job: int, *, waits: bool = True) -> None:
         """Let a job wait, or wait no more."""
         if self.waiting.item(job) == waits:
             return
         self.waiting[job] = waits
         gpus = self.told.scale.item(job)
-        count = self._sizes.get(gpus, 0) + (1 if waits else -1)
+        count = self.waiting_of_size.get(gpus, 0) + (1 if waits else -1)
         if count:
-            self._sizes[gpus] = count
+            self.waiting_of_size[gpus] = count
         else:
-            del self._sizes[gpus]
+            del self.waiting_of_size[gpus]
 
     def cells(self, jobs: Ints) -> Ints:
         """Return where in `run_s`, read as one row, jobs that hold GPUs have the present option."""
@@ -138,7 +135,7 @@ class LeasedJobs:
 
     def able(self, most_gpus: int) -> Ints:
         """Return the waiting jobs that need no more GPUs than so many, ascending."""
-        if min(self._sizes, default=most_gpus + 1) > most_gpus:
+        if min(self.waiting_of_size, default=most_gpus + 1) > most_gpus:
             return NOBODY
         here = self.told.active
         waiting = here[self.waiting.take(here)]
@@ -186,7 +183,7 @@ class LeasedJobs:
         for name in _KEPT if self.entered else ():
             getattr(self, name)[: self.entered] = state[name]
         waiting = self.told.scale[: self.entered][self.waiting[: self.entered]]
-        self._sizes = dict(Counter(waiting.tolist()))
+        self.waiting_of_size = dict(Counter(waiting.tolist()))
 
     def _fit(self) -> None:
         """Have an entry for each job of the table, and room for as many again if it grows."""

@@ -142,10 +142,10 @@ class LeaseScheduler(Resumable):
                 self._mechanism.admit(job, now_s, self._judged_as[job])
         elif self._change_s != now_s and not self._ends.due(now_s, End.RETURN):
             self._expire(now_s)
-        offered = self._take_back(now_s, all_sure=not happened) or happened
-        offered |= now_s == self._change_s
+        ending = self._taken_back(now_s, all_sure=not happened)
+        offered = happened or bool(ending) or now_s == self._change_s
         if offered:
-            self._offer(now_s)
+            self._offer(now_s, ending)
             self._expire(now_s)
         self._asked_s = now_s
         if not (offered or self._duty_cycles.changed):
@@ -188,24 +188,25 @@ class LeaseScheduler(Resumable):
         self._holders.complete(job)
         self._mechanism.complete(job)
 
-    def _take_back(self, now_s: float, *, all_sure: bool) -> bool:
-        """Take GPUs back after checkpoints, unless all their jobs are sure to get them again.
+    def _taken_back(self, now_s: float, *, all_sure: bool) -> list[int]:
+        """Return the jobs that give GPUs back, after checkpoints, ascending.
 
-        Return whether any is taken back. It is not stopped if it goes on with them at once.
+        None if all of them are sure to get theirs again. Who goes on with them at once is not
+        stopped.
         """
         due = self._ends.pop(now_s, End.RETURN)
         if not due:
-            return False
+            return due
         all_sure = all_sure and not self._terms.keep_placement
         if all_sure and all(self._surely_keeps(job, now_s) for job in due):
             for job in due:
                 self._fall_asleep(job, now_s)
-            return False
+            return []
         self.wake(now_s)
-        for job in sorted([*due, *self._ends.pop(now_s, End.RETURN)]):
+        due = sorted([*due, *self._ends.pop(now_s, End.RETURN)])
+        for job in due:
             self._holders.touch(job)
-            self._mechanism.release(job, now_s)
-        return True
+        return due
 
     def _expire(self, now_s: float) -> None:
         """End the leases that end now: some are renewed, others' GPUs come back at once or soon."""
@@ -232,13 +233,13 @@ class LeaseScheduler(Resumable):
         self._asleep[job] = Renewals(now_s, lease_s + pause_s)
         self._duty_cycles.work(job, now_s, lease_s, pause_s)
 
-    def _offer(self, now_s: float) -> None:
-        """Offer what is free, and move running jobs, which may leave more to offer."""
+    def _offer(self, now_s: float, ending: Sequence[int]) -> None:
+        """Offer what is free once leases end, and move running jobs, which may leave more."""
         started = time.perf_counter()
         fresh: set[int] = set()
         more = True
         while more:
-            leases = self._mechanism.offer(now_s)
+            leases, ending = self._mechanism.offer(now_s, ending), ()
             self.offers += 1
             for lease in leases:
                 self._start(lease, now_s)

@@ -106,14 +106,15 @@ class LeaseMechanism:
         self.holdings = Holdings(self.placer)
         self.held: Mapping[int, Placement] = self.holdings.held
         self._takers = takers = candidates or scheduler.candidates()
-        self._offering = Offering(takers, self.jobs, self.holdings, self.timers, self.size)
         self._on_types = OnTypes(self.placer.placings, self.jobs)
+        self._offering = Offering(
+            takers, self.jobs, self.holdings, self.timers, self.size, self._on_types
+        )
         # Where a job that may migrate stayed: its GPUs, and what was free then; None if these are
         # its best ones, whatever is free.
         self._stayed: dict[int, tuple[Placement, bytes | None]] = {}
         self._keeping = Keeping(
-            *(self.jobs, self.holdings, self._on_types, self.timers, self.size),
-            *(takers, self._offering.waiting),
+            *(self.jobs, self.holdings, self.timers, self.size, self._offering),
             whatever_the_rule=scheduler.keep_placement,
         )
 
@@ -168,7 +169,7 @@ class LeaseMechanism:
             total=ideal_s,
             speed=[each / max(speed) for each in speed],
         )
-        self.jobs.enter(job, now_s, job_type, slowdown)
+        self._enter(job, now_s, job_type, slowdown)
         return job
 
     def admit(self, job: int, now_s: float, job_type: str) -> None:
@@ -185,7 +186,11 @@ class LeaseMechanism:
         """
         told = self.jobs.told
         gpus, model, speed = int(told.scale[job]), told.job_type[job], told.speed[job].tolist()
-        self.jobs.enter(job, now_s, job_type, self._slowdown(job, gpus, job_type, model, speed))
+        self._enter(job, now_s, job_type, self._slowdown(job, gpus, job_type, model, speed))
+
+    def _enter(self, job: int, now_s: float, job_type: str, slowdown: Sequence[float]) -> None:
+        self._offering.happened()
+        self.jobs.enter(job, now_s, job_type, slowdown)
 
     def _slowdown(
         self, job: int, gpus: int, job_type: str, model: str, speed: Sequence[float]
@@ -217,25 +222,26 @@ class LeaseMechanism:
 
     def release(self, job: int, now_s: float) -> None:
         """End a lease: the job gives its GPUs back and waits, from now on."""
-        self.holdings.lend_back(job)
-        self.jobs.tier[job], self.jobs.released_s[job] = -1, now_s
-        self.jobs.wait(job)
+        self._offering.end(job, now_s)
 
     def complete(self, job: int) -> None:
         """Let a job go that holds GPUs and is done."""
+        self._offering.happened()
         self.holdings.give_back(job)
         self.jobs.tier[job] = -1
         if self._own_table:
             self.jobs.told.complete(job)
 
-    def offer(self, now_s: float) -> list[Lease]:
+    def offer(self, now_s: float, ending: Sequence[int] = ()) -> list[Lease]:
         """Offer what is free to the waiting jobs, until none accepts; return the new leases.
+
+        Jobs whose leases end now give their GPUs back before, see `release`.
 
         After each acceptance the offers start again with the first job, as it may have changed
         the delay timers. A job to whom the placement gives nothing on any type, or nothing within
         the tiers that it accepts, waits.
         """
-        return self._offering.offer(now_s)
+        return self._offering.offer(now_s, ending)
 
     def next_change_s(self, now_s: float) -> float:
         """Return when a waiting job will accept what is free and rejected now, seconds."""
@@ -251,7 +257,7 @@ class LeaseMechanism:
 
     def renewed(self, job: int, now_s: float) -> None:
         """Write down for the delay timers that a job has got again, at once, what it had."""
-        self.timers.record(int(self.jobs.tier[job]), int(self.jobs.told.scale[job]), now_s, 0.0)
+        self._offering.note(job, self.jobs.tier.item(job), now_s, 0.0)
 
     def migrate(self, jobs: Iterable[int]) -> list[Lease]:
         """Move running jobs to faster placements that are free, their own GPUs included.

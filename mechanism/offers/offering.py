@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
+    from apportion.mechanism.offers.on_types import OnTypes
     from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.offers.waiting import ClusterSize
     from apportion.mechanism.places import Placement
@@ -95,8 +96,14 @@ class Offering:
     ----------
     candidates
         Decides who takes what.
-    jobs, holdings, timers, size
-        Who waits, what is free, for how long jobs hold out, and how large machines and racks are.
+    jobs, holdings, timers, size, on_types
+        Who waits, what is free, for how long jobs hold out, how large machines and racks are, and
+        how fast jobs are where.
+
+    Attributes
+    ----------
+    steady
+        Whether who accepts what hangs on the delay timers alone, see `Rule.steady`.
     """
 
     def __init__(
@@ -106,20 +113,84 @@ class Offering:
         holdings: Holdings,
         timers: TimerBook,
         size: ClusterSize,
+        on_types: OnTypes,
     ) -> None:
-        self._candidates, self._jobs, self._holdings = candidates, jobs, holdings
+        self.candidates, self._jobs, self._holdings = candidates, jobs, holdings
+        self._on_types = on_types
         self._timers, self._size = timers, size
         self._plans = candidates if isinstance(candidates, Plans) else None
         self._never_later = getattr(candidates, "at_once", False)
+        self.steady = getattr(candidates, "steady", False)
+        # Until then nobody accepts what is free, unless something happens.
+        self._quiet_until_s = -np.inf
 
-    def offer(self, now_s: float) -> list[Lease]:
-        """Offer what is free until no waiting job accepts; return the new leases."""
-        plans = self._plans
-        leases = self._one_by_one(now_s) if plans is None else self._by_plan(plans, now_s)
-        if leases and self._holdings.placer.compares_whole:
+    def happened(self) -> None:
+        """Take in that others wait than before, or other GPUs are free."""
+        self._quiet_until_s = -np.inf
+
+    def end(self, job: int, now_s: float) -> None:
+        """End a lease: the job gives its GPUs back and waits, from now on."""
+        self.happened()
+        self._wait(job, now_s)
+        self._holdings.lend_back(job)
+
+    def offer(self, now_s: float, ending: Sequence[int] = ()) -> list[Lease]:
+        """Offer what is free until no waiting job accepts; return the new leases.
+
+        Parameters
+        ----------
+        now_s
+            The time, seconds.
+        ending
+            Jobs whose leases end now, see `end`.
+        """
+        plans, placer = self._plans, self._holdings.placer
+        if (
+            len(ending) == 1
+            and plans is None
+            and not (placer.chooses_anew or placer.compares_whole)
+        ):
+            leases = self._end_one(ending[0], now_s)
+        else:
+            leases = []
+            for job in ending:
+                self.end(job, now_s)
+        if now_s >= self._quiet_until_s:
+            leases += self._one_by_one(now_s) if plans is None else self._by_plan(plans, now_s)
+        if leases and placer.compares_whole:
             leases = self._compared(leases)
         self._holdings.forget()
         return leases
+
+    def _end_one(self, job: int, now_s: float) -> list[Lease]:
+        """End a lease and serve the first who accepts what is free then: often the same job again.
+
+        If it would get the GPUs that it has, these change hands in the books only.
+        """
+        jobs, holdings, tier = self._jobs, self._holdings, self._jobs.tier.item(job)
+        self._wait(job, now_s)
+        served = first_served(self.candidates, now_s, self.waiting(holdings.room_with(job)))
+        if served is None or served.job != job or not self.stays(job, served, tier):
+            self.happened()
+            holdings.lend_back(job)
+            lease = None if served is None else self._lease(served, now_s)
+            return [] if lease is None else [lease]
+        jobs.tier[job] = tier
+        self._wait_no_more(job, max(served.tightest, tier), now_s)
+        return [Lease(job, holdings.held[job], tier, continued=True, kind=served.kind)]
+
+    def stays(self, job: int, served: Served | None, tier: int) -> bool:
+        """Whether a job would get again what it holds, at a tier, if it gave it back.
+
+        That is if it would be served, accepts as much, and nothing that is free is better for it.
+        """
+        if served is None or served.kind != self._jobs.kind[job] or served.widest < tier:
+            return False
+        held = self._holdings.held[job]
+        if self._on_types.is_best_of_type(job, held):
+            return True
+        free = self._holdings.free_with(job)[served.kind]
+        return self._on_types.better(job, free, served.widest, held) is None
 
     def _compared(self, leases: list[Lease]) -> list[Lease]:
         """Let the placement put all who have got GPUs where their links suit them, tier by tier."""
@@ -169,11 +240,16 @@ class Offering:
 
     def next_change_s(self, now_s: float) -> float:
         """Return when a waiting job will accept what is free and rejected now, seconds."""
-        room = self._holdings.room
-        if self._never_later or not any(room):
-            return np.inf
-        waiting = self.waiting(room)
-        return self._candidates.next_change_s(now_s, waiting) if waiting.job.size else np.inf
+        if now_s < self._quiet_until_s:
+            return self._quiet_until_s
+        room, change_s = self._holdings.room, np.inf
+        if not self._never_later and any(room):
+            waiting = self.waiting(room)
+            if waiting.job.size:
+                change_s = self.candidates.next_change_s(now_s, waiting)
+        if self.steady:
+            self._quiet_until_s = change_s
+        return change_s
 
     def waiting(self, room: Sequence[int], declined: Sequence[tuple[int, int]] = ()) -> WaitingJobs:
         """Describe the waiting jobs that could have GPUs if there is so much room.
@@ -207,6 +283,7 @@ class Offering:
         return self._leased(job, kind, placement, continued=continued)
 
     def _leased(self, job: int, kind: int, placement: Placement, *, continued: bool) -> Lease:
+        self.happened()
         tier = tier_of(placement)
         self._jobs.kind[job], self._jobs.tier[job] = kind, tier
         return Lease(job, placement, tier, continued, kind)
@@ -216,7 +293,7 @@ class Offering:
         room = self._holdings.room
         if not any(room):
             return None
-        return first_served(self._candidates, now_s, self.waiting(room, declined))
+        return first_served(self.candidates, now_s, self.waiting(room, declined))
 
     def _lease(self, served: Served, now_s: float) -> Lease | None:
         """Give a waiting job GPUs, if the placement has some that it accepts."""
@@ -226,18 +303,29 @@ class Offering:
         if found is None:
             return None
         devices, placement, continued = found
-        self._note(job, max(served.tightest, tier_of(placement)), now_s)
+        self._wait_no_more(job, max(served.tightest, tier_of(placement)), now_s)
         return self.give(job, served.kind, placement, devices, continued=continued)
 
     def _planned(self, planned: Planned, now_s: float) -> Lease:
         """Give a waiting job what a plan says."""
         job, kind, placement, tier = planned
         again = self._holdings.hold_planned(job, kind, placement)
-        self._note(job, tier, now_s)
+        self._wait_no_more(job, tier, now_s)
         return self._leased(job, kind, placement, continued=again)
 
-    def _note(self, job: int, tier: int, now_s: float) -> None:
+    def _wait(self, job: int, now_s: float) -> None:
+        """Let a job wait from now on."""
+        self._jobs.tier[job], self._jobs.released_s[job] = -1, now_s
+        self._jobs.wait(job)
+
+    def _wait_no_more(self, job: int, tier: int, now_s: float) -> None:
         """Let a job wait no longer, and tell the delay timers for how long it has."""
-        waited_s = now_s - float(self._jobs.released_s[job])
         self._jobs.wait(job, waits=False)
-        self._timers.record(tier, int(self._jobs.told.scale[job]), now_s, waited_s)
+        self.note(job, tier, now_s, now_s - self._jobs.released_s.item(job))
+
+    def note(self, job: int, tier: int, now_s: float, waited_s: float) -> None:
+        """Tell the delay timers that a job got a tier after a wait."""
+        gpus = self._jobs.told.scale.item(job)
+        changed = self._timers.record(tier, gpus, now_s, waited_s)
+        if changed and gpus in self._jobs.waiting_of_size:
+            self.happened()

@@ -67,15 +67,21 @@ class TimerBook:
         window = self._windows.get((tier, scale_factor))
         return np.empty(0) if window is None else window.seconds
 
-    def record(self, tier: int, scale_factor: int, now_s: float, waited_s: float) -> None:
-        """Write down that a gang got a machine or a rack after a wait, and forget old waits."""
+    def record(self, tier: int, scale_factor: int, now_s: float, waited_s: float) -> bool:
+        """Write down that a gang got a machine or a rack after a wait, and forget old waits.
+
+        Return whether timers of gangs of that size may have changed by it.
+        """
         if tier > RACK or not self._timers.records(waited_s, self._lease_s):
-            return
-        window = self._windows.setdefault((tier, scale_factor), Waits())
+            return False
+        key = tier, scale_factor
+        known = self._windows.get(key)
+        window = known or self._windows.setdefault(key, Waits())
         window.add(now_s, waited_s)
         window.forget(now_s - self._timers.history_s)
-        self._timer_s.pop((tier, scale_factor), None)
+        before_s = self._timer_s.pop(key)
         self._settle(scale_factor)
+        return known is None or self._timer_s[key] != before_s
 
     def state(self) -> list[list[Any]]:
         """Return the lists of waits, for JSON: tier, GPUs, times, waits."""
