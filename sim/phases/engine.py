@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from apportion.sim.network.fair_shares import max_min_rates
 from apportion.sim.phases.segments import PhaseJob, segments_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from apportion.types import Floats
 
@@ -122,24 +122,29 @@ def run_phases(
     excess = {link: 0.0 for job in known.values() for link in job.links}
     links_of = [job.links for job in known.values()]
     priorities = [job.priority for job in known.values()]
-    rates_of: dict[tuple[float, ...], list[float]] = {}  # by what each job wants
+    may_starve = len(set(priorities)) > 1
+    meetings: dict[tuple[float, ...], _Sent] = {}  # by what each job wants
     now_s = 0.0
     while any(len(job.starts_s) <= iterations for job in running):
-        sending = [job for job in running if job.wants]
         wanted = tuple([job.wants for job in running])
-        rates = rates_of.get(wanted)
-        if rates is None:
-            if len(rates_of) > REMEMBERED:
-                rates_of.clear()
-            rates = rates_of[wanted] = max_min_rates(wanted, links_of, capacities, priorities)
-        for job, rate in zip(running, rates, strict=True):
+        sent = meetings.get(wanted)
+        if sent is None:
+            if len(meetings) > REMEMBERED:
+                meetings.clear()
+            sent = meetings[wanted] = _sent(wanted, links_of, capacities, priorities)
+        for job, rate in zip(running, sent.rates, strict=True):
             if job.wants:
                 job.rate = rate
         left = [job.left_s for job in running]
         step_s = min(left)
-        _mark(sending, capacities, step_s, excess)
+        for link, gbps in sent.above.items():
+            excess[link] += gbps * step_s
+        for place, links in sent.marked:
+            own = running[place]
+            own.marks += sum(gbps * step_s * own.wants / every for gbps, every in links)
         now_s += step_s
-        _check_starving(known, running)
+        if may_starve:
+            _check_starving(known, running)
         for job, left_s in zip(running, left, strict=True):
             job.advance(step_s)
             if left_s - step_s <= ROUNDING * job.job.profile.period_s:
@@ -217,22 +222,40 @@ class _Running:
         return early if min(late, early) > allowed else 0.0
 
 
-def _mark(
-    sending: list[_Running],
+class _Sent(NamedTuple):
+    """What jobs send that want so much, and by what links are wanted above their capacity.
+
+    `rates` has the Gb/s of each job, `above` those that a link lacks, and `marked` for each job on
+    such links what they lack and what is wanted of them.
+    """
+
+    rates: list[float]
+    above: dict[Hashable, float]
+    marked: list[tuple[int, list[tuple[float, float]]]]
+
+
+def _sent(
+    wanted: tuple[float, ...],
+    links_of: Sequence[tuple[Hashable, ...]],
     capacities: Mapping[Any, float],
-    step_s: float,
-    excess: dict[Hashable, float],
-) -> None:
-    """Count what is wanted above the capacity of links, by link and by job."""
-    wanted: dict[Hashable, float] = {}
-    for job in sending:
-        for link in job.job.links:
-            wanted[link] = wanted.get(link, 0.0) + job.wants
-    above = {link: max(0.0, gbps - capacities[link]) * step_s for link, gbps in wanted.items()}
-    for link, gigabits in above.items():
-        excess[link] += gigabits
-    for job in sending:
-        job.marks += sum(above[link] * job.wants / wanted[link] for link in job.job.links)
+    priorities: Sequence[float],
+) -> _Sent:
+    """Share links among the jobs that want something of them."""
+    every: dict[Hashable, float] = {}
+    for gbps, links in zip(wanted, links_of, strict=True):
+        if gbps:
+            for link in links:
+                every[link] = every.get(link, 0.0) + gbps
+    above = {
+        link: gbps - capacities[link] for link, gbps in every.items() if gbps > capacities[link]
+    }
+    lacking = [
+        (job, [(above[link], every[link]) for link in links if link in above])
+        for job, links in enumerate(links_of)
+        if wanted[job]
+    ]
+    rates = max_min_rates(wanted, links_of, capacities, priorities)
+    return _Sent(rates, above, [each for each in lacking if each[1]])
 
 
 def _check_starving(known: Mapping[Any, PhaseJob], running: list[_Running]) -> None:
