@@ -4,7 +4,8 @@
 ...] [--seeds N]``. Iterations over those alone, their 99th percentile and completion times; what
 the host has over what each way has, geometric means of seeds with 95 % intervals. *itself*: random
 starts; *shifts*; *placement*: the best of ten without shifts; *both*; *program*: placement and
-rotation in one program. Elastic jobs (Pollux) send in their synchronisation.
+rotation in one program. Elastic jobs (Pollux) send in their synchronisation. The last column has
+the part of all iterations that meet nobody, one other job, and several, under the host and the way.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pandas as pd
 
 import apportion as ap
 from apportion.papers import Figure
+from apportion.sim.network import get_topology
 from apportion.statistics import paired, to_markdown
 from benchmarks.experiment import chosen, claimed, drawing, parser, run_all
 from benchmarks.reporting import machine, write_csv
@@ -23,6 +25,10 @@ from benchmarks.reporting import machine, write_csv
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from apportion.sim.network import Topology
 
 HOSTS: dict[str, dict[str, Any]] = {
     "themis": {"mechanism": "leases", "lease_seconds": 600},
@@ -42,6 +48,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "both": ("phases", {"placement": "cassini"}),
     "program": ("phases", {"placement": "cassini_program"}),
 }
+MET = ("nobody", "one", "several")
 PAPER = {
     ("data", "24 x 1"): "1.6, 1.8",
     ("model", "24 x 1"): "1.2, 1.6",
@@ -79,20 +86,37 @@ def play(settings: Mapping[str, Any], _data: Path | None) -> dict[str, Any]:
         "topology": topology,
     }
     run = ap.simulate(settings["host"], workload, cluster, **options)
-    slowdown, weight = run.tables["links"]["slowdown"], None
+    slowdown, weight, met = run.tables["links"]["slowdown"], None, np.full(3, np.nan)
     if "iterations" in run.tables:
         made = run.tables["iterations"]
         jobs = workload.jobs.loc[made["job"]]
         keys = pd.MultiIndex.from_frame(jobs[["job_type", "scale_factor"]])
         slowdown = made["iteration_s"] * workload.throughputs["a100"].loc[keys].to_numpy()
         weight = made["iterations"].to_numpy()
+        others = np.minimum(others_met(run, get_topology(topology)), 2)
+        met = np.bincount(others, weights=weight, minlength=3) / weight.sum()
     order = np.argsort(slowdown.to_numpy())
     passed = np.cumsum(np.ones(len(order)) if weight is None else weight[order])
     tail = slowdown.to_numpy()[order][np.searchsorted(passed, 0.99 * passed[-1])]
     hours = run.jobs["jct_s"] / 3600
     marks = float(run.tables["links"]["marks_gigabits"].sum())
     mean = float(run.tables["links"]["slowdown"].mean())
-    return {"mean": mean, "P99": float(tail), "JCT h": float(hours.mean()), "marks": marks}
+    parts = dict(zip(MET, met.tolist(), strict=True))
+    return {"mean": mean, "P99": float(tail), "JCT h": float(hours.mean()), "marks": marks} | parts
+
+
+def others_met(run: ap.Run, topology: Topology) -> NDArray[np.int64]:
+    """Return how many other jobs there were on its links, for each row of ``iterations``."""
+    held, made = run.tables["schedule"], run.tables["iterations"]
+    links = [set(topology.links_of(devices)) for devices in held["devices"]]
+    job, start_s, end_s = (held[name].to_numpy() for name in ("job", "start_s", "end_s"))
+    middle_s = (made["from_s"] + made["to_s"]).to_numpy(dtype=float) / 2
+    found = []
+    for mine, at_s in zip(made["job"], middle_s, strict=True):
+        there = np.flatnonzero((start_s <= at_s) & (at_s < end_s))
+        own = {link for place in there if job[place] == mine for link in links[place]}
+        found.append(len({job[place] for place in there if own & links[place]} - {mine}))
+    return np.array(found, dtype=np.int64)
 
 
 def gains(runs: pd.DataFrame) -> pd.DataFrame:
@@ -108,6 +132,10 @@ def gains(runs: pd.DataFrame) -> pd.DataFrame:
                 row[figure] = f"{found.estimate:.3f} [{found.low:.3f}, {found.high:.3f}]"
             before, after = by_way["itself"]["marks"].sum(), by_way[way]["marks"].sum()
             row["marks, times fewer"] = f"{before / after:.1f}" if after else "none left"
+            parts = [by_way[each][list(MET)].mean() for each in ("itself", way)]
+            row[f"meet {', '.join(MET)}"] = " -> ".join(
+                ", ".join(f"{part:.2f}" for part in each) for each in parts
+            )
             of = "pollux" if row["host"] == "pollux" else row["jobs send"]
             row["paper"] = PAPER.get((of, row["servers"]), "-")
             rows.append(row)
