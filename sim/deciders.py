@@ -1,20 +1,22 @@
-"""Who decides: policies, which share out time, and schedulers, which give GPUs; by name."""
+"""Who decides, and by which mechanism: policies share out time, schedulers give GPUs; by name."""
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.deciders import DECIDERS, is_decider
 from apportion.mechanism.own import OwnScheduler
+from apportion.mechanisms import MECHANISMS
+from apportion.mechanisms.settings import settings_of
 from apportion.names import OTHER_SCHEDULER_NAMES, is_scheduler_name, standard
 from apportion.policies import Policy, get_policy, policy_table
 from apportion.policies.registry import is_known, unknown_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 AnyDecider = Policy | Decider
 """What a simulation can be run under: mechanisms ask policies; the others make their schedulers."""
+
+ELASTIC: Final = "configurations"
+"""The mechanism of elastic jobs."""
 
 
 class Manner(NamedTuple):
@@ -122,3 +127,67 @@ def knows_durations(decider: AnyDecider, jobs: pd.DataFrame) -> bool:
     says = getattr(decider, "knows_durations", None)
     reads = getattr(decider, "columns", ())
     return "steps_remaining" in reads if says is None else bool(says(jobs))
+
+
+def usual_mechanism(
+    decider: AnyDecider, beside: Iterable[AnyDecider], told: Mapping[str, Any]
+) -> str:
+    """Return the mechanism by which a decider works where none is named.
+
+    Whoever works in several ways works in that of those beside it, so that as many as can be are
+    compared under the same: ``"iterations"`` if one of them has a gate, ``"queue"`` if one is a
+    queue, ``"leases"`` if one offers GPUs or places gangs. A policy that is not drawn there works
+    by ``"leases"`` if there is a network, or a setting that only leases heed, else by ``"rounds"``.
+
+    Parameters
+    ----------
+    decider
+        A policy or a scheduler.
+    beside
+        All deciders of the comparison, with or without this one.
+    told
+        Settings by name that were given.
+    """
+    ways = {manner_of(each).works_by[0] for each in (decider, *beside)}
+    for name in ("iterations", "queue", "leases"):
+        if name in ways.intersection(manner_of(decider).works_by):
+            return name
+    of_leases = settings_heeded_by("leases") - settings_heeded_by("rounds") | {"network"}
+    return "leases" if told.keys() & of_leases else "rounds"
+
+
+def check_who_decides(deciders: Sequence[AnyDecider], mechanism: str) -> None:
+    """Refuse deciders that do not work by the mechanism."""
+    for decider in deciders:
+        manner = manner_of(decider)
+        if mechanism in manner.works_by:
+            continue
+        if mechanism == ELASTIC and manner.works_by[0] == "rounds":
+            raise InputError(
+                f"{decider.label!r} does not decide in whole numbers; mechanism={mechanism!r} is "
+                f"for 'sia', 'pollux', 'deepboot', 'optimus', 'lyra', 'afs' and others that do, "
+                f"over elastic jobs."
+            )
+        raise InputError(
+            f"{decider.label!r} {manner.works_how}; mechanism={mechanism!r} is for others. Leave "
+            f"out one of the two."
+        )
+
+
+def check_passed_over(deciders: Iterable[AnyDecider], mechanism: Any) -> None:
+    """Refuse settings that say nothing to one of the deciders."""
+    for decider in deciders:
+        manner = manner_of(decider)
+        for field in manner.passes_over.get(mechanism.name, ()):
+            value, own = getattr(mechanism, field), type(mechanism).settings()
+            name, default = next((each.name, each.default) for each in own if each.field == field)
+            if value != default:
+                raise InputError(
+                    f"{name}={written(value)} does nothing to {decider.label!r}, which "
+                    f"{manner.works_how}; leave it out."
+                )
+
+
+def settings_heeded_by(mechanism: str) -> set[str]:
+    """Return the names of the settings that a mechanism heeds."""
+    return {setting.name for setting in settings_of(MECHANISMS[mechanism])}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from apportion.jobs import order_of_submission
+from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     import pandas as pd

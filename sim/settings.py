@@ -12,7 +12,14 @@ from apportion.estimators.speeds.worth import checked_optimism
 from apportion.mechanism.own import is_own
 from apportion.mechanisms import MECHANISMS, mechanism_name
 from apportion.mechanisms.settings import MechanismSettings, settings_of
-from apportion.sim.deciders import manner_of
+from apportion.sim.deciders import (
+    ELASTIC,
+    check_passed_over,
+    check_who_decides,
+    manner_of,
+    settings_heeded_by,
+    usual_mechanism,
+)
 from apportion.sim.own_mechanism import OwnMechanism, left_to_run
 
 if TYPE_CHECKING:
@@ -20,9 +27,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanisms import Mechanism
     from apportion.sim.deciders import AnyDecider
-
-ELASTIC: Final = "configurations"
-"""The mechanism of elastic jobs."""
 
 
 def mechanism_for(
@@ -77,8 +81,8 @@ def mechanism_for(
     else:
         chosen = _named(mechanism_name(mechanism), told)
     if chosen.name in MECHANISMS.keys() - MECHANISMS.added():  # whom others take, they know
-        _check_who_decides(deciders, chosen.name)
-        _check_passed_over(deciders, chosen)
+        check_who_decides(deciders, chosen.name)
+        check_passed_over(deciders, chosen)
     if elastic is not None:
         check_elastic(chosen, elastic=elastic)
     return chosen
@@ -94,70 +98,6 @@ def _named(name: str, told: Mapping[str, Any]) -> Any:
         return OwnMechanism(kind() if isinstance(kind, type) else kind, name, beside)
     made = kind.of(told)
     return OwnMechanism(made, name, beside) if beside else made
-
-
-def usual_mechanism(
-    decider: AnyDecider, beside: Iterable[AnyDecider], told: Mapping[str, Any]
-) -> str:
-    """Return the mechanism by which a decider works where none is named.
-
-    Whoever works in several ways works in that of those beside it, so that as many as can be are
-    compared under the same: ``"iterations"`` if one of them has a gate, ``"queue"`` if one is a
-    queue, ``"leases"`` if one offers GPUs or places gangs. A policy that is not drawn there works
-    by ``"leases"`` if there is a network, or a setting that only leases heed, else by ``"rounds"``.
-
-    Parameters
-    ----------
-    decider
-        A policy or a scheduler.
-    beside
-        All deciders of the comparison, with or without this one.
-    told
-        Settings by name that were given.
-    """
-    ways = {manner_of(each).works_by[0] for each in (decider, *beside)}
-    for name in ("iterations", "queue", "leases"):
-        if name in ways.intersection(manner_of(decider).works_by):
-            return name
-    of_leases = _names("leases") - _names("rounds") | {"network"}
-    return "leases" if told.keys() & of_leases else "rounds"
-
-
-def _check_who_decides(deciders: Sequence[AnyDecider], mechanism: str) -> None:
-    """Refuse deciders that do not work by the mechanism."""
-    for decider in deciders:
-        manner = manner_of(decider)
-        if mechanism in manner.works_by:
-            continue
-        if mechanism == ELASTIC and manner.works_by[0] == "rounds":
-            raise InputError(
-                f"{decider.label!r} does not decide in whole numbers; mechanism={mechanism!r} is "
-                f"for 'sia', 'pollux', 'deepboot', 'optimus', 'lyra', 'afs' and others that do, "
-                f"over elastic jobs."
-            )
-        raise InputError(
-            f"{decider.label!r} {manner.works_how}; mechanism={mechanism!r} is for others. Leave "
-            f"out one of the two."
-        )
-
-
-def _check_passed_over(deciders: Iterable[AnyDecider], mechanism: Any) -> None:
-    """Refuse settings that say nothing to one of the deciders."""
-    for decider in deciders:
-        manner = manner_of(decider)
-        for field in manner.passes_over.get(mechanism.name, ()):
-            value, own = getattr(mechanism, field), type(mechanism).settings()
-            name, default = next((each.name, each.default) for each in own if each.field == field)
-            if value != default:
-                raise InputError(
-                    f"{name}={written(value)} does nothing to {decider.label!r}, which "
-                    f"{manner.works_how}; leave it out."
-                )
-
-
-def _names(mechanism: str) -> set[str]:
-    """Return the names of the settings that a mechanism heeds."""
-    return {setting.name for setting in settings_of(MECHANISMS[mechanism])}
 
 
 def _refuse_beside(mechanism: Any, told: Mapping[str, Any]) -> None:
@@ -180,9 +120,9 @@ def check_heeded(name: str, value: object, mechanisms: Iterable[str]) -> None:
     InputError
         With the mechanisms that it is for, or for an unknown name with those that there are.
     """
-    if name in BELIEFS or any(name in _names(each) for each in mechanisms):
+    if name in BELIEFS or any(name in settings_heeded_by(each) for each in mechanisms):
         return
-    homes = [home for home in MECHANISMS if name in _names(home)]
+    homes = [home for home in MECHANISMS if name in settings_heeded_by(home)]
     if not homes:
         each = (setting.name for kind in MECHANISMS.values() for setting in settings_of(kind))
         raise unknown_name("setting", name, list(dict.fromkeys(each)))
@@ -297,7 +237,7 @@ def heeds(decider: AnyDecider, mechanism: str, name: str) -> bool:
     if name == PRICES:
         return manner_of(decider).asks_for_speeds
     if name not in BELIEFS:
-        return name == "seed" or name in _names(mechanism)
+        return name == "seed" or name in settings_heeded_by(mechanism)
     of = "tells_pairs" if name in _OF_PAIRS else "tells_speeds"
     return manner_of(decider).asks_for_speeds and getattr(MECHANISMS[mechanism], of, False)
 

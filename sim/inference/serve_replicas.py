@@ -10,12 +10,12 @@ import pandas as pd
 from apportion.checks import file_path
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
-from apportion.jobs import order_of_submission
 from apportion.mechanism.inference.replicas import BatchSpeed, Replicas
 from apportion.sim.inference.limits import steps_of
 from apportion.sim.inference.read import read_requests
 from apportion.sim.inference.requests import checked_requests
 from apportion.sim.inference.serve import ServingRun
+from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

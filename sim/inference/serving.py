@@ -10,13 +10,13 @@ import pandas as pd
 
 from apportion.checks import choice, file_path, number, seconds, whole, yes_no
 from apportion.errors import InputError, written
-from apportion.jobs import order_of_submission
 from apportion.mechanism.configurations.reclaims import RECLAIMS
 from apportion.mechanism.inference.settings import BINDINGS, FREE_GPU, ProtectTimes, cold_starts
 from apportion.mechanisms.in_brackets import value_in_brackets
 from apportion.sim.inference.read import read_requests
 from apportion.sim.inference.requests import checked_requests
 from apportion.sim.inference.reserve import Reserve
+from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,10 +1,8 @@
-"""The jobs table: one row per job, documented columns and one's own; its order."""
+"""The jobs table: one row per job, documented columns and one's own."""
 
 from __future__ import annotations
 
 import difflib
-import re
-import string
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,11 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
-
-    from apportion.types import Ints
-
-
-_NUMBER = re.compile(r"0*([1-9][0-9]*|0)")
 
 
 @dataclass(frozen=True)
@@ -324,62 +317,3 @@ def places_of_texts(values: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Return the place of each value among the different ones in their order, and these."""
     code, names = pd.factorize(pd.Index(values, tupleize_cols=False), sort=True)
     return code.astype(float), tuple(map(str, names))
-
-
-def order_of_submission(ids: pd.Index, arrival_s: NDArray[np.float64]) -> Ints:
-    """Return the positions of jobs, first submitted first.
-
-    Jobs of one time come in the order of their ids, so that it belongs to the jobs, whatever row
-    they stand in: numbers by value, texts with the numbers in them by value, ``job-2`` before
-    ``job-10``, numbers before letters. Ids of several kinds are compared as texts.
-
-    Parameters
-    ----------
-    ids
-        Ids of the jobs.
-    arrival_s
-        When they came, seconds.
-    """
-    order = np.argsort(arrival_s, kind="stable")
-    if bool((np.diff(arrival_s[order]) > 0).all()):
-        return order
-    by_id = _order_of_ids(ids)
-    return by_id[np.argsort(arrival_s[by_id], kind="stable")]
-
-
-def _order_of_ids(ids: pd.Index) -> Ints:
-    """Return the positions of ids in their order."""
-    if ids.dtype.kind in "iuf":
-        return np.argsort(ids.to_numpy(), kind="stable")
-    texts = [*map(str, ids.tolist())]
-    numbers = _numbers_behind_one_text(texts)
-    if numbers is not None:
-        return np.argsort(numbers, kind="stable")
-    texts = [each.replace("\n", " ") for each in texts]
-    order = sorted(range(len(texts)), key=texts.__getitem__)  # tells 7 from 07
-    parts = _NUMBER.split("\n".join(texts))  # every other one a number
-    parts[1::2] = [f"\0{len(digits):06d}{digits}" for digits in parts[1::2]]  # longer is larger
-    keys = "".join(parts).split("\n")
-    return np.array(sorted(order, key=keys.__getitem__), dtype=np.intp)
-
-
-def _numbers_behind_one_text(texts: list[str]) -> Ints | None:
-    """Return the numbers of texts such as ``job-7``, alike before them; None for any others."""
-    first, last = min(texts, default=""), max(texts, default="")
-    differ = (
-        place for place, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) > 1
-    )
-    start = len(first[: next(differ, len(first))].rstrip(string.digits))
-    digits = [each[start:] for each in texts]
-    together = "".join(digits)
-    if not (together.isascii() and together.isdecimal() and all(digits)):
-        return None
-    lengths = np.fromiter(map(len, digits), dtype=np.intp, count=len(digits))
-    padded = any(each[0] == "0" for each in digits) and bool((lengths != lengths[0]).any())
-    if padded or lengths.max() > _MOST_DIGITS:
-        return None
-    return np.fromiter(map(int, digits), dtype=np.int64, count=len(digits))
-
-
-_MOST_DIGITS = 18
-"""Digits of numbers that fit into 64 bits."""

@@ -19,7 +19,6 @@ from apportion.combination_rows import (
     rows_of_jobs,
 )
 from apportion.errors import InputError, written
-from apportion.jobs import order_of_submission
 from apportion.option_labels import (
     OPTION_LEVELS,
     called,
@@ -29,6 +28,7 @@ from apportion.option_labels import (
 )
 from apportion.problem_inputs import cluster_of, jobs_table, labelled_array, no_workers
 from apportion.table_checks import as_floats, check_unique, table
+from apportion.ties import order_of_submission
 from apportion.whole_files import writing
 
 if TYPE_CHECKING:

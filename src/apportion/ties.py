@@ -1,7 +1,12 @@
-"""Orders in which numbers that differ by rounding only are equal."""
+"""Orders that hang on what is sorted alone, never on its rows or on rounding.
+
+Numbers that differ by rounding only are equal, and jobs of one time come in the order of their ids.
+"""
 
 from __future__ import annotations
 
+import re
+import string
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.types import Floats, Ints
@@ -123,3 +129,65 @@ def _differs(ascending: Floats, absolute: float, relative: float = RELATIVE) -> 
     with np.errstate(invalid="ignore"):
         apart = after - before  # equal infinities are NaN apart
     return np.asarray((apart > least) | (apart == np.inf))
+
+
+_NUMBER = re.compile(r"0*([1-9][0-9]*|0)")
+
+
+def order_of_submission(ids: pd.Index, arrival_s: NDArray[np.float64]) -> Ints:
+    """Return the positions of jobs, first submitted first.
+
+    Jobs of one time come in the order of their ids, so that it belongs to the jobs, whatever row
+    they stand in: numbers by value, texts with the numbers in them by value, ``job-2`` before
+    ``job-10``, numbers before letters. Ids of several kinds are compared as texts.
+
+    Parameters
+    ----------
+    ids
+        Ids of the jobs.
+    arrival_s
+        When they came, seconds.
+    """
+    order = np.argsort(arrival_s, kind="stable")
+    if bool((np.diff(arrival_s[order]) > 0).all()):
+        return order
+    by_id = _order_of_ids(ids)
+    return by_id[np.argsort(arrival_s[by_id], kind="stable")]
+
+
+def _order_of_ids(ids: pd.Index) -> Ints:
+    """Return the positions of ids in their order."""
+    if ids.dtype.kind in "iuf":
+        return np.argsort(ids.to_numpy(), kind="stable")
+    texts = [*map(str, ids.tolist())]
+    numbers = _numbers_behind_one_text(texts)
+    if numbers is not None:
+        return np.argsort(numbers, kind="stable")
+    texts = [each.replace("\n", " ") for each in texts]
+    order = sorted(range(len(texts)), key=texts.__getitem__)  # tells 7 from 07
+    parts = _NUMBER.split("\n".join(texts))  # every other one a number
+    parts[1::2] = [f"\0{len(digits):06d}{digits}" for digits in parts[1::2]]  # longer is larger
+    keys = "".join(parts).split("\n")
+    return np.array(sorted(order, key=keys.__getitem__), dtype=np.intp)
+
+
+def _numbers_behind_one_text(texts: list[str]) -> Ints | None:
+    """Return the numbers of texts such as ``job-7``, alike before them; None for any others."""
+    first, last = min(texts, default=""), max(texts, default="")
+    differ = (
+        place for place, pair in enumerate(zip(first, last, strict=False)) if len({*pair}) > 1
+    )
+    start = len(first[: next(differ, len(first))].rstrip(string.digits))
+    digits = [each[start:] for each in texts]
+    together = "".join(digits)
+    if not (together.isascii() and together.isdecimal() and all(digits)):
+        return None
+    lengths = np.fromiter(map(len, digits), dtype=np.intp, count=len(digits))
+    padded = any(each[0] == "0" for each in digits) and bool((lengths != lengths[0]).any())
+    if padded or lengths.max() > _MOST_DIGITS:
+        return None
+    return np.fromiter(map(int, digits), dtype=np.int64, count=len(digits))
+
+
+_MOST_DIGITS = 18
+"""Digits of numbers that fit into 64 bits."""

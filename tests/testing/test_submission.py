@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.jobs import order_of_submission
+from apportion.ties import order_of_submission
 
 IDS = ["job-10", "job-2", "job-1"]
 

@@ -16,13 +16,8 @@ from apportion.checks import as_float, choice, listed, number
 from apportion.errors import InputError, written
 from apportion.mechanisms import MECHANISMS
 from apportion.mechanisms.start_costs import MEASURED, RESTART_S, multiplied
-from apportion.sim.settings import (
-    check_elastic,
-    check_heeded,
-    heeds,
-    settings_for,
-    usual_mechanism,
-)
+from apportion.sim.deciders import usual_mechanism
+from apportion.sim.settings import check_elastic, check_heeded, heeds, settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -10,9 +10,9 @@ import numpy as np
 
 from apportion.checks import seed as check_seed
 from apportion.mechanism.queue import QueueScheduler
-from apportion.sim.deciders import get_decider, manner_of
+from apportion.sim.deciders import ELASTIC, get_decider, manner_of
 from apportion.sim.network.registry import NETWORKS
-from apportion.sim.settings import BELIEFS, ELASTIC, mechanism_for
+from apportion.sim.settings import BELIEFS, mechanism_for
 from apportion.testing.drawn import Drawn
 from apportion.testing.lone_gangs import check_lone_gangs, check_lone_jobs
 from apportion.testing.run_case import RunCase, part_of
