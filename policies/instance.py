@@ -442,6 +442,8 @@ class Instance:
     @cached_property
     def hourly_price(self) -> Floats:
         """US dollars for an hour of a row under each option, shape (rows, options)."""
+        if self.holds_gpus_only:
+            return self.gpus * self.prices[self.option_accelerator]
         each = sparse.kron(sparse.eye_array(self.options), self.prices[:, None], format="csr")
         return np.asarray((self.usage @ each).toarray(), dtype=float)
 

@@ -70,13 +70,18 @@ class PriceWalk:
         self._held: Bools = np.ones(types, dtype=bool)  # prices that are held where they began
         self._matrix = np.eye(types)
         for _ in range(_STEPS):
-            self._share = np.linalg.solve(self._matrix, self._left())
+            self._spread()
             leaves = self._leaves()
             if leaves < 0:
                 return True
             if not self._step(leaves):
                 return False
         return False
+
+    def _spread(self) -> None:
+        """Find the shares of the ties that fill the types."""
+        self._inverse = np.linalg.inv(self._matrix)
+        self._share = self._inverse @ self._left()
 
     def _worth(self) -> Floats:
         """Return what each option is worth to each job at the prices; none, in the end, nothing."""
@@ -108,7 +113,7 @@ class PriceWalk:
             self._base[of_job], self._option[leaves] = self._option[leaves], base
             for tie in np.flatnonzero(self._job == of_job).tolist():
                 self._write(tie)
-            self._share = np.linalg.solve(self._matrix, self._left())
+            self._spread()
         return leaves
 
     def _write(self, tie: int) -> None:
@@ -125,9 +130,7 @@ class PriceWalk:
 
     def _step(self, leaves: int) -> bool:
         """Move the prices away from a tie to the first other one; False if there is none."""
-        unit = np.zeros(self._capacity.size)
-        unit[leaves] = 1.0 if self._share[leaves] < 0 else -1.0
-        way = np.linalg.solve(self._matrix.T, unit)
+        way = self._inverse[leaves] * (1.0 if self._share[leaves] < 0 else -1.0)
         worth, slope = self._worth(), -self._gpus * way[self._kind]
         behind = np.maximum(worth[self._rows, self._base][:, None] - worth, 0.0)
         gains = slope - slope[self._rows, self._base][:, None]

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.policies.solving.certificate import Bounds
-from apportion.policies.solving.cone import Scales
+from apportion.policies.solving.cone import Scales, alone_in_cost
 from apportion.policies.solving.second_stage import (
-    alone_in_cost,
     choose_among_optima,
     most_even,
     optimal_face,

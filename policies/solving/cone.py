@@ -277,6 +277,12 @@ def _middles(place: Ints, logs: Floats, size: int) -> Floats:
     return np.where(filled, -0.5 * (np.where(filled, most, 0) + np.where(filled, least, 0)), 0.0)
 
 
+def alone_in_cost(costs: Floats) -> NDArray[np.intp]:
+    """Return the column that alone has a cost, as a level has: it is the same in all optima."""
+    found = np.flatnonzero(costs)
+    return found if found.size == 1 else found[:0]
+
+
 def equilibrate(program: ConeProgram, passes: int = 4) -> tuple[ConeProgram, Floats, Floats]:
     """Scale rows and columns until their entries lie around 1, by geometric means.
 

@@ -16,6 +16,7 @@ from scipy import sparse
 from apportion.errors import SolveError
 from apportion.policies.solving.cone import Point, rows_that_are_bounds
 from apportion.policies.solving.solvers.clarabel_interior_point import interior_point
+from apportion.policies.solving.solvers.first_basis import first_basis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,6 +126,7 @@ class LoadedHighs:
         options: Mapping[str, Any] = SIMPLEX,
     ) -> None:
         self._solver = quiet_solver(options if presolve else {**options, "presolve": "off"})
+        self._new = options is PRIMAL
         self._limit_s = np.inf
         self.load(program, bounds)
 
@@ -160,6 +162,8 @@ class LoadedHighs:
         budget_s
             Seconds that this solve may take; any number by default.
         """
+        if self._new:
+            self._begin()
         # HiGHS holds the seconds of all runs of an instance together against its limit.
         limit_s = np.inf if budget_s is None else self._solver.getRunTime() + budget_s
         if limit_s != self._limit_s:
@@ -178,6 +182,13 @@ class LoadedHighs:
         optimal = status == highspy.HighsModelStatus.kOptimal
         word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
         return Point(x, y, word, "highs", optimal and self._only_optimum(y), self)
+
+    def _begin(self) -> None:
+        """Take a corner next to the optimum, if one is known; zeros are feasible as well."""
+        self._new = False
+        first = first_basis(self.program, self._bound_row)
+        if first is not None:
+            self._solver.setBasis(first.in_highs(self._row))
 
     def solve_surely(self) -> Point:
         """Solve by the primal method, and once more by the dual one where that is not certain."""

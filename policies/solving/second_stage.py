@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import SolveError
-from apportion.policies.solving.cone import Point, Scales
+from apportion.policies.solving.cone import Point, Scales, alone_in_cost
 from apportion.policies.solving.highs import SolverName, optimise
 from apportion.policies.solving.solvers.active_set_least_squares import least_squares
 from apportion.policies.solving.solvers.curved_face import curved_face
@@ -130,12 +130,6 @@ def told_apart(given: ConeProgram | Callable[[], ConeProgram], vertex: Point) ->
     if not program.is_linear_program:
         return vertex
     return refine(program, vertex) if vertex.solver == "highs" else corner(program, vertex)
-
-
-def alone_in_cost(costs: Floats) -> Ints:
-    """Return the column that alone has a cost, as a level has: it is the same in all optima."""
-    found = np.flatnonzero(costs)
-    return found if found.size == 1 else found[:0]
 
 
 def most_even(

@@ -34,8 +34,9 @@ KINDS = pd.DataFrame(
 )
 FACTS = pd.DataFrame({"scale_factor": [1, 1, 1, 2, 1, 2], "weight": [1.0, 1.0, 2.0, 1.0, 0.5, 1.0]})
 WARM = ("max_min_fairness", "max_min_fairness_agnostic", "max_total_throughput")
-REWRITTEN = ("makespan", "fifo", "finish_time_fairness")
-ANEW = ("isolated", "nash_welfare", "min_cost", "proportional")
+REWRITTEN = ("makespan", "fifo", "finish_time_fairness", "min_cost")
+ANEW = ("isolated", "nash_welfare", "proportional")
+PRICED = ap.Cluster(GPUS, prices_per_gpu_hour={"v100": 3.0, "p100": 2.0, "k80": 1.0})
 # One number for each event: the kind of a job that comes, or -1 - (place of a job that goes).
 EVENTS = st.lists(st.integers(-6, 5), min_size=1, max_size=9)
 
@@ -96,12 +97,11 @@ def test_after_any_events_a_session_has_what_solve_has(policy: str, events: list
 
 @pytest.mark.parametrize("policy", sampled(ANEW, 2))
 def test_other_policies_are_solved_anew_with_the_same_result(policy: str) -> None:
-    cluster = ap.Cluster(GPUS, prices_per_gpu_hour={"v100": 3.0, "p100": 2.0, "k80": 1.0})
-    with ap.session(policy, cluster) as s:
+    with ap.session(policy, PRICED) as s:
         found = [s.solve() for _ in play(s, [0, 1, 3, -2, 1, 0])][-1]
         speeds, facts = told(s.jobs)
         table = pd.DataFrame.from_dict(facts, orient="index")
-        expected = ap.solve(policy, speeds, workers=cluster, jobs=table)
+        expected = ap.solve(policy, speeds, workers=PRICED, jobs=table)
         assert found.stats["path"] == "solved anew"
         assert found.objective == pytest.approx(expected.objective, rel=1e-8)
         pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
@@ -109,7 +109,7 @@ def test_other_policies_are_solved_anew_with_the_same_result(policy: str) -> Non
 
 @pytest.mark.parametrize("policy", sampled(REWRITTEN, 2))
 def test_of_jobs_one_by_one_the_numbers_are_rewritten(policy: str) -> None:
-    with ap.session(policy, GPUS) as s:
+    with ap.session(policy, PRICED) as s:
         for place, _ in enumerate(play(s, [0, 1, 3, -2, 1, 0, 5, 5, -1, -1, 2])):
             if place == 6:
                 s.set_capacity("k80", 0)
