@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.mechanism.batch.scheduler import BatchScheduler, FreeGpus, InBatch
+from apportion.mechanism.batch.scheduler import BatchScheduler, InBatch
+from apportion.mechanism.batch.serving import FreeGpus
 from apportion.statistics import paired
 from benchmarks.experiment import Settings, parser, run_all
 from benchmarks.reporting import machine, show, write_csv

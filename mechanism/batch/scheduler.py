@@ -1,14 +1,9 @@
-"""First come, first served, and who may pass: batch schedulers with and without backfilling.
-
-How many GPUs of a type will be free when, as far as is known now.
-"""
+"""First come, first served, and who may pass: batch schedulers with and without backfilling."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -16,88 +11,22 @@ import numpy as np
 from apportion.annotations import check_fields
 from apportion.checks import whole
 from apportion.errors import InputError
+from apportion.mechanism.batch.serving import SERVES, Line
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.job_table import EntityUse
 from apportion.mechanism.queue import InQueue
-from apportion.ties import significant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
     from apportion.mechanism.batch.multifactor import MultifactorPriority
-    from apportion.mechanism.job_table import JobTable
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["BatchScheduler", "FreeGpus"]
-
-"""Part of a length of time by which two are one but for rounding."""
-
-
-class FreeGpus:
-    """Free GPUs of one type from now on: a count that changes when jobs end, or begin as planned.
-
-    Parameters
-    ----------
-    now_s
-        The time, seconds.
-    gpus
-        How many are free now.
-    """
-
-    def __init__(self, now_s: float, gpus: int) -> None:
-        self._times, self._free = [now_s], [gpus]
-
-    def at(self, at_s: float) -> int:
-        """Return how many are free at a time from now on."""
-        return self._free[bisect_right(self._times, at_s) - 1]
-
-    def returned(self, at_s: float, gpus: int) -> None:
-        """Let GPUs be free from a time on."""
-        for place in range(self._split(at_s), len(self._times)):
-            self._free[place] += gpus
-
-    def take(self, from_s: float, length_s: float, gpus: int) -> None:
-        """Let GPUs be held from a time on, for so long."""
-        first, last = self._split(from_s), self._split(from_s + length_s)
-        for place in range(first, last):
-            self._free[place] -= gpus
-
-    def earliest_s(self, gpus: int, length_s: float) -> float:
-        """Return from when on so many are free for so long; infinite for never."""
-        start = 0
-        while True:
-            while start < len(self._free) and self._free[start] < gpus:
-                start += 1
-            if start == len(self._free):
-                return float("inf")
-            # A job that ends when the next one begins is not in its way, rounding apart.
-            end_s = self._times[start] + length_s * (1 - _SAME_TIME)
-            last = bisect_left(self._times, end_s)
-            short = next((i for i in range(start, last) if self._free[i] < gpus), None)
-            if short is None:
-                return self._times[start]
-            start = short
-
-    def _split(self, at_s: float) -> int:
-        """Return the place of the stretch that begins at a time, made if there is none."""
-        at_s = max(at_s, self._times[0])
-        if at_s == float("inf"):
-            return len(self._times)
-        place = bisect_left(self._times, at_s)
-        if place == len(self._times) or self._times[place] != at_s:
-            insort(self._times, at_s)
-            self._free.insert(place, self._free[bisect_right(self._times, at_s) - 2])
-        return place
-
-
-_SAME_TIME = 1e-9
-"""Part of a length of time by which two are one but for rounding."""
+__all__ = ["BatchScheduler"]
 
 
 @dataclass(frozen=True)
@@ -175,9 +104,10 @@ class InBatch(InQueue):
         jobs = about.jobs
         limit_s = jobs.facts.get("time_limit_s", np.full(jobs.jobs, np.nan))
         self._limit_s: Floats = np.asarray(limit_s, dtype=float)
-        ways = {"none": _strictly, "easy": _easy, "conservative": _conservative}
-        self._serves, self.depth = ways[decider.backfill], decider.depth
-        self.chooses, self.whole = decider.chooses, decider.gpus_per_reservation
+        self.capacity: list[int] = jobs.capacity.astype(int).tolist()
+        self._serves, self.depth = SERVES[decider.backfill], decider.depth
+        self.chooses: str = decider.chooses
+        self.whole = decider.gpus_per_reservation
         self._order, self._use = decider.order, None
         if self._order is not None:
             self._use = jobs.entity_use = EntityUse(jobs, self._order.half_life_s)
@@ -186,7 +116,8 @@ class InBatch(InQueue):
         """Return the types of those that run, and of those that start now."""
         left = {job: kind for job, (kind, _) in self._devices.held.items()}
         running = {job: left[job] for job in self._jobs.active.tolist() if job in left}
-        return running | dict(self._serves(_Queue(self, self._jobs, running, now_s)))
+        waiting = self.waiting(running, now_s).tolist()
+        return running | dict(self._serves(Line(self, now_s, running, waiting)))
 
     def waiting(self, running: dict[int, int], now_s: float) -> Ints:
         """Return the active jobs that do not run, who comes first in front."""
@@ -196,6 +127,11 @@ class InBatch(InQueue):
             return active[waits]
         priority = self._order.of(self._jobs, self._use, now_s)[waits]
         return active[waits][np.argsort(-priority, kind="stable")]
+
+    @property
+    def scale(self) -> Ints:
+        """GPUs of the gang of each job; jobs may come."""
+        return self._jobs.scale
 
     def types(self, job: int) -> list[int]:
         """Return the types on which a job can run, the fastest first."""
@@ -208,104 +144,3 @@ class InBatch(InQueue):
         if not math.isnan(limit_s):
             return max(limit_s - float(jobs.held_s[job].sum()), 0.0)
         return float(jobs.remaining[job] / jobs.speed[job, kind])
-
-
-class _Queue:
-    """What there is to decide about at a moment: who waits, and what is free when."""
-
-    def __init__(self, run: InBatch, jobs: JobTable, running: dict[int, int], now_s: float) -> None:
-        self.now_s, self.types, self.seconds, self.depth = now_s, run.types, run.seconds, run.depth
-        self._scale, self._running, self.chooses = jobs.scale, running, run.chooses
-        self.whole = run.whole
-        self.free = jobs.capacity.astype(int).tolist()
-        for job, kind in running.items():
-            self.free[kind] -= int(jobs.scale[job])
-        self._waiting = run.waiting(running, now_s)
-
-    def waiting(self) -> Iterator[tuple[int, int]]:
-        """Go through waiting jobs, in order, with their GPUs, while any GPU is free."""
-        gpus = self._scale[self._waiting].tolist()
-        for each in zip(self._waiting.tolist(), gpus, strict=True):
-            if not any(self.free):
-                return
-            yield each
-
-    def later(self) -> list[FreeGpus]:
-        """Return what will be free when those have ended that run, by type."""
-        known = [FreeGpus(self.now_s, gpus) for gpus in self.free]
-        for job, kind in self._running.items():
-            known[kind].returned(self.now_s + self.seconds(job, kind), int(self._scale[job]))
-        return known
-
-    def shadow(self, job: int, gpus: int, started: dict[int, int]) -> tuple[int, float, int]:
-        """Return where and in how many seconds a job can start, and the GPUs left over then."""
-        later = self.later()
-        for other, kind in started.items():
-            ends_s = self.now_s + self.seconds(other, kind)
-            later[kind].returned(ends_s, int(self._scale[other]))
-        starts = [(later[kind].earliest_s(gpus, np.inf), kind) for kind in self.types(job)]
-        at_s, kind = min(starts, key=lambda each: each[0], default=(np.inf, -1))
-        if at_s == np.inf:
-            return -1, np.inf, 0
-        spare = later[kind].at(at_s) - gpus
-        return kind, (at_s - self.now_s) * (1 + _SAME_TIME), spare
-
-
-def _strictly(queue: _Queue) -> Iterator[tuple[int, int]]:
-    """Start jobs in order, until one has to wait."""
-    for job, gpus in queue.waiting():
-        kind = next((each for each in queue.types(job) if gpus <= queue.free[each]), None)
-        if kind is None:
-            return
-        queue.free[kind] -= gpus
-        yield job, kind
-
-
-def _easy(queue: _Queue) -> Iterator[tuple[int, int]]:
-    """Start jobs in order; once one has to wait, those that do not delay it."""
-    started: dict[int, int] = {}
-    shadow: tuple[int, float] | None = None
-    spare = 0
-    for job, gpus in queue.waiting():
-        if shadow is not None and gpus > max(queue.free):
-            continue
-        for kind in queue.types(job):
-            if gpus > queue.free[kind]:
-                continue
-            in_time = shadow is None or kind != shadow[0] or queue.seconds(job, kind) <= shadow[1]
-            if in_time or gpus <= spare:
-                spare -= 0 if in_time else gpus
-                queue.free[kind] -= gpus
-                started[job] = kind
-                yield job, kind
-                break
-        else:
-            if shadow is None:
-                kind, in_s, spare = queue.shadow(job, gpus, started)
-                shadow = kind, in_s
-
-
-def _conservative(queue: _Queue) -> Iterator[tuple[int, int]]:
-    """Give every job in turn the earliest start that is left, or end, and start whose is now.
-
-    A job that has outlived its limit may end at any moment: whoever is to follow it waits.
-    """
-    later = queue.later()
-    for job, gpus in islice(queue.waiting(), queue.depth):
-        lengths_s = {kind: queue.seconds(job, kind) for kind in queue.types(job)}
-        starts = [
-            (later[kind].earliest_s(gpus, length_s), kind) for kind, length_s in lengths_s.items()
-        ]
-        if queue.chooses == "first_end":
-            starts.sort(key=lambda each: significant(each[0] + lengths_s[each[1]] - queue.now_s))
-        else:
-            starts.sort(key=lambda each: each[0])
-        at_s, kind = starts[0] if starts else (np.inf, -1)
-        if at_s == np.inf:
-            continue
-        starts_now = at_s <= queue.now_s and gpus <= queue.free[kind]
-        reserved = gpus if starts_now else gpus + -gpus % queue.whole
-        later[kind].take(at_s, lengths_s[kind], reserved)
-        if starts_now:
-            queue.free[kind] -= gpus
-            yield job, kind

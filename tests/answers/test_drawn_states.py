@@ -9,6 +9,9 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.answers.drawn_futures import History
+from apportion.answers.foretelling import Foretelling
+from apportion.answers.state import read_state
 
 GPUS, NOW_S = 4, 5_000_000.0
 
@@ -85,6 +88,33 @@ def test_limits_that_all_meet_make_one_future(seed: int) -> None:
         start_s, end_s = expected[job]
         np.testing.assert_allclose(found.starts_s[place], start_s, atol=1e-3, rtol=0)
         np.testing.assert_allclose(found.ends_s[place], end_s, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("seed", [*FEW[:4], *MANY])
+def test_a_queue_alone_is_as_it_is_simulated(seed: int) -> None:
+    """On two types, some jobs on any and with limits, to the last digit of times from now on."""
+    rng, state = np.random.default_rng([seed, 2]), drawn(seed)
+    for entry in state["jobs"]:
+        kinds = ["v100", "a100"] if "start_time" in entry else ["", "V100"]
+        entry["accelerator"] = str(rng.choice(kinds))
+        if rng.uniform() < 0.5:
+            del entry["time_limit"]
+    past = ap.generate_workload(jobs=60, jobs_per_hour=4.0, seed=seed)
+    cluster = ap.Cluster.of(f"v100={GPUS},a100={GPUS}")
+    read = read_state({**state, "now": 0.0, "jobs": [moved(entry) for entry in state["jobs"]]})
+    history = History.of(past, cluster)
+    for policy in ("fcfs", "easy", "conservative"):
+        quick, whole = (Foretelling(policy, cluster, 1e6, seed, {}) for _ in range(2))
+        assert quick.alone
+        whole.alone = False
+        for one, other in zip(quick(read, history, 3), whole(read, history, 3), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def moved(entry: dict[str, Any]) -> dict[str, Any]:
+    """Let the state be at 0, where seconds have room for every digit."""
+    times = [name for name in ("submit_time", "start_time") if name in entry]
+    return entry | {name: entry[name] - NOW_S for name in times}
 
 
 @pytest.mark.parametrize("seed", [*FEW[:4], *MANY])

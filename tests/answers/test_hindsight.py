@@ -12,7 +12,9 @@ from tests.answers.test_forecast import jobs_of
 
 import apportion as ap
 from apportion.answers.drawn_futures import History
-from apportion.answers.hindsight import Hindsight
+from apportion.answers.foretelling import Foretelling
+from apportion.answers.futures import foretold
+from apportion.answers.hindsight import Hindsight, at_level, levels
 from apportion.answers.state import ClusterState, read_state
 
 GPUS = "a100=8"
@@ -51,7 +53,7 @@ def test_earlier_moments_are_told_as_they_were(seed: int) -> None:
         asked.append((moment, past))
         return np.zeros((len(moment.jobs), 3)), np.zeros((len(moment.jobs), 3))
 
-    found = Hindsight.of(foretells, known, history, cluster, 8, 0)
+    found = Hindsight.of(foretells, known, history, cluster, 16, 0)
     assert found.moments == len(asked) >= 5
     for moment, past in asked:
         at_s = moment.now_s
@@ -72,7 +74,7 @@ def test_earlier_moments_are_told_as_they_were(seed: int) -> None:
 def told_by_hand(level: list[float], known: list[bool], weight: list[float], part: float) -> float:
     """Return the least level by which the product limit has a part: from the definition."""
     even = [(number + 0.5) / 20 for number in range(20)]
-    level, known, weight = level + even, known + [True] * 20, weight + [0.5] * 20
+    level, known, weight = level + even, known + [True] * 20, weight + [0.25] * 20
     left = 1.0
     for at in sorted({x for x, k in zip(level, known, strict=True) if k}):
         here = sum(w for x, w in zip(level, weight, strict=True) if x >= at)
@@ -96,29 +98,91 @@ def test_what_is_told_is_where_the_levels_have_that_part(seed: int) -> None:
     assert told == sorted(told)
     for part, mine in zip(parts, told, strict=True):
         law = told_by_hand(level.tolist(), known.tolist(), weight.tolist(), part)
-        expected = part if part == 0.5 else min(part, law) if part < 0.5 else max(part, law)
-        assert mine == pytest.approx(expected)
+        assert mine == pytest.approx(law)
         assert found.part("running", "end", part) == part
 
 
-def test_a_forecast_is_wider_by_what_came_of_those_before() -> None:
+@pytest.mark.parametrize("seed", range(20))
+def test_a_time_has_the_level_at_which_it_is_told(seed: int) -> None:
+    """Turned round; what lies among futures has the level by counting, and the rest tails."""
+    rng = np.random.default_rng(seed)
+    count, at_s = int(rng.integers(2, 40)), float(rng.choice([0.0, 1e9]))
+    told_s = at_s + rng.lognormal(8, 2, (3, count)) + 100
+    for level in (*rng.random(5).tolist(), 0.003, 0.05, 0.5, 0.95, 1 - 1 / 19 / (count + 1)):
+        came_s = at_level(told_s, at_s, level)
+        found, known = levels(told_s, at_s, came_s, np.inf, rng)
+        assert known.all()
+        if 1 <= level * (count + 1) <= count:
+            assert (np.abs(found - level) <= 2.01 / (count + 1)).all()
+        else:
+            assert found == pytest.approx(level, abs=1e-6)
+    assert (np.diff([at_level(told_s, at_s, x) for x in np.linspace(0, 1, 50)], axis=0) >= 0).all()
+    assert at_level(told_s, at_s, 1.0) - at_s == pytest.approx(20 * (told_s.max(axis=1) - at_s))
+
+
+def test_what_has_not_come_yet_is_no_lower_than_now() -> None:
+    told_s, rng = np.array([[10.0, 20.0, 30.0]]), np.random.default_rng(0)
+    for now_s, least in ((5.0, 0.125), (15.0, 0.25), (25.0, 0.5), (60.0, 1 - 30 / 60 / 4)):
+        level, known = levels(told_s, 0.0, np.array([np.nan]), now_s, rng)
+        assert not known[0]
+        assert level[0] == pytest.approx(least)
+
+
+@pytest.mark.parametrize("late", [1.0, 4.0])
+def test_times_are_told_later_where_those_before_came_later(late: float) -> None:
+    """Forecasts of earlier moments that are off by a factor; those of today are told times it."""
+    log, state, ran = replayed(0, 60_000.0)
+    known = read_state(state)
+    history = History.of(log, ap.Cluster.of(GPUS)).until(known.now_s)
+    by_arrival = ran.sort_values("arrival_s")
+
+    def foretells(moment: ClusterState, _past: History) -> tuple[np.ndarray, np.ndarray]:
+        at_s = by_arrival["arrival_s"].to_numpy()
+        rows = np.searchsorted(at_s, moment.jobs["submit_s"].to_numpy())
+        spread = np.linspace(0.1, 2, 39) / late
+        told = [
+            moment.now_s + np.outer(by_arrival[name].to_numpy()[rows] - moment.now_s, spread)
+            for name in ("start_s", "completion_s")
+        ]
+        return told[0], told[1]
+
+    found = Hindsight.of(foretells, known, history, ap.Cluster.of(GPUS), 160, 0)
+    futures = np.linspace(0.1, 2, 39)[None, :]
+    told = float(at_level(futures, 0.0, found.part("waiting", "end", 0.5))[0])
+    # What came is 1.0 of what was told where it was right, and 4 times that where it was early.
+    assert told == pytest.approx(late, rel=0.35)
+
+
+def test_a_forecast_is_where_those_before_came() -> None:
     log, state, ran = replayed(0, 60_000.0)
     plain, tried = (
-        ap.forecast("fcfs", state, log, GPUS, moments=moments, **OPTIONS) for moments in (0, 4)
+        ap.forecast("fcfs", state, log, GPUS, moments=moments, **OPTIONS) for moments in (0, 40)
     )
     assert (plain.ends_s == tried.ends_s).all()
-    assert tried.hindsight.moments == 4
+    assert tried.hindsight.moments >= 10
+    table = tried.table()
     for what in ("start", "end"):
-        one, other = plain.table(), tried.table()
-        assert (other[f"{what}_05"] <= one[f"{what}_05"] + 1e-6).all()
-        assert (other[f"{what}_95"] >= one[f"{what}_95"] - 1e-6).all()
-        assert (other[f"{what}_50"] == one[f"{what}_50"]).all()
-    assert "At 4 earlier moments of the log" in str(tried)
+        told = table[[f"{what}_{part}" for part in ("05", "50", "90", "95")]].to_numpy()
+        assert (np.diff(told, axis=1) >= 0).all()
+    assert f"At {tried.hindsight.moments} earlier moments of the log" in str(tried)
     assert "it was not asked for" in str(plain)
     known = ran["completion_s"] <= state["now"]
     cut = replace(log, jobs=log.jobs[known.loc[log.jobs.index]])
-    again = ap.forecast("fcfs", state, cut, GPUS, moments=4, **OPTIONS)
-    assert again.table().equals(tried.table())
+    again = ap.forecast("fcfs", state, cut, GPUS, moments=40, **OPTIONS)
+    assert again.table().equals(table)
+
+
+def test_who_asks_again_has_earlier_moments_ready() -> None:
+    """As when asked for the first time, also when the log has gone on."""
+    foretells = Foretelling("easy", ap.Cluster.of(GPUS), 3600.0, 0, {})
+    for now_s in (40_000.0, 50_000.0, 60_000.0):
+        log, state, _ = replayed(0, now_s)
+        before = len(foretells._told)
+        one = foretold(foretells, state, log, futures=6, moments=30)
+        more = len(foretells._told) - before
+        assert more < one.hindsight.moments if before else more == one.hindsight.moments
+        new = Foretelling("easy", ap.Cluster.of(GPUS), 3600.0, 0, {})
+        assert one.table().equals(foretold(new, state, log, futures=6, moments=30).table())
 
 
 def test_logs_that_do_not_tell_who_ran_are_not_looked_back_at() -> None:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from apportion.answers.durations import Durations
+from apportion.answers.own_columns import told_columns
+from apportion.answers.state import placed
 from apportion.errors import InputError
+from apportion.jobs import order_of_submission
+from apportion.mechanism.batch.alone import QueuedJobs, starts_alone
 from apportion.sim import Workload
+from apportion.sim.given_order import present_types
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Iterable, Sequence
 
     from apportion.answers.state import ClusterState
     from apportion.cluster import Cluster
+    from apportion.mechanism.batch.scheduler import BatchScheduler
+    from apportion.types import Floats, Ints
 
 ZERO_S = 1e9
 """The time of the state in its futures: jobs arrived before it, and times are not below 0."""
@@ -25,9 +32,14 @@ _MOST_COMING = 300
 """Jobs that come later, at most, in each future."""
 
 
-def name_of(job: Any) -> str:
+def _name_of(job: Any) -> str:
     """Return what a job of the state is called in its futures."""
     return f"here-{job}"
+
+
+def _in_order(state: ClusterState) -> Ints:
+    """Return the order of jobs in futures, none of the file's: what is drawn hangs on it."""
+    return order_of_submission(state.jobs.index, state.jobs["submit_s"].to_numpy(dtype=float))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +120,7 @@ class History:
     def durations(self, state: ClusterState) -> Durations:
         """Return how long jobs take, as the log tells and those tell that run now."""
         now_s = self.now_s(state)
-        here = state.jobs.reset_index().sort_values(["submit_s", "job"])
+        here = state.jobs.iloc[_in_order(state)]
         moved_s = now_s - state.now_s
         return Durations(
             np.append(self.arrival_s, here["submit_s"] + moved_s),
@@ -118,89 +130,150 @@ class History:
             now_s,
         )
 
-    def coming(self, rng: np.random.Generator, horizon_s: float) -> pd.DataFrame:
-        """Draw a stretch of the log: who comes in it, how long after its beginning.
-
-        Columns ``after_s``, ``duration_s``, ``gpus`` and ``row``, the place in the log.
-        """
+    def coming(self, rng: np.random.Generator, horizon_s: float) -> Coming:
+        """Draw a stretch of the log: who comes in it, how long after its beginning."""
         came_s = self.arrival_s[self.fits]
         if not came_s.size:
-            return pd.DataFrame(columns=["after_s", "duration_s", "gpus", "row"], dtype=float)
+            return Coming(came_s, came_s, self.gpus[:0], self.gpus[:0])
         begin_s = rng.uniform(came_s[0], max(came_s[-1] - horizon_s, came_s[0]))
         within = self.fits & (self.arrival_s > begin_s) & (self.arrival_s <= begin_s + horizon_s)
         rows = np.flatnonzero(within)[:_MOST_COMING]
-        took_s = self.end_s[rows] - self.start_s[rows]
-        after_s = self.arrival_s[rows] - begin_s
-        found = {"after_s": after_s, "duration_s": took_s, "gpus": self.gpus[rows], "row": rows}
-        return pd.DataFrame(found)
+        took_s = np.ceil(self.end_s[rows] - self.start_s[rows])
+        return Coming(np.ceil(self.arrival_s[rows] - begin_s), took_s, self.gpus[rows], rows)
 
 
-def future_of(
-    state: ClusterState,
-    running: Mapping[str, tuple[str, list[int]]],
-    history: History,
-    durations: Durations,
-    told: tuple[pd.DataFrame, pd.DataFrame],
-    cluster: Cluster,
-    rng: np.random.Generator,
-    horizon_s: float,
-) -> Workload:
-    """Draw one future: durations of who is here, and who comes while somebody waits.
+class Coming(NamedTuple):
+    """Who comes later, in the order of arrival: whole seconds from now on, and places in the log.
 
-    `told` are columns of who is here, and of the jobs of the history (`told_columns`).
+    All of shape (jobs,).
     """
-    here = _here(state, running, durations, rng)
-    here = here.join(told[0].rename(index=name_of), on="job")
-    waits = (state.jobs["state"] == "waiting").any()
-    coming = history.coming(rng, horizon_s if waits else 0.0)
-    later = pd.DataFrame(
-        {
-            "job": [f"later-{number:06d}" for number in range(len(coming))],
-            "arrival_s": ZERO_S + coming["after_s"],
-            "scale_factor": coming["gpus"],
-            "total_steps": coming["duration_s"],
-            "steps_remaining": coming["duration_s"],
-            "job_type": "any",
-        }
-    )
-    own = told[1].iloc[coming["row"].astype(int)].reset_index(drop=True)
-    later = pd.concat([later, own], axis=1)
-    tables = [here, *([later] if len(later) else [])]
-    jobs = pd.concat(tables, ignore_index=True).set_index("job")
-    if jobs["time_limit_s"].isna().any():
-        jobs = jobs.drop(columns="time_limit_s")
-    return Workload("future", jobs, _speeds(jobs, cluster))
+
+    after_s: Floats
+    took_s: Floats
+    gpus: Ints
+    row: Ints
 
 
-def _here(
-    state: ClusterState,
-    running: Mapping[str, tuple[str, list[int]]],
-    durations: Durations,
-    rng: np.random.Generator,
-) -> pd.DataFrame:
-    """Draw how long who is here takes."""
-    # In an order that is none of the file's: what is drawn for a job hangs on it.
-    told = state.jobs.reset_index().sort_values(["submit_s", "job"])
-    runs = (told["state"] == "running").to_numpy()
-    had_s = np.where(runs, state.now_s - told["start_s"].to_numpy(dtype=float), 0.0)
-    drawn_s = durations.draw(rng, told["gpus"].to_numpy(dtype=np.intp), had_s, runs)
-    limit_s = told["time_limit_s"].to_numpy(dtype=float)
-    took_s = np.maximum(np.fmin(drawn_s, limit_s), had_s + 1.0)
-    kinds = [
-        (running[job][0] if job in running else kind).lower() or "any"
-        for job, kind in zip(told["job"], told["accelerator"], strict=True)
-    ]
-    return pd.DataFrame(
-        {
-            "job": [name_of(job) for job in told["job"]],
-            "arrival_s": ZERO_S - (state.now_s - told["submit_s"].to_numpy(dtype=float)),
-            "scale_factor": told["gpus"].to_numpy(),
-            "total_steps": took_s,
-            "steps_remaining": took_s - had_s,
-            "job_type": kinds,
-            "time_limit_s": limit_s,
-        }
-    )
+class Futures:
+    """Futures of one state: durations of who is here, and who comes while somebody waits.
+
+    Times are whole seconds from the state on, so that no sum of them is rounded.
+
+    Parameters
+    ----------
+    state
+        Who is here.
+    history
+        The log.
+    cluster
+        Where they run.
+    reads
+        Columns that the policy needs.
+    horizon_s
+        For how long jobs come later.
+
+    Raises
+    ------
+    InputError
+        For a state that does not fit the cluster, and as `told_columns`.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        history: History,
+        cluster: Cluster,
+        reads: Iterable[str],
+        horizon_s: float,
+    ) -> None:
+        self.order = _in_order(state)
+        self._jobs = jobs = state.jobs.iloc[self.order].reset_index()
+        self._running = placed(state, cluster)
+        self._kinds = [
+            (self._running[job][0] if job in self._running else kind).lower() or "any"
+            for job, kind in zip(jobs["job"].tolist(), jobs["accelerator"].tolist(), strict=True)
+        ]
+        self._runs = (jobs["state"] == "running").to_numpy()
+        self._gpus = jobs["gpus"].to_numpy(dtype=np.intp)
+        had_s = state.now_s - jobs["start_s"].to_numpy(dtype=float)
+        self._had_s = np.where(self._runs, had_s, 0.0)
+        self._limit_s = jobs["time_limit_s"].to_numpy(dtype=float)
+        self._submit_s = jobs["submit_s"].to_numpy(dtype=float) - state.now_s
+        self._cluster, self._history = cluster, history
+        self._durations = history.durations(state)
+        self._told = told_columns(state.jobs, history.told, reads)
+        self._horizon_s = horizon_s if not self._runs.all() else 0.0
+        self._check_fit()
+
+    def draw(self, rng: np.random.Generator) -> tuple[Floats, Coming]:
+        """Draw a future: for how long each who is here still runs, and who comes."""
+        drawn_s = self._durations.draw(rng, self._gpus, self._had_s, self._runs)
+        left_s = np.fmin(drawn_s, self._limit_s) - self._had_s
+        return np.ceil(np.maximum(left_s, 1.0)), self._history.coming(rng, self._horizon_s)
+
+    def in_queue(self, decider: BatchScheduler, left_s: Floats, coming: Coming) -> Floats:
+        """Return when a queue alone starts who is here, seconds from now on."""
+        present = present_types(self._cluster).gpus
+        kinds = [name.lower() for name in present]
+        every = list(range(len(kinds)))
+        some = [every if kind == "any" else [kinds.index(kind)] for kind in self._kinds]
+        limit_s = np.concatenate([self._limit_s - self._had_s, np.full(coming.row.size, np.nan)])
+        jobs = QueuedJobs(
+            np.concatenate([self._submit_s, coming.after_s]).tolist(),
+            np.concatenate([self._gpus, coming.gpus]).tolist(),
+            np.concatenate([left_s, coming.took_s]).tolist(),
+            limit_s.tolist(),
+            [*some, *[every] * coming.row.size],
+        )
+        running = {int(job): some[job][0] for job in np.flatnonzero(self._runs)}
+        capacity = [int(count) for count in present.values()]
+        return np.array(starts_alone(decider, jobs, capacity, 0.0, running, len(some)))
+
+    def workload(
+        self, left_s: Floats, coming: Coming
+    ) -> tuple[Workload, dict[Hashable, tuple[str, Sequence[int]]]]:
+        """Return a future as jobs, those here first, who arrived by `ZERO_S`; and who has what."""
+        here = pd.DataFrame(
+            {
+                "job": [_name_of(job) for job in self._jobs["job"]],
+                "arrival_s": ZERO_S + self._submit_s,
+                "scale_factor": self._gpus,
+                "total_steps": self._had_s + left_s,
+                "steps_remaining": left_s,
+                "job_type": self._kinds,
+                "time_limit_s": self._limit_s,
+            }
+        ).join(self._told[0].rename(index=_name_of), on="job")
+        later = pd.DataFrame(
+            {
+                "job": [f"later-{number:06d}" for number in range(coming.row.size)],
+                "arrival_s": ZERO_S + coming.after_s,
+                "scale_factor": coming.gpus,
+                "total_steps": coming.took_s,
+                "steps_remaining": coming.took_s,
+                "job_type": "any",
+            }
+        )
+        own = self._told[1].iloc[coming.row].reset_index(drop=True)
+        tables = [here, *([pd.concat([later, own], axis=1)] if len(later) else [])]
+        jobs = pd.concat(tables, ignore_index=True).set_index("job")
+        if jobs["time_limit_s"].isna().all():
+            jobs = jobs.drop(columns="time_limit_s")
+        begun: dict[Hashable, tuple[str, Sequence[int]]]
+        begun = {_name_of(job): devices for job, devices in self._running.items()}
+        return Workload("future", jobs, _speeds(jobs, self._cluster)), begun
+
+    def _check_fit(self) -> None:
+        """Raise an error for a job that waits and that no type of the cluster holds."""
+        most = {name.lower(): int(count) for name, count in self._cluster.gpus.items()}
+        most["any"] = max(most.values())
+        for job, kind, gpus in zip(self._jobs["job"], self._kinds, self._gpus, strict=True):
+            if gpus > most.get(kind, 0):
+                of = "" if kind == "any" else f" {kind}"
+                raise InputError(
+                    f"Job {job} of the state waits for {gpus}{of} GPUs; the cluster "
+                    f"{self._cluster} has no type of which there are so many."
+                )
 
 
 def _speeds(jobs: pd.DataFrame, cluster: Cluster) -> pd.DataFrame:

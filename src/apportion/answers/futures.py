@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from apportion.annotations import checked
-from apportion.answers.drawn_futures import ZERO_S, History, future_of, name_of
+from apportion.answers.drawn_futures import History
 from apportion.answers.evidence import one_source
-from apportion.answers.hindsight import Hindsight
-from apportion.answers.own_columns import told_columns
-from apportion.answers.state import placed, read_state
+from apportion.answers.foretelling import Foretelling
+from apportion.answers.hindsight import Hindsight, at_level
+from apportion.answers.state import read_state
 from apportion.checks import seed as check_seed
 from apportion.checks import whole
 from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError
-from apportion.sim.carried_on import carried_on
-from apportion.sim.deciders import get_decider
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     import pandas as pd
@@ -33,13 +31,15 @@ if TYPE_CHECKING:
     from apportion.mechanisms.setting_names import SimulationSettings
     from apportion.sim import Workload
     from apportion.sim.deciders import AnyDecider
-    from apportion.types import Floats
 
 QUANTILES = (0.05, 0.5, 0.9, 0.95)
 """Parts of jobs of which it is told by when they start and end."""
 
-_FUTURES_OF_MOMENTS = 25
+FUTURES_OF_MOMENTS = 25
 """Futures of each earlier moment."""
+
+MOMENTS, MOMENTS_SIMULATED = 200, 10
+"""Earlier moments at most: where a future is a queue alone, and where it has to be simulated."""
 
 
 @checked
@@ -51,7 +51,7 @@ def forecast(
     *,
     now_s: float | None = None,
     futures: int = 100,
-    moments: int = 10,
+    moments: int | None = None,
     horizon_s: float = 86400.0,
     seed: int = 0,
     **settings: Unpack[SimulationSettings],
@@ -62,8 +62,8 @@ def forecast(
     (`apportion.answers.durations.Durations`), all of them as far off what was to be expected as at
     one of its moments, a running one longer than it has run, none longer than its time limit; jobs
     come as they came in a stretch of the log that is drawn; and the policy goes on from the state
-    (`apportion.sim.carried_on`). Where the log tells who waited, earlier moments of it are foretold
-    as well, and what is told of today is wider by what came of that
+    (`apportion.answers.foretelling.Foretelling`). Where the log tells who waited, earlier moments
+    of it are foretold as well, and what is told of today is where by then so many jobs were
     (`apportion.answers.hindsight.Hindsight`). Columns that a policy needs are further keys of the
     state's jobs and columns of the log (`apportion.answers.own_columns.told_columns`).
 
@@ -85,7 +85,9 @@ def forecast(
     futures
         How many.
     moments
-        Earlier moments at most that are foretold, by 25 futures each; 0 for none.
+        Earlier moments at most that are foretold, by 25 futures each; 0 for none. By default 200
+        where a future is a queue alone (`Foretelling.alone`), which takes milliseconds, and 10
+        where it has to be simulated.
     horizon_s
         For how long jobs come later; they matter where somebody waits.
     seed
@@ -98,37 +100,41 @@ def forecast(
     InputError
         For a state that cannot be, or does not fit the cluster, and as `apportion.simulate`.
     """
+    check_seed(seed)
+    foretells = Foretelling(policy, Cluster.of(cluster), horizon_s, seed, settings)
+    return foretold(foretells, state, log, now_s, futures, moments)
+
+
+def foretold(
+    foretells: Foretelling,
+    state: str | Path | Mapping[str, Any],
+    log: Workload | str | Path,
+    now_s: float | None = None,
+    futures: int = 100,
+    moments: int | None = None,
+) -> Forecast:
+    """Foretell as `forecast`; who asks again with the same `foretells` has earlier moments ready.
+
+    Parameters
+    ----------
+    foretells
+        Policy, cluster and settings; of this log only.
+    state, log, now_s, futures, moments
+        As for `forecast`.
+    """
     known = read_state(state, now_s)
     whole("futures", futures, 2)
+    if moments is None:
+        moments = MOMENTS if foretells.alone else MOMENTS_SIMULATED
     whole("moments", moments, 0)
-    check_seed(seed)
-    cluster = Cluster.of(cluster)
-    past = one_source(log)[0].made(1.0, seed)
+    past = one_source(log)[0].made(1.0, foretells.seed)
     if past.elastic is True:
         raise InputError("A forecast is of jobs whose gangs have one size; this log has others.")
+    cluster = foretells.cluster
     history = History.of(past, cluster).until(known.now_s)
-    decider = get_decider(policy)
-
-    def foretells(state: ClusterState, log: History, count: int) -> tuple[Floats, Floats]:
-        told = told_columns(state.jobs, log.told, getattr(decider, "columns", ()))
-        running = placed(state, cluster)
-        begun: dict[Hashable, tuple[str, Sequence[int]]]
-        begun = {name_of(job): devices for job, devices in running.items()}
-        durations = log.durations(state)
-        starts, ends = np.full((2, len(state.jobs), count), np.nan)
-        for future, rng in enumerate(np.random.default_rng(seed).spawn(count)):
-            workload = future_of(state, running, log, durations, told, cluster, rng, horizon_s)
-            run = carried_on(decider, workload, cluster, ZERO_S, begun, seed=seed, **settings)
-            jobs = run.jobs.loc[[name_of(job) for job in state.jobs.index]]
-            starts[:, future] = jobs["start_s"] - ZERO_S + state.now_s
-            ends[:, future] = jobs["completion_s"] - ZERO_S + state.now_s
-        here = (state.jobs["state"] == "running").to_numpy()
-        starts[here] = state.jobs["start_s"].to_numpy()[here, None]
-        return starts, ends
-
     starts, ends = foretells(known, history, futures)
-    fewer = partial(foretells, count=min(futures, _FUTURES_OF_MOMENTS))
-    hindsight = Hindsight.of(fewer, known, history, cluster, moments, seed)
+    earlier = partial(foretells.remembered, count=min(futures, FUTURES_OF_MOMENTS))
+    hindsight = Hindsight.of(earlier, known, history, cluster, moments, foretells.seed)
     held = history.durations(known).held
     return Forecast(known, starts, ends, held, history.gpus.size, history.later, hindsight)
 
@@ -175,9 +181,7 @@ class Forecast:
         for what, values in (("start", self.starts_s), ("end", self.ends_s)):
             for at in QUANTILES:
                 running, waiting = (
-                    np.quantile(
-                        values, self.hindsight.part(state, what, at), axis=1, method="weibull"
-                    )
+                    at_level(values, self.state.now_s, self.hindsight.part(state, what, at))
                     for state in ("running", "waiting")
                 )
                 found[f"{what}_{at * 100:02.0f}"] = np.where(runs, running, waiting)
@@ -222,8 +226,8 @@ class Forecast:
         at, ends_at = (seen.part("waiting", what, 0.95) for what in ("start", "end"))
         return (
             f"At {seen.moments} earlier moments of the log {held:.0%} of starts and "
-            f"{ends_held:.0%} of ends of who waited came within 90 % of the futures; 95 % of "
-            f"starts and ends are told for when {at:.1%} and {ends_at:.1%} of those of today have"
+            f"{ends_held:.0%} of ends of who waited came within 90 % of the futures; for 95 % is "
+            f"told by when {at:.1%} of starts and {ends_at:.1%} of ends of those of today are"
         )
 
     def __repr__(self) -> str:

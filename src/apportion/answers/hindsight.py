@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,14 +20,11 @@ if TYPE_CHECKING:
 
     Foretells = Callable[[ClusterState, History], tuple[Floats, Floats]]
 
-_STEP = 0.04
-"""The part of all jobs that come from one moment to the next."""
-
-_HALF_LIFE = 5
-"""Moments after which one counts half."""
-
-_AS_TOLD = 10.0
+_AS_TOLD = 5.0
 """How many moments' weight the forecasts have that are taken to have held as told."""
+
+_MOST = 20.0
+"""How many times the latest future a time is told at most."""
 
 _SAME_S = 1.0
 """Times closer than this are the same."""
@@ -46,15 +44,13 @@ class Hindsight:
 
     The log, and who is here now, tell who ran and waited when a job came; forecasts of that moment,
     from what had ended by then, are made as today's are. The level of a job's start is the part of
-    the futures in which it started earlier, and so of its end: drawn evenly among those that are
-    the same, and in the gap between two. Who still waits, or runs, has this level at least. The law
-    of the levels is the product limit (Kaplan and Meier 1958): each moment has a weight that halves
-    every five, shared by its jobs; even levels from 0 to 1, of the weight of ten moments, stand for
-    forecasts that hold as told. Where the law has its part p, there lies the quantile that is told
-    for p, if that is farther from the middle: recalibration (Kuleshov, Fenner and Ermon, ICML
-    2018), and conformal prediction of the levels (Chernozhukov, Wuthrich and Zhu, PNAS 2021),
-    weighted by age as jobs drift (Barber, Candes, Ramdas and Tibshirani, Annals of Statistics
-    2023). It only widens.
+    the futures in which it started earlier, and so of its end (`levels`). Who still waits, or
+    runs, has this level at least. The law of the levels is the product limit (Kaplan and Meier
+    1958): moments, evenly spread over the log, count alike, each shared by its jobs; even levels
+    from 0 to 1, of the weight of five moments, stand for forecasts that hold as told. Where the
+    law has its part p, there lies the quantile that is told for p: recalibration (Kuleshov, Fenner
+    and Ermon, ICML 2018), and conformal prediction of the levels (Chernozhukov, Wuthrich and Zhu,
+    PNAS 2021). Each p is read off by itself, so that "90 % by" is right, or not, by itself.
 
     Attributes
     ----------
@@ -98,15 +94,15 @@ class Hindsight:
         if why:
             return found
         rng = np.random.default_rng([seed, moments])
-        for ago, moment in _earlier(state, history, cluster, moments):
+        for moment in _earlier(state, history, cluster, moments):
             told = foretells(moment.state, moment.history)
-            runs = (moment.state.jobs["state"] == "running").to_numpy()
+            runs, at_s = (moment.state.jobs["state"] == "running").to_numpy(), moment.state.now_s
             for what, came_s, told_s in zip(
                 ("start", "end"), (moment.start_s, moment.end_s), told, strict=True
             ):
-                level, known = _levels(told_s, came_s, now_s, rng)
+                level, known = levels(told_s, at_s, came_s, now_s, rng)
                 for name, rows in (("running", runs), ("waiting", ~runs)):
-                    weight = np.full(level.size, 0.5 ** (ago / _HALF_LIFE) / max(rows.sum(), 1))
+                    weight = np.full(level.size, 1 / max(rows.sum(), 1))
                     seen = level[rows], known[rows], weight[rows]
                     found._seen.setdefault((name, what), []).append(seen)
             found.moments += 1
@@ -115,7 +111,7 @@ class Hindsight:
         return found
 
     def part(self, state: str, what: str, part: float) -> float:
-        """Return the part of the futures by which so many jobs had started, or ended.
+        """Return the level below which so many jobs had started, or ended.
 
         Parameters
         ----------
@@ -127,7 +123,7 @@ class Hindsight:
             Of jobs.
         """
         seen = self._seen.get((state, what))
-        if seen is None or part == 0.5:
+        if seen is None or (state, what) == ("running", "start"):
             return part
         even = (np.arange(20) + 0.5) / 20
         seen = [*seen, (even, np.ones(20, bool), np.full(20, _AS_TOLD / 20))]
@@ -137,8 +133,7 @@ class Hindsight:
         here = np.cumsum(weight[::-1])[::-1]
         left = np.cumprod(np.where(known, 1 - weight / here, 1.0))
         place = int(np.searchsorted(1 - left, part - 1e-9))
-        found = float(level[place]) if place < level.size else 1.0
-        return min(found, part) if part < 0.5 else max(found, part)
+        return float(level[place]) if place < level.size else 1.0
 
     def held(self, state: str, what: str, part: float) -> float:
         """Return how many of the jobs whose start or end is known lay in the middle part."""
@@ -161,16 +156,15 @@ def _lacking(history: History, cluster: Cluster) -> str:
 
 def _earlier(
     state: ClusterState, history: History, cluster: Cluster, moments: int
-) -> Iterator[tuple[int, _Foretold]]:
-    """Give moments at which jobs came, the last first, and how many moments ago they were."""
+) -> Iterator[_Foretold]:
+    """Give moments at which jobs came: every so many jobs, a power of 2, from the first on."""
     jobs = _everyone(state, history)
     submit_s, start_s, end_s = (
         jobs[name].to_numpy(float) for name in ("submit_s", "start_s", "end_s")
     )
-    for ago in range(1, moments + 1):
-        row = len(jobs) - round(ago * _STEP * len(jobs)) - 1
-        if row < 0:
-            return
+    # So that a moment stays one as the log grows, and need not be foretold again.
+    step = 2 ** max(math.ceil(math.log2(len(jobs) / moments)), 0)
+    for row in range(0, len(jobs), step):
         at_s = float(submit_s[row])
         if at_s >= history.now_s(state) or np.count_nonzero(history.end_s <= at_s) < FEWEST:
             continue
@@ -183,7 +177,7 @@ def _earlier(
             start_s=np.where(runs, start_s[rows], np.nan),
         )
         past = history.until(at_s)
-        yield ago, _Foretold(ClusterState(at_s, told), past, start_s[rows], end_s[rows])
+        yield _Foretold(ClusterState(at_s, told), past, start_s[rows], end_s[rows])
 
 
 def _everyone(state: ClusterState, history: History) -> pd.DataFrame:
@@ -208,13 +202,63 @@ def _everyone(state: ClusterState, history: History) -> pd.DataFrame:
     return pd.concat([past[history.fits], here]).sort_values("submit_s", kind="stable")
 
 
-def _levels(
-    told_s: Floats, came_s: Floats, now_s: float, rng: np.random.Generator
+def levels(
+    told_s: Floats, at_s: float, came_s: Floats, now_s: float, rng: np.random.Generator
 ) -> tuple[Floats, Bools]:
-    """Return the level of each time among those foretold, and which are known."""
+    """Return the level of each time among those foretold, and which are known.
+
+    Of F futures that place their times in order, the k-th has level k / (F + 1). Times that are the
+    same have a level that is drawn evenly between those beside them; so has what lies between two.
+    Beyond the latest the part that is later falls as 1 / (time from the moment on); before the
+    earliest the part that is earlier is in proportion to it. What is not known yet has the level of
+    now, at least.
+
+    Parameters
+    ----------
+    told_s
+        Foretold at a moment, shape (jobs, futures).
+    at_s
+        That moment.
+    came_s
+        What came to be, shape (jobs,); NaN for what has not.
+    now_s
+        Now.
+    rng
+        Of levels among equals.
+    """
     known = came_s <= now_s
-    at_s = np.where(known, came_s, now_s)[:, None]
-    below = np.count_nonzero(told_s < at_s - _SAME_S, axis=1)
-    same = np.count_nonzero(np.abs(told_s - at_s) <= _SAME_S, axis=1)
+    came_s = np.where(known, came_s, now_s)
+    below = np.count_nonzero(told_s < came_s[:, None] - _SAME_S, axis=1)
+    same = np.count_nonzero(np.abs(told_s - came_s[:, None]) <= _SAME_S, axis=1)
     within = np.where(known, rng.random(known.size) * (same + 1), 0.0)
-    return (below + within) / (told_s.shape[1] + 1), known
+    count = told_s.shape[1]
+    level = (below + within) / (count + 1)
+    first_s, last_s, after_s = told_s.min(axis=1) - at_s, told_s.max(axis=1) - at_s, came_s - at_s
+    late, early = (below == count), (below + same == 0) & (first_s > 0)
+    level[late] = 1 - np.maximum(last_s, 0)[late] / after_s[late] / (count + 1)
+    level[early] = np.maximum(after_s, 0)[early] / first_s[early] / (count + 1)
+    return level, known
+
+
+def at_level(told_s: Floats, at_s: float, level: float) -> Floats:
+    """Return the time of each job that has a level among those foretold: `levels`, turned round.
+
+    Parameters
+    ----------
+    told_s
+        Foretold, shape (jobs, futures).
+    at_s
+        When.
+    level
+        From 0 to 1. No time is later than 20 times the latest future, from `at_s` on.
+    """
+    count = told_s.shape[1]
+    found: Floats = np.quantile(told_s, level, axis=1, method="weibull")
+    first_s: Floats = told_s.min(axis=1)
+    last_s: Floats = told_s.max(axis=1)
+    if level * (count + 1) > count:
+        more = min(1 / (count + 1) / max(1 - level, 1e-9), _MOST)
+        found = last_s + np.maximum(last_s - at_s, 0) * (more - 1)
+    if level * (count + 1) < 1:
+        found = first_s - np.maximum(first_s - at_s, 0) * (1 - level * (count + 1))
+    return found

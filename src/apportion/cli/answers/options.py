@@ -82,9 +82,9 @@ def add_forecast(commands: Any) -> None:
     parser.add_argument(
         "--moments",
         type=whole(0),
-        default=10,
         metavar="N",
-        help="earlier moments of the log that are foretold, too (default: %(default)s)",
+        help="earlier moments of the log that are foretold, too, at most (default: 200 under fcfs, "
+        "easy and conservative, 10 where futures are simulated whole)",
     )
     parser.add_argument("--out", metavar="FILE.csv", help="write the quantiles")
     add_trace(parser, "--log")
