@@ -12,10 +12,10 @@ from apportion.answers.durations import Durations
 from apportion.answers.own_columns import told_columns
 from apportion.answers.state import placed
 from apportion.errors import InputError
-from apportion.jobs import order_of_submission
 from apportion.mechanism.batch.alone import QueuedJobs, starts_alone
 from apportion.sim import Workload
 from apportion.sim.given_order import present_types
+from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
