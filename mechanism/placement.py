@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.placements.by_speed import Pace
     from apportion.mechanism.scheduler import Gangs
 
-__all__ = ["PLACEMENTS", "Placer"]
-
 
 class Placer:
     """Devices, and the placement by which gangs get them.

@@ -73,8 +73,9 @@ from apportion.policies.registry import (
 )
 from apportion.policies.resource import Resource
 from apportion.policies.sessions.session import Session, session
+from apportion.policies.solution import Solution
 from apportion.policies.solving.condition import Condition, condition
-from apportion.policies.solving.driver import Solution, solve_instance
+from apportion.policies.solving.driver import solve_instance
 from apportion.policies.solving.pairs import PairTable
 from apportion.policies.solving.solvers.warm_highs import WarmProblem
 from apportion.policies.total_throughput import (

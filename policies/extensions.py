@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = [
-    "ChangesAtTimes",
-    "ChecksJobs",
-    "DrawsPairs",
-    "HasEarlierObjectives",
-    "PassesRatesOn",
-    "PosedByItself",
-    "Rates",
-    "ServesInOrder",
-    "SimulatedOtherwise",
-]
-
 
 @runtime_checkable
 class ChangesAtTimes(Protocol):

@@ -30,7 +30,7 @@ from apportion.policies.labels import (
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
 from apportion.policies.resource import usage_of
-from apportion.policies.solving.driver import Solution, solve_instance
+from apportion.policies.solving.driver import solve_instance
 from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
 
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
     from apportion.policies.resource import Resource
-    from apportion.policies.solving.driver import Fallback
+    from apportion.policies.solution import Solution
     from apportion.policies.solving.highs import SolverName
+    from apportion.policies.solving.options import Fallback
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
     from apportion.types import Floats

@@ -10,7 +10,8 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.about import About
 from apportion.mechanism.job_table import read_only
-from apportion.mechanism.placement import PLACEMENTS, Placer
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.placements import PLACEMENTS
 from apportion.mechanisms.settings import SecondsByType, check_types_named, seconds_by_type
 from apportion.sim.beliefs.estimated import chosen_beliefs
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState

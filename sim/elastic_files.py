@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
     from apportion.sim.elastic_workload import ElasticWorkload
 
-__all__ = [
-    "FILE_COLUMNS",
-    "OPTIONAL_COLUMNS",
-    "USERS_CHOICE",
-    "application_of",
-    "applications_beside",
-    "save_elastic",
-]
-
 FILE_COLUMNS = {
     "arrival_s": "time",
     "application": "application",

@@ -27,8 +27,6 @@ from apportion.table_checks import as_floats, table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["SpeedsByGpus", "elastic_from_table", "told_application"]
-
 SpeedsByGpus = pd.DataFrame | str | Path | Callable[[str, str, int], float]
 """A table or csv with columns application, gpus and one for each accelerator type; or a callable
 (application, accelerator, gpus) -> steps/s."""

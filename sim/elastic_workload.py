@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_tables import SpeedsByGpus
     from apportion.sim.workload import Workload
 
-__all__ = ["ELASTIC_COLUMNS", "ElasticWorkload"]
-
 ELASTIC_COLUMNS = {
     "arrival_s": "when the job arrives, seconds from the start of the workload",
     "application": "what it trains, a key into the applications",

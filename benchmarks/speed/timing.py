@@ -13,7 +13,7 @@ from benchmarks.speed.harness import Row, cpu_seconds
 
 if TYPE_CHECKING:
     from apportion.policies import Policy
-    from apportion.policies.solving.driver import Solution
+    from apportion.policies.solution import Solution
     from benchmarks.speed.problems import Case
 
 __all__ = ["Ours", "agreement", "assert_binding", "ours"]

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["MeasuredApplication", "MeasuredTraining"]
-
 _COLUMNS = ("progress", "grad_sqr", "grad_var")
 
 

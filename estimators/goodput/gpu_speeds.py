@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["GpuSpeeds"]
-
 
 class GpuSpeeds:
     """Steps/s of one application on one accelerator type, by number of GPUs.

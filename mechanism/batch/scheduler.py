@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["BatchScheduler"]
-
 
 @dataclass(frozen=True)
 class BatchScheduler(Decider):

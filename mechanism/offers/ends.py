@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from apportion.mechanism.offers.exact import TICK_S
+from apportion.mechanisms.settings import TICK_S
 
 
 def whole_ticks(time_s: float) -> float:

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from apportion.types import Floats
 
 
-__all__ = ["TICK_S", "on_tick"]
-
-
 def on_tick(time_s: Floats) -> Floats:
     """Round times to multiples of `TICK_S`; infinite ones stay."""
     ticks: Floats = np.rint(time_s / TICK_S)

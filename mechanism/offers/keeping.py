@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from apportion.mechanism.offers.candidates import first_served
-from apportion.mechanism.offers.exact import TICK_S
+from apportion.mechanisms.settings import TICK_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

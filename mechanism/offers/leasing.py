@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
-from apportion.mechanism.offers.exact import TICK_S
 from apportion.mechanism.offers.holders import DutyCycles, Holders
 from apportion.mechanism.offers.keeping import Renewals, remembered
 from apportion.mechanism.scheduler import NOBODY
+from apportion.mechanisms.settings import TICK_S
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-__all__ = ["LeaseMechanism"]
-
 
 class LeaseMechanism:
     """Jobs, GPUs and delay timers of a running scheduler, without a clock of its own.

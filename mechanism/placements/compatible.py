@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Trained = tuple[str, int]
 
-__all__ = ["Compatible", "CompatibleOneByOne", "JointlyCompatible", "KnowsLinks", "PlacedByProgram"]
-
 FIGURES = ("gpus", "placements", "candidates", "with_loops", "none_left", "moved")
 """GPUs of gangs; how often one was placed, different candidates in all, those with loops, how often
 none was without, and how often it came elsewhere than in the first. Gangs that are placed together

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["drawn_together"]
-
 P = TypeVar("P")
 F = TypeVar("F")
 

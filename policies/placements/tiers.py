@@ -30,16 +30,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = [
-    "Eligible",
-    "GangPacking",
-    "eligible",
-    "gang_limits",
-    "pack_gangs",
-    "tier_eligibility",
-    "tiers_of_options",
-]
-
 
 class GangPacking(NamedTuple):
     """What gangs that lie in whole machines and racks are limited by, beside the number of GPUs.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["CountedProblem", "declare"]
-
 _LOG = logging.getLogger(__name__)
 _LASTING = {"weight", "count", "scale_factor"}
 """Columns of the jobs table that stay as they are while a job waits and runs."""

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
 
-__all__ = ["FORMAT", "cluster_of", "from_json", "plain_cluster", "state_of", "to_plain"]
-
 FORMAT = "apportion.session/1"
 _AS_THEY_ARE = ("second_stage", "route", "open")
 

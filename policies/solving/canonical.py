@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from apportion.policies.problem import Problem
     from apportion.types import Floats
 
-__all__ = ["canonicalise", "canonicalise_by_reductions", "cone_program", "straight"]
-
 
 def canonicalise(problem: cp.Problem) -> ConeProgram:
     """Compile a cvxpy problem; a maximisation becomes the minimisation of its negative."""

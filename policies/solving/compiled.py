@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Compiled"]
-
 _LARGE = 1e6
 """What bounds a variable on trial, to see whether nothing else does."""
 _SMALL = 1e-7

@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]
 
-__all__ = [
-    "Cone",
-    "ConeProgram",
-    "Kind",
-    "Point",
-    "Scales",
-    "among_limits",
-    "equilibrate",
-    "program_of_throughputs",
-]
-
 Kind = Literal["quadratic", "second order", "semidefinite", "exponential", "power"]
 """What a program may have beside linear terms and half lines."""
 

@@ -42,26 +42,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Objective: TypeAlias = cp.Maximize | cp.Minimize
 
-__all__ = [
-    "Gains",
-    "Levels",
-    "Posed",
-    "SpeedProblem",
-    "bargains_of",
-    "fills_further",
-    "gains_of",
-    "has_earlier",
-    "is_exact",
-    "is_ratio",
-    "levels_of",
-    "pose",
-    "posed_objective",
-    "posed_value",
-    "reported",
-    "staying_optimal",
-    "sums_logarithms",
-]
-
 _HAIR = 1e-12
 """By how much, relatively, throughputs that are the same in every optimum may give way."""
 

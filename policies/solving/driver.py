@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Fallback", "Solution", "solve_instance"]
-
 _LOG = logging.getLogger(__name__)
 
 TIME_LIMIT_S = 60.0

@@ -11,7 +11,8 @@ from apportion.errors import InputError, written
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.gates import GATES
 from apportion.mechanism.orders import ORDERS
-from apportion.mechanism.placement import PLACEMENTS, Placer
+from apportion.mechanism.placement import Placer
+from apportion.mechanism.placements import PLACEMENTS
 from apportion.mechanism.run_to_completion import GatedScheduler, StayNeeds
 from apportion.sim.about import Parts
 from apportion.sim.contention.all_reduces import AllReduces

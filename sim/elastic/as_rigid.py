@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from apportion.estimators.goodput import MeasuredApplication
     from apportion.sim.elastic_workload import ElasticWorkload
 
-__all__ = ["as_rigid", "packed", "progress_of"]
-
 _MOST_ASKED = 1024
 """Numbers of GPUs that are tried to tell with which a job would run."""
 

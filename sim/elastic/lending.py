@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["LENDING_COLUMNS", "lending_value"]
-
 LENDING_COLUMNS = {
     "from_s": "start of the interval, seconds",
     "erlangs": "offered load of the requests; of those served in batches, GPUs that run on average",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["ElasticTypes", "types_on_links"]
-
 
 class ElasticTypes(Sequence[str]):
     """What each elastic job trains now, as networks that know links ask for job types.

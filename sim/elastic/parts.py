@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from apportion.sim.elastic.choice import PolicyChoice
     from apportion.sim.elastic_workload import ElasticWorkload
 
-__all__ = ["RESCALE_S", "RESTART_S", "ElasticParts", "configurations", "elastic_parts"]
-
 RESTART_S, RESCALE_S = UNMEASURED_S, 3.0
 """Seconds of a restart, and for workers to form another ring, where nobody says otherwise."""
 

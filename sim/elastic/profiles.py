@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Profiles"]
-
 
 class Profiles:
     """The applications of jobs, each with what was measured of it on each type.

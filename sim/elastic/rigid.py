@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.intp]
     Bools = NDArray[np.bool_]
 
-__all__ = ["Rigid", "WithRigid", "check_options", "options_for", "rigid_jobs"]
-
 logger = logging.getLogger(__name__)
 
 

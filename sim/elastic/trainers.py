@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["Batches", "Running", "Trainers"]
-
 _Seen = tuple[tuple[float, ...], ...]
 _Key = tuple[Any, _Seen, int, float]
 

@@ -30,15 +30,6 @@ if TYPE_CHECKING:
     from apportion.sim.engine import Fluid
     from apportion.sim.inference.serving import Serving
 
-__all__ = [
-    "RECLAIM_COLUMNS",
-    "FluidBesideRequests",
-    "ServingTables",
-    "Speedups",
-    "check_some_train",
-    "serving_side",
-]
-
 
 class FluidBesideRequests(Resumable):
     """Lets gangs work while requests come; a stretch is over when a request needs a loaned GPU.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from apportion.sim.engine.speeds import Speeds
     from apportion.sim.network.shapes import Shape
 
-__all__ = ["CassiniNetwork", "GangLinks"]
-
 ROUNDING = 1e-9
 """Part of a link by which demands may exceed it."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from apportion.sim.engine.speeds import Speeds
     from apportion.sim.network.cassini import GangLinks
 
-__all__ = ["MemoizedNetwork", "NetworkModel", "NoNetwork"]
-
 
 @runtime_checkable
 class NetworkModel(Protocol):

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["check_models", "least_slowdowns", "network_beside", "pace_of", "placings_of"]
-
 
 def pace_of(network: NetworkModel) -> Pace:
     """Return what tells the time of a step on a placement over its compute time.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from apportion.sim.one_round.state import RoundState
     from apportion.sim.solves.standing import Answer
 
-__all__ = ["RoundDecision", "allocation_of", "plan_of", "racks_of"]
-
 _COLUMNS = ("accelerator", "racks", "machines", "devices", "status", "shares_with")
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["best_meeting", "least_slowdown"]
-
 SLOTS, KICKS = 24, 20
 
 CIRCLES = 2

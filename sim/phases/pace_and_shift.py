@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["PacedShifts", "pace_and_shift"]
-
 
 @dataclass(frozen=True)
 class PacedShifts:

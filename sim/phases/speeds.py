@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
-__all__ = ["CompatibleSpeeds"]
-
 
 class CompatibleSpeeds(Speeds):
     """Steps/s of gangs by the law of the score, see `apportion.sim.engine.speeds.Speeds`.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["SteadyIterations", "SteadyMeeting"]
-
 FEWEST, MOST = 24, 192
 """Iterations of the job with the longest: so many, and twice as many until they are steady."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.time_shifts import CommunicationProfile
     from apportion.sim.network.topology import Topology
 
-__all__ = ["slowdowns_of"]
-
 
 def slowdowns_of(
     topology: Topology,

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Gpus = tuple[int, ...]
 
-__all__ = ["PlacedGangs"]
-
 LARGEST = 2_000_000
 """Demands of options in slots up to which the program is posed; beyond it is searched only."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["TierOptions", "tier_problem"]
-
 
 class TierOptions:
     """What jobs are believed to make at each tier of each type, and a policy's problem over these.

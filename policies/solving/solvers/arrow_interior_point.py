@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from apportion.types import Floats
 
 
-__all__ = ["ArrowPoint", "ArrowProgram", "solve_arrow"]
-
 _STEP = 0.995
 _MOST_STEPS = 80
 _PATIENCE = 12

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.time_shifts import CommunicationProfile
 
-__all__ = ["COMMUNICATING_MODELS", "PARALLELISMS", "CommunicatingModel", "communication_profile"]
-
 PARALLELISMS = ("data", "pipeline", "tensor", "hybrid")
 """Ways of training in parallel that have a template."""
 

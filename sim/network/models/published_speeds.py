@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PUBLISHED_SPEEDS", "PublishedSpeed"]
-
 
 class PublishedSpeed(NamedTuple):
     """How fast one GPU trains a model.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["ProfileDoubt", "SampledTraffic", "profiles_from_samples"]
-
 DEVIATIONS = 3.0
 """Standard deviations that a doubt has: 95 % of intervals and more hold the truth."""
 

@@ -15,8 +15,6 @@ from apportion.sim.network.topology.tree import TreeTopology
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ParallelUplinks", "chosen_paths"]
-
 
 @dataclass(frozen=True)
 class ParallelUplinks:

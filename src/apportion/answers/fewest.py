@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.mechanisms.setting_names import SweepSettings
     from apportion.sim.deciders import AnyDecider
 
-__all__ = ["FewestForWait", "Goal", "fewest_for_wait", "read_goal"]
-
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _GOAL = re.compile(r"p(\d+(?:\.\d+)?) wait (?:under|below|<) ?(\d+(?:\.\d+)?) ?(s|min|h|d)")
 _MOST_DOUBLINGS = 20

@@ -17,8 +17,6 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
 
-__all__ = ["ClusterState", "placed", "read_state"]
-
 _GPUS = re.compile(r"gres/gpu(?::([^=,]+))?[=:](\d+)")
 _TIMES = ("submit_time", "start_time")
 _READ = ("job_id", "job_state", *_TIMES, "time_limit", "tres_alloc_str", "tres_req_str")

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanisms.settings import Setting
 
-__all__ = [
-    "add_backend",
-    "add_cluster",
-    "add_file",
-    "add_generator",
-    "add_kind",
-    "add_seed",
-    "add_simulation",
-    "answer",
-]
-
 GENERATED = {
     "generate_jobs": 600,
     "arrivals": "poisson",

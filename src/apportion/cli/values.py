@@ -14,19 +14,6 @@ from apportion.mechanisms.start_costs import MEASURED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "by_accelerator",
-    "by_job_type",
-    "comma_separated",
-    "ending",
-    "number_or_by_type",
-    "one_of",
-    "read_by",
-    "real",
-    "refuse_blank",
-    "whole",
-]
-
 
 def comma_separated(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
     """Return a reader of numbers with commas between them."""

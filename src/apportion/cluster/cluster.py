@@ -17,8 +17,6 @@ from apportion.statistics.notebook import as_html
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TIERS", "Cluster"]
-
 TIERS = ("machine", "rack", "network")
 """Network tiers a gang can lie in, tightest first: one machine, one rack, several racks."""
 

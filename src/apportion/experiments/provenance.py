@@ -18,8 +18,6 @@ from apportion.sim.fingerprint import versions, workload_fingerprint
 if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload, Workload
 
-__all__ = ["INFINITE", "cluster_options", "command_line", "plain", "record"]
-
 INFINITE = "inf"
 """Stands for an infinite setting, e.g. of ``resolve_seconds``, which JSON has no number for."""
 

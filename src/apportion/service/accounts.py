@@ -9,8 +9,6 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Accounts"]
-
 
 class Accounts:
     """Devices by job since the last decision about them, and seconds that add up in between.

@@ -9,8 +9,6 @@ from apportion.service.messages import COLUMNS, FORMAT, MESSAGES, OWN_COLUMN, me
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["answer_types", "json_schema"]
-
 Schema = dict[str, Any]
 
 _NUMBER: Schema = {"type": "number"}

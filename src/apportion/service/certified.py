@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from apportion.service.known import Known
     from apportion.sim.one_round.decision import RoundDecision
 
-__all__ = ["CertifiedDevices", "CertifiedShares"]
-
 _ROUNDING = 1e-9
 """Part of the time that a decision stands by which who asks at its end may seem early."""
 

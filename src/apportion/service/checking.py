@@ -17,18 +17,6 @@ from apportion.mechanism.offers.rules import spelled
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-__all__ = [
-    "LONGEST_NAME",
-    "check_value",
-    "checked_facts",
-    "checked_speed",
-    "own_columns",
-    "refuse_type",
-    "refuse_unfit",
-    "shown",
-    "where_it_may_run",
-]
-
 _MADE = ("count", "current_option", "reallocation_factor", "network_priority")
 """Columns of a jobs table for `solve` that are worked out here."""
 

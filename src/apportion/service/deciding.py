@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     Kind = Literal["shares", "devices"]
     Answer = CertifiedShares | CertifiedDevices
 
-__all__ = ["Deciding", "whole_racks"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from apportion.service.certified import CertifiedDevices, CertifiedShares
     from apportion.service.known import Known
 
-__all__ = ["age_of", "devices_answer", "record_of", "shares_answer", "state_answer"]
-
 _DIGITS = 9
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from apportion.service.service import DecisionService
 
-__all__ = ["application", "serve_http"]
-
 _PATHS = "POST /v1/message, GET /v1/schema, /openapi.json, /health, /metrics"
 _TYPES = "#/components/schemas/"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from apportion.estimators import EstimatedSpeeds
     from apportion.service.messages import ServiceMessage
 
-__all__ = ["TABLES", "Known"]
-
 _MOST_JOBS = 200_000
 _LEAST_S = 30.0
 """Seconds of work from which estimates learn; what was observed in less is added up."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from apportion.estimators import EstimatedSpeeds
     from apportion.service.store import Kept, MessageStore
 
-__all__ = ["AskAgainError", "LiveState"]
-
 _LOG = logging.getLogger(__name__)
 
 _STATE_EVERY = 10_000

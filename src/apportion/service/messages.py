@@ -19,17 +19,6 @@ from apportion.service.checking import LONGEST_NAME, check_value, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "COLUMNS",
-    "FORMAT",
-    "MESSAGES",
-    "OWN_COLUMN",
-    "ServiceMessage",
-    "messages_schema",
-    "read_message",
-    "refusal",
-]
-
 FORMAT = "apportion.decide/1"
 """Version of the schema; a service refuses messages of another one."""
 _MOST_S = 1e12

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from apportion.estimators import EstimatedSpeeds
 
-__all__ = ["DecisionService"]
-
 _LOG = logging.getLogger(__name__)
 
 _ASKS_ONLY = ("state", "health")

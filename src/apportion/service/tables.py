@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from apportion.service.known import Known
 
-__all__ = ["by_type", "needed_columns", "needed_types", "tables", "told_of"]
-
 _ALWAYS = ("scale_factor", "weight")
 """Columns by which identical jobs are told apart, whatever a policy reads."""
 _GIVEN = {*DEFAULTS, "arrival_s", "now_s", "order", "isolated_elapsed_s", "job_type"}

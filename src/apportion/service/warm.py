@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from apportion.policies.sessions.session_allocation import SessionAllocation
     from apportion.service.known import Known
 
-__all__ = ["WarmShares"]
-
 _AT_ONCE, _PAUSE_S = 250, 0.005
 """Jobs that are added at once beside what answers, and a pause in which that can go on."""
 

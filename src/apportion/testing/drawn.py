@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
 
 
-__all__ = ["Drawn", "On", "drawn", "workload_and_cluster"]
-
 Jobs = Literal["many", "one", "few"]
 On = tuple["Workload | ElasticWorkload", "Cluster | Mapping[str, int] | str"]
 """A workload and its cluster, as `apportion.simulate` takes them."""

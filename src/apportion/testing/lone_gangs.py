@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.network import NetworkModel
 
-__all__ = ["best_overhead", "check_lone_gangs", "check_lone_jobs", "works_on_racks"]
-
 _ACCURATE = 1e-6
 """A network of one's own may divide the other way round; what is wrong is wrong by more."""
 _MODELS = ("MobileNetV3", "VGG11")  # one that hardly communicates between racks, one that does

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.shapes import Shape
     from apportion.testing.drawn import On
 
-__all__ = ["check_network"]
-
 _PICTURES = 8
 """So often gangs are put on devices at random."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.intp]
 
-__all__ = ["TOLERANCE", "Stays", "fail"]
-
 TOLERANCE = 1e-6
 """Seconds and steps may be off by this much, relatively: they are sums of many roundings."""
 

@@ -11,8 +11,8 @@ import numpy as np
 from apportion.errors import written
 from apportion.mechanism.deciders import DECIDERS
 from apportion.mechanism.offers import OfferScheduler
-from apportion.mechanism.offers.exact import TICK_S, on_tick
-from apportion.mechanisms.settings import seconds_by_type
+from apportion.mechanism.offers.exact import on_tick
+from apportion.mechanisms.settings import TICK_S, seconds_by_type
 from apportion.sim.network.shapes import shape_of_placement
 from apportion.testing.stays import TOLERANCE, fail
 
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from apportion.testing.stays import Stays
 
     Floats = NDArray[np.float64]
-
-__all__ = [
-    "check_steps_in_rounds",
-    "check_steps_under_leases",
-    "refuse_too_fast",
-    "shape_of_stay",
-    "steps_of",
-]
 
 
 def steps_of(workload: Workload) -> Floats:

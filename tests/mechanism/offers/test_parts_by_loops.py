@@ -15,7 +15,7 @@ from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.offers.candidates import InOrder, Served, first_served
 from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
-from apportion.mechanism.offers.exact import TICK_S, on_tick
+from apportion.mechanism.offers.exact import on_tick
 from apportion.mechanism.offers.keeping import Renewals
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.rules import DelayScheduling, FullyConsolidated, NoWait
@@ -30,6 +30,7 @@ from apportion.mechanism.orders import (
     UnfairestFirst,
 )
 from apportion.mechanism.places import Room
+from apportion.mechanisms.settings import TICK_S
 
 if TYPE_CHECKING:
     from apportion.mechanism.offers.rules import Rule

@@ -20,8 +20,14 @@ from apportion.policies import (
     solve_instance,
 )
 from apportion.policies.solving.solvers.arrow_corner import only_corner
-from apportion.policies.solving.solvers.arrow_interior_point import ArrowProgram, solve_arrow
-from apportion.policies.solving.solvers.arrow_kkt import PAIRS, ArrowPoint, Eliminated, Residuals
+from apportion.policies.solving.solvers.arrow_interior_point import solve_arrow
+from apportion.policies.solving.solvers.arrow_kkt import (
+    PAIRS,
+    ArrowPoint,
+    ArrowProgram,
+    Eliminated,
+    Residuals,
+)
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
 from apportion.policies.solving.worst_off.common_share import DeclaredShare
 

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-__all__ = ["run"]
-
-
 _SWITCH_S = 0.001
 """Seconds that a thread may keep others waiting, so that answers go on beside a solve."""
 

@@ -8,8 +8,6 @@ from apportion.cli.commands import add_command, finish
 from apportion.cli.options import add_file
 from apportion.cli.values import real, whole
 
-__all__ = ["add_decide", "add_export"]
-
 
 def add_decide(commands: Any) -> None:
     """Add ``apportion decide``."""
