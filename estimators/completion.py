@@ -20,11 +20,8 @@ from apportion.estimators.low_rank import LowRankImputer, ridge_rows, size_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from apportion.types import Bools, Floats
 
-    from apportion.types import Floats
-
-    Mask = NDArray[np.bool_]
     Auto = Literal["auto"]
 
 _AUTO_RANKS = (1, 2, 3, 4, 6, 8)
@@ -87,7 +84,7 @@ class AlternatingLeastSquares(LowRankImputer):
         ridges = _AUTO_REGULARIZATIONS if auto else (_positive(self, self.regularization),)
         return list(product(ranks, ridges))
 
-    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
+    def _factorize(self, Y: Floats, known: Bools, rank: int, ridge: float) -> tuple[Floats, Floats]:
         _, singular, vt = np.linalg.svd(Y, full_matrices=False)
         components: Floats = np.sqrt(singular[:rank, None]) * vt[:rank]
         offset = np.zeros(Y.shape[1])
@@ -157,7 +154,7 @@ class SoftImpute(LowRankImputer):
         largest = np.linalg.norm(rest, 2) / size_of(rest, known)
         return [(min(X.shape), float(part * largest)) for part in parts]
 
-    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
+    def _factorize(self, Y: Floats, known: Bools, rank: int, ridge: float) -> tuple[Floats, Floats]:
         offset, _, components = _shrunk(Y, ridge)
         # Large shrinkage converges fast, and is a good start for the next smaller one.
         largest = max(float(np.linalg.norm(Y, 2)), ridge)
@@ -179,7 +176,7 @@ class SoftImpute(LowRankImputer):
         return offset, components
 
     def _descend(
-        self, Y: Floats, known: Mask, shrinkage: float, estimate: Floats, tol: float, limit: int
+        self, Y: Floats, known: Bools, shrinkage: float, estimate: Floats, tol: float, limit: int
     ) -> tuple[tuple[Floats, Floats, Floats], Floats, float]:
         """Take accelerated proximal steps until one moves the estimates by less than `tol`.
 

@@ -11,11 +11,8 @@ from apportion.errors import InputError
 from apportion.estimators.imputer import BaseImputer, check_bounds
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from apportion.types import Bools, Floats
 
-    from apportion.types import Floats
-
-    Mask = NDArray[np.bool_]
 
 _WORTH = 12.0
 _CLOSENESS = (0.02, 0.05, 0.1, 0.2, 0.4)
@@ -120,7 +117,7 @@ class GaussianImputer(BaseImputer):
             result[rows] = self._mixed(X[np.ix_(rows, known)], known)
         return np.clip(result, self.low, self.high)
 
-    def _mixed(self, values: Floats, known: Mask) -> Floats:
+    def _mixed(self, values: Floats, known: Bools) -> Floats:
         """Return the expected rows of some that have the same known entries."""
         broad = self._given(known, 1.0)
         rest = values - self.mean_[known]
@@ -137,7 +134,7 @@ class GaussianImputer(BaseImputer):
         mixed = weight[:, :1] * mean + np.einsum("ir,irc->ic", weight[:, 1:], means)
         return np.asarray(mixed, dtype=np.float64)
 
-    def _given(self, known: Mask, closeness: float) -> _Conditional:
+    def _given(self, known: Bools, closeness: float) -> _Conditional:
         """Condition the distribution on some entries."""
         covariance = closeness * self.covariance_
         inside = covariance[np.ix_(known, known)] + self._variance * np.eye(int(known.sum()))

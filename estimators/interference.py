@@ -10,9 +10,15 @@ from scipy.spatial.distance import cdist
 
 from apportion.checks import choice, is_whole, number
 from apportion.errors import InputError, written
-from apportion.estimators.measurements import check_shape, checked_cells, filled_references
 from apportion.estimators.mixture import MixtureImputer
-from apportion.estimators.pair_completion import complete_pairs, complete_rows, weighed
+from apportion.estimators.pair_completion import (
+    check_shape,
+    checked_cells,
+    complete_pairs,
+    complete_rows,
+    filled_references,
+    weighed,
+)
 from apportion.pairs import PairThroughputs
 from apportion.threads import one_thread
 

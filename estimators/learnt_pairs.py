@@ -9,7 +9,7 @@ import numpy as np
 from apportion.checks import choice, is_whole, number
 from apportion.errors import InputError, written
 from apportion.estimators.interference import InterferenceEstimator
-from apportion.estimators.measurements import checked_cells
+from apportion.estimators.pair_completion import checked_cells
 from apportion.estimators.speeds.job_rows import JobRows
 from apportion.estimators.speeds.runs import checked_jobs
 from apportion.threads import one_thread

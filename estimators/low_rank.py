@@ -14,11 +14,8 @@ from apportion.estimators.imputer import BaseImputer, check_bounds, column_means
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from apportion.types import Bools, Floats, Ints
 
-    from apportion.types import Floats, Ints
-
-    Mask = NDArray[np.bool_]
 
 _HELD_OUT = 0.2
 
@@ -49,7 +46,7 @@ class LowRankImputer(BaseImputer):
         """Pairs of rank and regularisation to choose among, the simplest first."""
 
     @abstractmethod
-    def _factorize(self, Y: Floats, known: Mask, rank: int, ridge: float) -> tuple[Floats, Floats]:
+    def _factorize(self, Y: Floats, known: Bools, rank: int, ridge: float) -> tuple[Floats, Floats]:
         """Offsets of the columns and components of a matrix.
 
         `Y` is what is left of its known entries without the columns' means, 0 where missing.
@@ -106,7 +103,7 @@ class LowRankImputer(BaseImputer):
         return np.clip(estimate, self.low, self.high)
 
 
-def size_of(rest: Floats, known: Mask) -> float:
+def size_of(rest: Floats, known: Bools) -> float:
     """Root mean square of the known entries; 1 where they are all zero."""
     size = float(np.sqrt((rest**2).sum() / max(1, int(known.sum()))))
     return size if size > 0 else 1.0
@@ -117,7 +114,7 @@ def _order(X: Floats) -> Ints:
     return np.lexsort(np.sort(X, axis=1).T[::-1])
 
 
-def ridge_rows(Y: Floats, known: Mask, components: Floats, ridge: float) -> Floats:
+def ridge_rows(Y: Floats, known: Bools, components: Floats, ridge: float) -> Floats:
     """Ridge regression of every row on the components, over its known entries."""
     rank = components.shape[0]
     # A vanishing ridge keeps rows with fewer known entries than components solvable.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.mechanism.gang_round import GangRound
+from apportion.mechanism.core_rows import GangRound
 from apportion.mechanism.priorities import Candidates, idle_first, preferences, time_at_start
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.selection import select

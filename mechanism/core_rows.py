@@ -1,8 +1,8 @@
-"""Which jobs the rows of the core hold: every active job, and pairs that have a share."""
+"""Which jobs the rows of the core hold (every active job, pairs that have a share), its rounds."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.mechanism.core import RoundCore
-    from apportion.mechanism.gang_round import GangRound
     from apportion.mechanism.shares import Resources, Shares
     from apportion.mechanisms.past import Past
     from apportion.types import Bools, Floats, Ints
@@ -209,3 +208,27 @@ class CoreRows(Resumable):
         missing = slots < 0
         slots[missing] = slots[:, ::-1][missing]
         self.core.combine(slots)
+
+
+class GangRound(NamedTuple):
+    """The gangs of one round.
+
+    rows, types
+        Row and accelerator type of each gang, shape (gangs,).
+    starts
+        Whether each job of a gang starts: it did not run on these devices in the round before, be
+        they new to the gang or to this job of it; shape (gangs, members).
+    stopped
+        Jobs, by slot, that ran in the round before and lost their devices: they wait or have moved.
+    declined
+        Whether the placement had no devices for some gang that was to run.
+    columns
+        Columns of the core at which the time of each gang counts; its types unless there are tiers.
+    """
+
+    rows: Ints
+    types: Ints
+    starts: Bools
+    stopped: Ints
+    declined: bool = False
+    columns: Ints | None = None

@@ -15,11 +15,8 @@ from apportion.mechanism.places import Placement, Room
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.devices import Held
-
-    Ints = NDArray[np.int64]
+    from apportion.types import Int64s
 
 
 class Layout:
@@ -79,7 +76,7 @@ class MachinePool:
         racks = -(-len(machines) // self._width)
         gpus = np.zeros(racks * self._width, dtype=np.int64)
         gpus[: len(machines)] = machines
-        self.gpus: Ints = gpus.reshape(racks, self._width)
+        self.gpus: Int64s = gpus.reshape(racks, self._width)
         self._be_free(range(len(self.machine_of)))
 
     def _be_free(self, devices: Iterable[int]) -> None:
@@ -91,7 +88,7 @@ class MachinePool:
         self._bins: list[list[int]] = [[] for _ in range(max(self._sizes, default=0) + 1)]
         for machine, inside in enumerate(free):
             self._bins[len(inside)].append(machine)
-        self._counts: Ints | None = None
+        self._counts: Int64s | None = None
         self._by_rack: list[int] = []
         self._room: Room | None = None
 
@@ -101,7 +98,7 @@ class MachinePool:
         return [device for devices in self._free for device in devices]
 
     @property
-    def free(self) -> Ints:
+    def free(self) -> Int64s:
         """Free GPUs of each machine, in the shape of `gpus`; not to be changed."""
         return self._count() if self._counts is None else self._counts
 
@@ -170,7 +167,7 @@ class MachinePool:
             devices += free[:gpus]
         return devices
 
-    def free_with(self, placement: Placement) -> Ints:
+    def free_with(self, placement: Placement) -> Int64s:
         """Free GPUs of each machine if those of a placement were given back, as `free`."""
         free = self.free.copy()
         for rack, machine, gpus in placement:
@@ -253,7 +250,7 @@ class MachinePool:
             free.sort()
             self._rebin(machine, before, len(free))
 
-    def _count(self) -> Ints:
+    def _count(self) -> Int64s:
         """Count what is free, from now on: not every placement asks."""
         counts = np.zeros_like(self.gpus)
         for machine, devices in enumerate(self._free):

@@ -11,7 +11,7 @@ from apportion.errors import InputError
 from apportion.mechanism.devices import Devices, Held
 from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
 from apportion.mechanism.placements.by_speed import Placing
-from apportion.mechanism.placements.watched import WatchedPlacement
+from apportion.mechanism.placements.strategy import WatchedPlacement
 from apportion.mechanism.places import Placement, can_hold, tier_of
 from apportion.own_code import answered_by
 

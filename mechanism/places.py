@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from apportion.cluster import TIERS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from apportion.types import Int64s
 
-    Ints = NDArray[np.int64]
 
 MACHINE, RACK, NETWORK = range(len(TIERS))
 """Positions of the tiers in `apportion.cluster.TIERS`."""
@@ -40,7 +38,7 @@ def tier_of(placement: Placement) -> int:
     return RACK if len({rack for rack, _, _ in placement}) == 1 else NETWORK
 
 
-def room_of(free: Ints) -> Room:
+def room_of(free: Int64s) -> Room:
     """Most GPUs that one gang can have at each tier; `free` has the shape (racks, machines)."""
     if not free.size:
         return Room(0, 0, 0)
@@ -48,6 +46,6 @@ def room_of(free: Ints) -> Room:
     return Room(int(free.max()), int(by_rack.max()), int(by_rack.sum()))
 
 
-def can_hold(free: Ints, placement: Placement) -> bool:
+def can_hold(free: Int64s, placement: Placement) -> bool:
     """Whether all GPUs of a placement are free; `free` has the shape (racks, machines)."""
     return all(free[rack, machine] >= gpus for rack, machine, gpus in placement)

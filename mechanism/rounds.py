@@ -13,7 +13,7 @@ from apportion.mechanism.tiered.core import TieredCore
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from apportion.mechanism.gang_round import GangRound
+    from apportion.mechanism.core_rows import GangRound
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Event, GangProgress

@@ -47,7 +47,6 @@ Where the options are network tiers, `eligible` masks those that delay timers ke
 from apportion.annotations import open_doors
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
-from apportion.policies.capped.power import PowerCapped
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.entities import Cohort, FairOverTime
 from apportion.policies.finish_time_fairness import FinishTimeFairness
@@ -58,7 +57,7 @@ from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.instance import Instance
 from apportion.policies.labelled import solve
 from apportion.policies.makespan import Makespan
-from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.max_min_fairness import MaxMinFairness, PowerCapped
 from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.placements.place_round import RoundPlacement, place_round
 from apportion.policies.placements.tiers import Eligible, eligible

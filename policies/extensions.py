@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
-
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
 
 @runtime_checkable

@@ -18,7 +18,6 @@ from apportion.names import (
 )
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
-from apportion.policies.capped.power import PowerCapped
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.entities import Cohort, FairOverTime
 from apportion.policies.finish_time_fairness import FinishTimeFairness
@@ -27,7 +26,7 @@ from apportion.policies.gandiva_packing import GandivaPacking
 from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.makespan import Makespan
-from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.max_min_fairness import MaxMinFairness, PowerCapped
 from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.total_throughput import (
     LeastMeanCompletion,

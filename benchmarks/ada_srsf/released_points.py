@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.mechanism.placements import register
-from apportion.mechanism.placements.least_workload import LeastWorkloadFirst
+from apportion.mechanism.placements.built_in import LeastWorkloadFirst
 from apportion.sim.network.models.table_iii import TABLE_III
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from apportion.mechanism.places import room_of
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.sim.leasing import parts
 from apportion.sim.tiers.round_plans import RoundPlans
-from apportion.sim.tiers.tier_speeds import tier_speeds
+from apportion.sim.tiers.tier_problem import tier_speeds
 from benchmarks.experiment import Settings, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
 

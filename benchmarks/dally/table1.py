@@ -26,9 +26,9 @@ from apportion.sim.network import (
     get_network,
     model_profiles,
 )
+from apportion.sim.network.analytic import REFERENCE_SHAPES
 from apportion.sim.network.models.table_i import TABLE1_COMPUTE_SCALE, scaled_profiles
 from apportion.sim.network.registry import TABLE1_INTERCONNECT
-from apportion.sim.network.table1 import REFERENCE_SHAPES
 from benchmarks.experiment import claimed, verdict
 from benchmarks.reporting import machine, show, write_csv
 

@@ -6,7 +6,6 @@ from apportion.annotations import open_doors
 from apportion.estimators.goodput.application import MeasuredApplication, MeasuredTraining
 from apportion.estimators.goodput.best_batch import BatchLimits, BestBatches, best_batches
 from apportion.estimators.goodput.fit import StepTimeFit, bootstrapped, fit_step_times
-from apportion.estimators.goodput.fitness import fitness
 from apportion.estimators.goodput.goodput import Goodput
 from apportion.estimators.goodput.gpu_speeds import GpuSpeeds
 from apportion.estimators.goodput.measured_steps import (
@@ -24,7 +23,12 @@ from apportion.estimators.goodput.noise import (
 )
 from apportion.estimators.goodput.observations import StepObservations
 from apportion.estimators.goodput.step_times import StepTimes
-from apportion.estimators.goodput.table import GangConfiguration, GoodputTable, goodput_table
+from apportion.estimators.goodput.table import (
+    GangConfiguration,
+    GoodputTable,
+    fitness,
+    goodput_table,
+)
 
 __all__ = [
     "LEARNING_RATE_RULES",

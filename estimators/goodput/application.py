@@ -21,14 +21,10 @@ from apportion.estimators.goodput.noise import gain, noise_scale
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.estimators.goodput.best_batch import BatchLimits
     from apportion.estimators.goodput.measured_steps import AnySteps
     from apportion.estimators.goodput.observations import StepObservations
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from apportion.types import Floats, Int64s
 
 _COLUMNS = ("progress", "grad_sqr", "grad_var")
 
@@ -196,9 +192,9 @@ class MeasuredApplication:
         return () if self.by_gpus is None else tuple(self.on_types)
 
     @property
-    def by_gpus(self) -> Callable[[Ints], Floats] | None:
+    def by_gpus(self) -> Callable[[Int64s], Floats] | None:
         """Steps/s by number of GPUs, if they are told so, see `AnySteps`."""
-        found: Callable[[Ints], Floats] | None = getattr(self.steps, "by_gpus", None)
+        found: Callable[[Int64s], Floats] | None = getattr(self.steps, "by_gpus", None)
         return found
 
     def split(self, batch: int, gpus: int) -> tuple[int, int]:

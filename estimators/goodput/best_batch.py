@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.types import Floats
+    from apportion.types import Floats, Int64s
 
-    Ints = NDArray[np.int64]
 
 BatchSearch = Literal["exact", "sampled"]
 SEARCHES = ("exact", "sampled")
@@ -87,8 +86,8 @@ class BestBatches(NamedTuple):
     """
 
     goodput: Floats
-    local_batch: Ints
-    accumulation: Ints
+    local_batch: Int64s
+    accumulation: Int64s
 
 
 class _Searched(NamedTuple):
@@ -96,21 +95,21 @@ class _Searched(NamedTuple):
 
     times: StepTimes
     noise: Floats
-    gpus: Ints
+    gpus: Int64s
     synchronisation_s: Floats
-    initial: Ints
-    largest: Ints
-    local_least: Ints
-    local_most: Ints
+    initial: Int64s
+    largest: Int64s
+    local_least: Int64s
+    local_most: Int64s
     accumulates: NDArray[np.bool_]
 
-    def goodput(self, local_batch: Ints | Floats, accumulation: Ints | int) -> Floats:
+    def goodput(self, local_batch: Int64s | Floats, accumulation: Int64s | int) -> Floats:
         gradient = self.times.gradient_s(local_batch)
         step_s = accumulation * gradient + self.times.joint_s(gradient, self.synchronisation_s)
         batch = self.gpus * local_batch * (np.asarray(accumulation) + 1.0)
         return np.asarray(batch / step_s * efficiency(batch, self.initial, self.noise))
 
-    def at(self, where: Ints) -> _Searched:
+    def at(self, where: Int64s) -> _Searched:
         times = StepTimes(*(values[where] for values in astuple(self.times)))
         others: list[Any] = [values[where] for values in self[1:]]
         return _Searched(*[times, *others])
@@ -120,8 +119,8 @@ def best_batches(
     times: StepTimes,
     noise: Floats,
     limits: Sequence[BatchLimits],
-    gpus: Ints,
-    nodes: Ints,
+    gpus: Int64s,
+    nodes: Int64s,
     search: BatchSearch = "exact",
 ) -> BestBatches:
     """Best batches of several jobs on several options.
@@ -161,7 +160,7 @@ def best_batches(
 
 
 def _cells(
-    times: StepTimes, noise: Floats, limits: Sequence[BatchLimits], gpus: Ints, nodes: Ints
+    times: StepTimes, noise: Floats, limits: Sequence[BatchLimits], gpus: Int64s, nodes: Int64s
 ) -> _Searched:
     shape = (len(limits), len(gpus))
     synchronisation_s = times.synchronisation_s(gpus, nodes)
@@ -192,7 +191,7 @@ def _exact(cells: _Searched) -> BestBatches:
     return best
 
 
-def _local_range(cells: _Searched, steps: int) -> tuple[Ints, Ints]:
+def _local_range(cells: _Searched, steps: int) -> tuple[Int64s, Int64s]:
     """Least and largest batch per GPU with so many accumulation steps."""
     parts = cells.gpus * (steps + 1)
     least = np.maximum(cells.local_least, -(-cells.initial // parts))
@@ -202,7 +201,7 @@ def _local_range(cells: _Searched, steps: int) -> tuple[Ints, Ints]:
     return least, last
 
 
-def _top(cells: _Searched, least: Ints, last: Ints, steps: int) -> Ints:
+def _top(cells: _Searched, least: Int64s, last: Int64s, steps: int) -> Int64s:
     """Bisect for the first batch per GPU after which goodput does not rise."""
     low, high = least.copy(), last.copy()
     while np.any(low < high):

@@ -14,10 +14,7 @@ from apportion.estimators.goodput.measured_steps import StepSeconds
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from apportion.types import Floats, Int64s
 
 
 class GpuSpeeds:
@@ -61,7 +58,7 @@ class GpuSpeeds:
         told = zip(self._gpus.tolist(), self._speeds.tolist(), strict=True)
         return {"speeds": {str(gpus): speed for gpus, speed in told}}
 
-    def by_gpus(self, gpus: Ints) -> Floats:
+    def by_gpus(self, gpus: Int64s) -> Floats:
         """Return the steps/s with numbers of GPUs; 0 = cannot run."""
         found = np.interp(gpus, self._gpus, self._speeds, left=0.0, right=0.0)
         # Between a number with which it runs and one with which it does not nothing is known.

@@ -1,4 +1,4 @@
-"""Goodput and speed-ups of many jobs on many configurations of GPUs."""
+"""Goodput and speed-ups of many jobs on many configurations of GPUs, and their power mean."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from apportion.checks import choice
+from apportion.checks import as_float, choice
 from apportion.errors import InputError, unknown_name, written
 from apportion.estimators.goodput.best_batch import SEARCHES, best_batches
 from apportion.estimators.goodput.goodput import Goodput, checked_gangs
@@ -17,12 +17,10 @@ from apportion.estimators.goodput.step_times import StepTimes
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike
 
     from apportion.estimators.goodput.best_batch import BatchSearch
-    from apportion.types import Floats
-
-    Ints = NDArray[np.int64]
+    from apportion.types import Floats, Int64s
 
 
 class GangConfiguration(NamedTuple):
@@ -51,8 +49,8 @@ class GoodputTable:
     jobs: tuple[Hashable, ...]
     configurations: tuple[GangConfiguration, ...]
     goodput: Floats
-    local_batch: Ints
-    accumulation: Ints
+    local_batch: Int64s
+    accumulation: Int64s
 
     def speedups(self, reference: Floats) -> Floats:
         """Goodput relative to a reference of each job, shape (jobs, configurations).
@@ -146,8 +144,8 @@ def goodput_table(
 
 
 def _best(
-    models: Sequence[Goodput], gpus: Ints, nodes: Ints, search: BatchSearch
-) -> tuple[Floats, Ints, Ints]:
+    models: Sequence[Goodput], gpus: Int64s, nodes: Int64s, search: BatchSearch
+) -> tuple[Floats, Int64s, Int64s]:
     times = StepTimes.stacked(model.times for model in models)
     noise = np.array([[model.noise] for model in models], dtype=np.float64)
     return best_batches(times, noise, [model.limits for model in models], gpus, nodes, search)
@@ -166,3 +164,44 @@ def _of_type(
     if not types & set(models):
         raise unknown_name(f"accelerator of job {written(job)}", next(iter(models), ""), types)
     return models.get(accelerator)
+
+
+def fitness(speedups: ArrayLike, p: float = -1.0) -> float:
+    r"""Power mean of speed-ups, :math:`(\frac{1}{J} \sum_j s_j^p)^{1/p}` (Pollux's FITNESS).
+
+    Parameters
+    ----------
+    speedups
+        Of each job, >= 0, at least one.
+    p
+        At most 1: 1 is the plain mean, 0 the geometric one, -1 the harmonic one, and minus infinity
+        the worst job's speed-up.
+
+    Returns
+    -------
+    float
+        0 where a job has no speed-up and p <= 0.
+
+    Raises
+    ------
+    InputError
+        For p above 1, which would reward giving everything to whoever is fastest already, and for
+        speed-ups that are no numbers >= 0.
+    """
+    power = as_float(p)
+    if not power <= 1:
+        raise InputError(
+            f"p is {written(p)}; it must be a number <= 1: above 1, FITNESS grows by taking GPUs "
+            f"from the jobs that are worst off."
+        )
+    values = np.asarray(speedups, dtype=np.float64).ravel()
+    if not values.size or not np.all((values >= 0) & np.isfinite(values)):
+        raise InputError("FITNESS needs at least one speed-up, all of them numbers >= 0.")
+    least, most = float(values.min()), float(values.max())
+    if power == -np.inf or least == most or (least == 0 and power <= 0):
+        return least
+    if power == 0:
+        return float(np.exp(np.mean(np.log(values))))
+    # Relative to the largest term: powers of speed-ups overflow under a p far below 0.
+    scale = least if power < 0 else most
+    return float(scale * np.mean((values / scale) ** power) ** (1.0 / power))

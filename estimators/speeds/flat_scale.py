@@ -19,11 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from apportion.types import Floats
-
-    Mask = NDArray[np.bool_]
+    from apportion.types import Bools, Floats
 
 
 class Contrasts(NamedTuple):
@@ -47,7 +43,7 @@ class Contrasts(NamedTuple):
     log_volume: Floats
 
 
-def contrasts(covariance: Floats, seen: Mask) -> Contrasts:
+def contrasts(covariance: Floats, seen: Bools) -> Contrasts:
     """Eliminate the scale from rows.
 
     Parameters
@@ -72,13 +68,13 @@ def contrasts(covariance: Floats, seen: Mask) -> Contrasts:
     return Contrasts(precision, weights, total, log_volume)
 
 
-def _without_holes(covariance: Floats, seen: Mask) -> Floats:
+def _without_holes(covariance: Floats, seen: Bools) -> Floats:
     """Give cells not seen a variance of one and no covariance: the determinant stays."""
     both = seen[..., :, None] & seen[..., None, :]
     return np.where(both, covariance, np.eye(seen.shape[-1]))
 
 
-def contrasts_of_rows(covariance: Floats, known: Mask, noise: float) -> tuple[Floats, Floats]:
+def contrasts_of_rows(covariance: Floats, known: Bools, noise: float) -> tuple[Floats, Floats]:
     """Q and the weights of the scale for rows with holes, zero at the holes.
 
     Parameters

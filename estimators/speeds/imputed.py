@@ -10,7 +10,7 @@ from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, written
 from apportion.estimators.imputer import BaseImputer
 from apportion.estimators.mixture import MixtureImputer
-from apportion.estimators.speeds.of_tables import CompletesTables, nothing_to_learn
+from apportion.estimators.speeds.tables import CompletesTables, nothing_to_learn
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:

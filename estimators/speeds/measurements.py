@@ -11,11 +11,8 @@ from apportion.errors import InputError, written
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    from apportion.types import Bools, Floats, Ints
 
-    from apportion.types import Floats, Ints
-
-    Mask = NDArray[np.bool_]
 
 _FIRST_ROOM = 16
 
@@ -79,7 +76,7 @@ class Measurements:
         return self.count * (said / (said + self._doubt[: len(self)]))
 
     @property
-    def failed(self) -> Mask:
+    def failed(self) -> Bools:
         """Where a row is known not to run, shape (rows, columns)."""
         return self._failed[: len(self)]
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from apportion.checks import LARGEST_NUMBER, number, yes_no
-from apportion.estimators.speeds.of_tables import OfTables
 from apportion.estimators.speeds.posterior import posterior
 from apportion.estimators.speeds.prior import learn_prior
-from apportion.estimators.speeds.tables import read_counts
+from apportion.estimators.speeds.tables import OfTables, read_counts
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:

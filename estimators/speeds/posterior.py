@@ -29,12 +29,9 @@ from apportion.estimators.speeds.prior import REFERENCES_HALF
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.estimators.speeds.prior import SpeedPrior
-    from apportion.types import Floats, Ints
+    from apportion.types import Bools, Floats, Ints
 
-    Mask = NDArray[np.bool_]
 
 _SIZES = (0, 1, 4, 8, 16)
 """Patterns with more measured cells than one of these, and no more than the next, go together."""
@@ -53,7 +50,7 @@ class _Cells(NamedTuple):
     """Measured cells of patterns, shape (patterns, most cells): columns, those seen, and counts."""
 
     column: Ints
-    seen: Mask
+    seen: Bools
     many: Floats
 
 

@@ -18,12 +18,9 @@ from apportion.estimators.speeds.variances import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.estimators.speeds.columns import SpeedColumns
-    from apportion.types import Floats
+    from apportion.types import Bools, Floats
 
-    Mask = NDArray[np.bool_]
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +92,7 @@ class SpeedPrior:
 
 
 def learn_prior(
-    rows: Floats, columns: SpeedColumns, noise: float, imitated: Mask | None = None
+    rows: Floats, columns: SpeedColumns, noise: float, imitated: Bools | None = None
 ) -> SpeedPrior:
     """Learn ratios, covariance, references and how close rows are to them.
 
@@ -137,9 +134,9 @@ def learn_prior(
     return SpeedPrior(mean, covariance, references, closeness, scale, noise, unknown)
 
 
-def referred_to(rows: Floats, imitated: Mask | None) -> Mask:
+def referred_to(rows: Floats, imitated: Bools | None) -> Bools:
     """Return which rows may be references."""
-    chosen: Mask = np.count_nonzero(~np.isnan(rows), axis=1) >= _CELLS_OF_REFERENCE
+    chosen: Bools = np.count_nonzero(~np.isnan(rows), axis=1) >= _CELLS_OF_REFERENCE
     return chosen if imitated is None else chosen & imitated
 
 
@@ -148,7 +145,7 @@ def _unknown(
 ) -> Floats | None:
     r"""Return what is not known of :math:`\mu` where no row says anything; warn of it."""
     known = ~np.isnan(rows)
-    unseen: Mask = np.count_nonzero(known, axis=0) == 0
+    unseen: Bools = np.count_nonzero(known, axis=0) == 0
     if not unseen.any() or not len(rows):
         return None
     names = ", ".join(written(columns.labels[each]) for each in np.flatnonzero(unseen).tolist())
@@ -200,7 +197,7 @@ def _most_likely_closeness(
 
 
 def log_density(
-    rows: Floats, centres: Floats, known: Mask, covariance: Floats, noise: float
+    rows: Floats, centres: Floats, known: Bools, covariance: Floats, noise: float
 ) -> Floats:
     """Log density of rows around each centre, up to a constant; their scales are eliminated.
 

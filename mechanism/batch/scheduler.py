@@ -18,13 +18,10 @@ from apportion.mechanism.queue import InQueue
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.mechanism.about import About
     from apportion.mechanism.batch.multifactor import MultifactorPriority
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
+    from apportion.types import Floats, Ints
 
 
 @dataclass(frozen=True)

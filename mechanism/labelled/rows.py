@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from apportion.mechanism.core import RoundCore
-    from apportion.mechanism.gang_round import GangRound
+    from apportion.mechanism.core_rows import GangRound
     from apportion.types import Floats
 
     Label = tuple[Hashable, ...]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from apportion.mechanism.placements.counts import BestFit, choose
-from apportion.mechanism.placements.spreading import (
+from apportion.mechanism.placements.counts import (
+    BestFit,
+    choose,
     evenly_over,
     evenly_over_machines,
     fewest_places,
@@ -20,9 +21,8 @@ from apportion.ties import significant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from numpy.typing import NDArray
+    from apportion.types import Int64s
 
-    Ints = NDArray[np.int64]
     Worth = tuple[float, int]
     Parts = tuple[tuple[int, int], ...]
 
@@ -58,11 +58,11 @@ class _Recipe(NamedTuple):
 class _Room:
     """What is free in each machine and each rack, and racks that hold a gang, the fullest first."""
 
-    def __init__(self, free: Ints, gpus: int) -> None:
+    def __init__(self, free: Int64s, gpus: int) -> None:
         self.free, self._gpus = free, gpus
 
     @cached_property
-    def by_rack(self) -> Ints:
+    def by_rack(self) -> Int64s:
         return np.asarray(np.add.reduce(self.free, axis=1))
 
     @cached_property
@@ -88,7 +88,7 @@ class Placing:
         How slow a model is on a placement.
     """
 
-    def __init__(self, gpus: Ints, pace: Pace) -> None:
+    def __init__(self, gpus: Int64s, pace: Pace) -> None:
         self._all, self.pace, self._best_fit = gpus, pace, BestFit()
         self._recipes: dict[tuple[str, int, int], list[_Recipe]] = {}
         self._simple: dict[tuple[str, int], list[tuple[int, _Recipe]]] = {}
@@ -136,18 +136,18 @@ class Placing:
                 return self._where_all_is_free(way, gpus)
         return None
 
-    def fastest(self, free: Ints, model: str, gpus: int, widest: int) -> Placement | None:
+    def fastest(self, free: Int64s, model: str, gpus: int, widest: int) -> Placement | None:
         """Return the fastest of the free placements within a tier; None if there is none."""
         return self._best(free, model, gpus, widest, None)
 
     def better(
-        self, free: Ints, model: str, gpus: int, tier: int, before: Placement
+        self, free: Int64s, model: str, gpus: int, tier: int, before: Placement
     ) -> Placement | None:
         """Return the best placement, if it is better than one; its GPUs are among the free."""
         return self._best(free, model, gpus, tier, self.worth(model, before))
 
     def _best(
-        self, free: Ints, model: str, gpus: int, tier: int, below: Worth | None
+        self, free: Int64s, model: str, gpus: int, tier: int, below: Worth | None
     ) -> Placement | None:
         """Try the ways from the best on, until those that are left cannot be better."""
         found, room = None, None
@@ -227,7 +227,7 @@ class Placing:
             return self._in_a_rack(way, room, gpus)
         return self._over_racks(way, room, gpus)
 
-    def _in_a_machine(self, free: Ints, gpus: int) -> Iterator[Placement]:
+    def _in_a_machine(self, free: Int64s, gpus: int) -> Iterator[Placement]:
         if free.max() >= gpus:
             yield choose(free, gpus, MACHINE, self._best_fit)
 
@@ -259,7 +259,7 @@ class Placing:
         if spread:
             yield _placement(spread)
 
-    def _inside(self, free: Ints, gpus: int, machines: int) -> Parts | None:
+    def _inside(self, free: Int64s, gpus: int, machines: int) -> Parts | None:
         """Share GPUs over machines of a rack: so many evenly, or packed for 0; None if it fails.
 
         Racks are free in few ways, and asked for the same again and again.

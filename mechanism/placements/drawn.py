@@ -11,13 +11,11 @@ from apportion.mechanism.places import MACHINE, RACK, tier_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.strategy import Gang
     from apportion.mechanism.places import Placement
+    from apportion.types import Int64s
 
-    Ints = NDArray[np.int64]
 
 P = TypeVar("P")
 F = TypeVar("F")
@@ -71,7 +69,7 @@ def drawn_together(
     return tuple(found)
 
 
-def _of_same_tier(rng: np.random.Generator, free: Ints, own: Placement) -> Placement | None:
+def _of_same_tier(rng: np.random.Generator, free: Int64s, own: Placement) -> Placement | None:
     """Draw racks and machines, and fill them one after the other; None if the rest is too little.
 
     A gang over racks leaves one of its GPUs to another rack, one over machines to another machine.
@@ -93,7 +91,7 @@ def _of_same_tier(rng: np.random.Generator, free: Ints, own: Placement) -> Place
 
 
 def _of_same_shape(
-    rng: np.random.Generator, free: Ints, own: Placement, *, fullest: bool
+    rng: np.random.Generator, free: Int64s, own: Placement, *, fullest: bool
 ) -> Placement | None:
     """Draw racks and machines for the parts of a gang; None if one of them finds no room."""
     parts: dict[int, list[int]] = {}
@@ -113,7 +111,7 @@ def _of_same_shape(
 
 def _one_each(
     rng: np.random.Generator,
-    free: Ints,
+    free: Int64s,
     parts: Sequence[P],
     fit: Callable[[int, P], F | None],
     *,

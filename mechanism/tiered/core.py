@@ -11,21 +11,20 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.core import RoundCore
-from apportion.mechanism.gang_round import GangRound
+from apportion.mechanism.core_rows import GangRound
 from apportion.mechanism.placements.counts import BestFit, choose
 from apportion.mechanism.placements.strategy import Gang
 from apportion.mechanism.places import MACHINE, NETWORK, RACK
 from apportion.mechanism.priorities import idle_first
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from apportion.mechanism.devices import Held
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.places import Placement
-    from apportion.types import Bools, Floats, Ints
+    from apportion.types import Bools, Floats, Int64s, Ints
 
-    Counts = NDArray[np.int64]
 
 _MANY = np.iinfo(np.int64).max
 
@@ -59,7 +58,7 @@ class TierRoom:
         GPUs of each machine, shape (racks, machines per rack).
     """
 
-    def __init__(self, gpus: Counts) -> None:
+    def __init__(self, gpus: Int64s) -> None:
         self._machines, self._racks, self.left = gpus.copy(), gpus.sum(axis=1), int(gpus.sum())
 
     def take(self, gpus: int, tier: int) -> Spot | None:

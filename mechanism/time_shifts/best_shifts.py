@@ -1,19 +1,25 @@
-"""Which search finds the shifts of the jobs on a link, and what it proves."""
+"""Which search finds the shifts of the jobs on a link, and what it proves.
+
+Few jobs are enumerated by the ways in which edges can meet.
+"""
 
 from __future__ import annotations
 
+import math
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from apportion.mechanism.time_shifts.certificate import certificate_of
-from apportion.mechanism.time_shifts.enumeration import enumerated, ways
 from apportion.mechanism.time_shifts.local_search import searched
-from apportion.mechanism.time_shifts.one_rotation import EQUAL
+from apportion.mechanism.time_shifts.one_rotation import EQUAL, best_rotation
+from apportion.mechanism.time_shifts.turning import TurningJobs, wrapped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from apportion.mechanism.time_shifts.mixed import Mixture
-    from apportion.mechanism.time_shifts.turning import TurningJobs
     from apportion.types import Floats
 
 
@@ -69,3 +75,106 @@ def _of_group(turning: TurningJobs, least: float, seed: int) -> tuple[Floats, fl
     if turning.background.gbps.size > 1:  # each load is then a mean over many
         return (*searched(turning, least, chains=4, kicks=20, seed=seed), False)
     return (*searched(turning, least, seed=seed), False)
+
+
+def enumerated(turning: TurningJobs, least: float) -> tuple[Floats, float]:
+    """Return optimal shifts, and their excess.
+
+    Between shifts at which edges of two jobs meet, the excess is linear in all shifts together. An
+    optimum is thus a corner: enough pairs of edges meet that the jobs hang together, as the nodes
+    of a tree. One of its leaves is not the first job; it is placed last, where it is best
+    (`best_rotation`), after the others in every order in which each meets one before it. Two
+    jobs need one step, three some hundred.
+
+    Parameters
+    ----------
+    turning
+        The jobs.
+    least
+        No excess is smaller; where it is reached the search ends.
+
+    Returns
+    -------
+    tuple
+        Shifts, shape (jobs,), that of the first job 0, and the excess.
+    """
+    moving, best = _moving(turning), np.zeros(len(turning.jobs))
+    reached = float(turning.excess(best[None])[0])
+    if reached <= least + EQUAL:
+        return best, reached
+    for *others, last in _orders(moving):
+        for shifts in _corners(turning, moving[:1], others, np.zeros(best.size)):
+            rotation, excess = best_rotation(turning, shifts, last)
+            if excess < reached - EQUAL:
+                best, reached = shifts.copy(), excess
+                best[last] = rotation
+                if reached <= least + EQUAL:
+                    return best, reached
+    return best, reached
+
+
+def ways(turning: TurningJobs) -> int:
+    """Return how many steps `enumerated` takes at most."""
+    moving = _moving(turning)
+    total = 0
+    for *others, _ in _orders(moving):
+        placed, count = moving[:1], 1
+        for place in others:
+            count *= _corner_count(turning, placed, place)
+            placed = [*placed, place]
+        total += count
+    return total
+
+
+def _moving(turning: TurningJobs) -> list[int]:
+    """Jobs whose shift matters: those with edges."""
+    return [place for place, job in enumerate(turning.jobs) if job.edges_s.size]
+
+
+def _orders(moving: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Orders of all jobs but the first; none if that is the only one."""
+    return permutations(moving[1:]) if len(moving) > 1 else iter(())
+
+
+def _corners(
+    turning: TurningJobs, placed: Sequence[int], others: Sequence[int], shifts_s: Floats
+) -> Iterator[Floats]:
+    """Go through all shifts of some jobs at which each meets an edge of one before it."""
+    if not others:
+        yield shifts_s
+        return
+    place = others[0]
+    for shift in _meetings(turning, placed, place, shifts_s):
+        shifts_s[place] = shift
+        yield from _corners(turning, [*placed, place], others[1:], shifts_s)
+
+
+def _meetings(turning: TurningJobs, placed: Sequence[int], place: int, shifts_s: Floats) -> Floats:
+    """Shifts of a job at which an edge of it meets one of those that are placed."""
+    job, unit_s = turning.jobs[place], turning.circle.unit_s
+    modulus = _modulus(turning, placed, place)
+    found = []
+    for at in placed:
+        other = turning.jobs[at]
+        turns = np.arange(modulus // math.gcd(other.units, modulus)) * other.period_s
+        edges = shifts_s[at] + (turns[:, None] + other.edges_s).ravel()
+        found.append((edges[:, None] - job.edges_s).ravel())
+    meetings: Floats = np.unique(wrapped(np.concatenate(found), modulus * unit_s))
+    distinct: Floats = meetings[np.append(True, np.diff(meetings) > EQUAL * job.period_s)]
+    return distinct
+
+
+def _modulus(turning: TurningJobs, placed: Sequence[int], place: int) -> int:
+    """Units after which it does not matter any more how far a job turns."""
+    together = math.lcm(*(turning.jobs[at].units for at in placed))
+    return math.gcd(turning.jobs[place].units, together)
+
+
+def _corner_count(turning: TurningJobs, placed: Sequence[int], place: int) -> int:
+    """Most shifts that `_meetings` returns."""
+    modulus = _modulus(turning, placed, place)
+    own = turning.jobs[place].edges_s.size
+    return sum(
+        modulus // math.gcd(turning.jobs[at].units, modulus) * turning.jobs[at].edges_s.size * own
+        for at in placed
+    )

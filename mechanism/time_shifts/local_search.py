@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.time_shifts.turning import TurningJobs
-    from apportion.types import Floats
+    from apportion.types import Floats, Int64s
 
-    Ints = NDArray[np.int64]
 
 CHAINS = 40
 KICKS = 50
@@ -87,7 +86,7 @@ class _SlottedJob:
         total -= starts
         return total
 
-    def turned(self, rotations: Ints) -> Floats:
+    def turned(self, rotations: Int64s) -> Floats:
         """Return the demand above the base for some rotations, shape (rotations, slots)."""
         rows: Floats = self._turned[-rotations % self.slots]
         return rows
@@ -117,7 +116,7 @@ class _Chains:
             total += share * np.maximum(load + gbps, 0.0)
         return total
 
-    def load(self, rotations: Ints) -> Floats:
+    def load(self, rotations: Int64s) -> Floats:
         """Return the load of all jobs less the capacity, shape (chains, slots)."""
         turned = [job.turned(rotations[:, place]) for place, job in enumerate(self.jobs)]
         total: Floats = np.sum(turned, axis=0) + self._base
@@ -135,7 +134,7 @@ class _Chains:
         total += base.sum(axis=1, keepdims=True)
         return total
 
-    def descend(self, rotations: Ints) -> Floats:
+    def descend(self, rotations: Int64s) -> Floats:
         """Turn one job after the other, in place, a few rounds or until no chain gains.
 
         Returns the excess.
@@ -223,7 +222,7 @@ def _on_slots(
     return list(distinct[:_POLISHED] * slot_s)
 
 
-def _kicked(rotations: Ints, sizes: Ints, random: np.random.Generator) -> Ints:
+def _kicked(rotations: Int64s, sizes: Int64s, random: np.random.Generator) -> Int64s:
     """Turn two jobs of every chain at random; the first job stays."""
     trial = rotations.copy()
     chains = np.arange(len(trial))
@@ -245,7 +244,7 @@ def _slots_of(turning: TurningJobs) -> int | None:
     return slots if slots <= _MOST_SLOTS else None
 
 
-def _runs(there: NDArray[np.bool_]) -> Ints:
+def _runs(there: NDArray[np.bool_]) -> Int64s:
     """Return where runs of slots end (up to twice the period) and start, shape (2, runs)."""
     starts = np.flatnonzero(there & ~np.roll(there, 1))
     ends = np.flatnonzero(there & ~np.roll(there, -1)) + 1

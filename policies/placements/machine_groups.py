@@ -17,9 +17,8 @@ from apportion.policies.placements.packing_limits import packing_patterns
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
+    from apportion.types import Int64s
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +41,16 @@ class MachineGroups:
         Free GPUs of each rack, shape (racks,).
     """
 
-    sizes: Ints
-    of_machine: Ints
-    rack: Ints
-    count: Ints
-    patterns: Ints
-    group: Ints
-    free_of_rack: Ints
+    sizes: Int64s
+    of_machine: Int64s
+    rack: Int64s
+    count: Int64s
+    patterns: Int64s
+    group: Int64s
+    free_of_rack: Int64s
 
     @classmethod
-    def of(cls, gang: Ints, machines: pd.DataFrame) -> MachineGroups:
+    def of(cls, gang: Int64s, machines: pd.DataFrame) -> MachineGroups:
         """Group machines for gangs of some numbers of GPUs."""
         sizes = np.unique(gang)
         alike, of_machine, count = np.unique(
@@ -99,15 +98,15 @@ class GangCounts(NamedTuple):
         Gangs of each size at the rack tier in each rack, shape (racks, sizes).
     """
 
-    at: Ints
-    filled: Ints
-    packed: Ints
-    racked: Ints
+    at: Int64s
+    filled: Int64s
+    packed: Int64s
+    racked: Int64s
 
 
 def assign_gangs(
-    counts: GangCounts, gang: Ints, groups: MachineGroups, machines: pd.DataFrame
-) -> Ints:
+    counts: GangCounts, gang: Int64s, groups: MachineGroups, machines: pd.DataFrame
+) -> Int64s:
     """Turn counts of gangs into GPUs of each job on each machine, shape (jobs, machines)."""
     held = np.zeros((gang.size, len(machines)), dtype=np.int64)
     rack = np.unique(machines["rack"], return_inverse=True)[1]
@@ -127,7 +126,7 @@ def assign_gangs(
     return held
 
 
-def _slots(counts: GangCounts, groups: MachineGroups, place: int) -> Ints:
+def _slots(counts: GangCounts, groups: MachineGroups, place: int) -> Int64s:
     """Machines of the gangs of one size at the machine tier, one entry per gang."""
     slots = []
     for group, gangs in enumerate(counts.packed[:, place]):
@@ -138,7 +137,7 @@ def _slots(counts: GangCounts, groups: MachineGroups, place: int) -> Ints:
     return np.concatenate(slots)
 
 
-def _take(free: Ints, gpus: int) -> Ints:
+def _take(free: Int64s, gpus: int) -> Int64s:
     """Take GPUs from the machines with the most free ones, shape (machines,)."""
     order = np.argsort(-free, kind="stable")
     before = np.cumsum(free[order]) - free[order]

@@ -2,7 +2,8 @@
 
 An integer program for GPUs of one type. It counts gangs by size and machines by packing pattern
 (see `apportion.policies.placements.machine_groups`), so that only the tiers are variables of single
-jobs; nothing is lost by it.
+jobs; nothing is lost by it. `place_in_order` places job after job instead, each as well as those
+before it leave possible.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from apportion.annotations import checked
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, listed, seconds, whole
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
+from apportion.policies.base import Policy
 from apportion.policies.placements.machine_groups import GangCounts, MachineGroups, assign_gangs
-from apportion.policies.placements.place_in_order import place_in_order
+from apportion.policies.placements.round_places import RoundPlaces
+from apportion.policies.solving.driver import solve_instance
 from apportion.table_checks import as_floats, check_unique
 
 if TYPE_CHECKING:
@@ -29,9 +32,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.types import Floats
+    from apportion.policies.problem import Problem
+    from apportion.types import Floats, Int64s
 
-    Ints = NDArray[np.int64]
 
 _LOG = logging.getLogger(__name__)
 
@@ -124,7 +127,7 @@ def place_round(
 
 
 def _solve(
-    worth: Floats, gang: Ints, groups: MachineGroups, time_limit_s: float | None
+    worth: Floats, gang: Int64s, groups: MachineGroups, time_limit_s: float | None
 ) -> tuple[GangCounts, float, str]:
     """Solve the integer program; return its solution, a bound on its value, and a status."""
     sizes, racks = groups.sizes.size, groups.free_of_rack.size
@@ -166,8 +169,8 @@ def _solve(
 
 
 def _better(
-    worth: Floats, gang: Ints, machines: pd.DataFrame, at: Ints, held: Ints
-) -> tuple[Ints, Ints]:
+    worth: Floats, gang: Int64s, machines: pd.DataFrame, at: Int64s, held: Int64s
+) -> tuple[Int64s, Int64s]:
     """Return the placement that a search was left with, or that of jobs in order of value."""
     racks = [each.tolist() for _, each in machines.groupby("rack")["free"]]
     tiers, gpus = place_in_order(worth, gang, racks)
@@ -187,7 +190,7 @@ _FEASIBLE = 2
 """How HiGHS says that a solution meets the constraints."""
 
 
-def _gangs(value: pd.DataFrame, scale_factor: pd.Series) -> Ints:
+def _gangs(value: pd.DataFrame, scale_factor: pd.Series) -> Int64s:
     """GPUs of each job in the order of the values."""
     check_unique("job id", value.index)
     check_unique("job with a scale factor", scale_factor.index)
@@ -235,3 +238,57 @@ def _machines(free: Sequence[Sequence[int]]) -> pd.DataFrame:
     if not rows:
         raise InputError("There are no machines: give the free GPUs of each, by rack.")
     return pd.DataFrame(rows, columns=["rack", "machine", "free"]).astype(np.int64)
+
+
+_AT_ONCE_S = 1e-9
+"""Without time to search jobs take the best of what is free."""
+
+
+@dataclass(frozen=True)
+class _MostValuable(Policy):
+    """Serve the jobs of most value for a GPU first; values stand for throughputs.
+
+    The problem::
+
+        lex max over whole X of (value[j, :] X[j, :], for j by value for a GPU)
+    """
+
+    name, integral, places_gangs = "most_valuable", True, True
+    source = "first fit, in order of value"
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the total value."""
+        return cp.Maximize(p.total(cp.sum(cp.multiply(p.speed, p.X), axis=1)))
+
+    def serves_in_order(self, p: Problem) -> NDArray[np.intp]:
+        """Return the jobs in order."""
+        return np.argsort(-p.speed.max(axis=1) / p.scale_factor, kind="stable")
+
+
+def place_in_order(
+    worth: Floats, gang: Int64s, free: Sequence[Sequence[int]]
+) -> tuple[NDArray[np.bool_], list[dict[tuple[int, int], int]]]:
+    """Place a round without a search.
+
+    Parameters
+    ----------
+    worth
+        Value of each job at each tier, 0 where it may not run, shape (jobs, tiers).
+    gang
+        GPUs of each job, shape (jobs,).
+    free
+        Free GPUs of each machine, by rack.
+
+    Returns
+    -------
+    at, held
+        Tier of each job, shape (jobs, tiers), and its GPUs by (rack, machine).
+    """
+    places = RoundPlaces.of([free])
+    solution = solve_instance(_MostValuable(), places.problem(worth, gang), time_limit_s=_AT_ONCE_S)
+    option = np.where(solution.X.any(axis=1), solution.X.argmax(axis=1), -1)
+    at = np.zeros(worth.shape, dtype=bool)
+    runs = np.flatnonzero(option >= 0)
+    at[runs, places.tier[option[runs]]] = True
+    taken = places.devices(option, gang)
+    return at, [{} if each is None else dict(each.gpus) for each in taken]

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
-
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
 
 class GangPacking(NamedTuple):

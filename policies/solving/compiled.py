@@ -37,12 +37,10 @@ from apportion.policies.solving.solvers.newton import polish
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
 
 _LARGE = 1e6
 """What bounds a variable on trial, to see whether nothing else does."""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from apportion.policies.problem import Problem
     from apportion.policies.solving.highs import LoadedHighs
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Ints = NDArray[np.integer[Any]]
 
 Kind = Literal["quadratic", "second order", "semidefinite", "exponential", "power"]

@@ -33,13 +33,11 @@ from apportion.policies.solving.slopes import affine_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.declared_floors import DeclaredFloors
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
     Objective: TypeAlias = cp.Maximize | cp.Minimize
 
 _HAIR = 1e-12

@@ -36,14 +36,11 @@ from apportion.threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.highs import SolverName
     from apportion.policies.solving.pairs import PairTable
 
-    Floats = NDArray[np.float64]
 
 _LOG = logging.getLogger(__name__)
 

@@ -24,12 +24,9 @@ from apportion.sim.contention.jit import jit, jit_borrowing
 from apportion.sim.contention.sharing_kernel import rates_by_cost, rates_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from apportion.sim.contention.arrays import State
+    from apportion.types import Int64s
 
-    Ints = NDArray[np.int64]
 
 _next_turn = jit_borrowing(rules.next_turn)
 _small_beside = jit_borrowing(rules.small_beside)
@@ -57,7 +54,7 @@ def decide(state: State, new: int, now_s: float) -> float:
 
 
 @jit_borrowing
-def _busiest(state: State, links: Ints) -> int:
+def _busiest(state: State, links: Int64s) -> int:
     most = 0
     for link in links:
         most = max(most, state.on[link, 0])
@@ -65,7 +62,7 @@ def _busiest(state: State, links: Ints) -> int:
 
 
 @jit_borrowing
-def _most_on_a_pair(state: State, links: Ints) -> int:
+def _most_on_a_pair(state: State, links: Int64s) -> int:
     """Return the most transfers under way that use the same two links of a transfer."""
     on, most = state.on, 0
     for first in range(links.size):
@@ -86,7 +83,7 @@ def _rest(job: Any, now_s: float) -> float:
 
 
 @jit_borrowing
-def _dual(state: State, size: float, now_s: float, links: Ints) -> bool:
+def _dual(state: State, size: float, now_s: float, links: Int64s) -> bool:
     if _busiest(state, links) > 1:
         return False
     own = state.rules[0]
@@ -101,7 +98,7 @@ def _dual(state: State, size: float, now_s: float, links: Ints) -> bool:
 
 
 @jit
-def _best_now(state: State, size: float, now_s: float, links: Ints) -> bool:
+def _best_now(state: State, size: float, now_s: float, links: Int64s) -> bool:
     """Tell whether on every link a start now is better than one after any completion."""
     on, b, eta, rests = state.on, state.rules[0].b, state.rules[0].eta, state.rests
     for link in links:

@@ -25,12 +25,8 @@ from apportion.sim.contention.arrays import (
 from apportion.sim.contention.jit import jit_borrowing, jit_entry
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from apportion.sim.contention.arrays import State
-
-    Ints = NDArray[np.int64]
+    from apportion.types import Int64s
 
 
 @jit_borrowing
@@ -69,7 +65,7 @@ def remove(state: State, which: int, value: int) -> None:
 
 
 @jit_borrowing
-def remove_from(row: Ints, value: int) -> None:
+def remove_from(row: Int64s, value: int) -> None:
     """Take a value out of a row whose first number is its length."""
     kept = 1
     for place in range(1, row[0] + 1):

@@ -11,15 +11,12 @@ from apportion.sim.contention.arrays import CLUSTER, FAIR
 from apportion.sim.contention.jit import jit, jit_borrowing
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.sim.contention.arrays import State
-
-    Ints = NDArray[np.int64]
+    from apportion.types import Int64s
 
 
 @jit_borrowing
-def rates_of(state: State, flows: Ints, count: int) -> None:
+def rates_of(state: State, flows: Int64s, count: int) -> None:
     """Write the bytes/s that transfers would get if they were under way together."""
     for link in range(state.links.size):
         state.links[link].used = 0
@@ -34,7 +31,7 @@ def rates_of(state: State, flows: Ints, count: int) -> None:
 
 
 @jit_borrowing
-def rates_by_cost(state: State, flows: Ints, count: int) -> None:
+def rates_by_cost(state: State, flows: Int64s, count: int) -> None:
     """Write the bytes/s of transfers of which so many as `used` says are on each link."""
     jobs, links, rules, most = state.jobs, state.links, state.rules[0], 0
     if rules.way == CLUSTER:
@@ -52,7 +49,7 @@ def rates_by_cost(state: State, flows: Ints, count: int) -> None:
 
 
 @jit
-def _share_fairly(state: State, flows: Ints, count: int) -> None:
+def _share_fairly(state: State, flows: Int64s, count: int) -> None:
     """Raise all rates together, again and again, as `max_min_rates` does."""
     jobs, links, links_of = state.jobs, state.links, state.links_of
     left, share = np.empty(links.size), np.empty(count)

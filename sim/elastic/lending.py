@@ -24,14 +24,11 @@ from apportion.sim.inference.requests import offered_load
 from apportion.sim.simulation import simulate
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.inference.serve import ServingRun
     from apportion.sim.run import Run
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
 
 LENDING_COLUMNS = {
     "from_s": "start of the interval, seconds",

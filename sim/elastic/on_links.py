@@ -10,16 +10,11 @@ from apportion.mechanism.time_shifts import CommunicationProfile
 from apportion.sim.network.pace import network_beside
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from apportion.mechanism.places import Placement
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic.true_progress import Step, TrueProgress
     from apportion.sim.network import MemoizedNetwork
     from apportion.sim.network.cassini import CassiniNetwork
-
-    Floats = NDArray[np.float64]
 
 
 class ElasticTypes(Sequence[str]):

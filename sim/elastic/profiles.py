@@ -10,12 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.estimators.goodput import MeasuredApplication
-
-    Floats = NDArray[np.float64]
-    Bools = NDArray[np.bool_]
+    from apportion.types import Bools, Floats
 
 
 class Profiles:

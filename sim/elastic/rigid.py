@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.estimators.goodput import MeasuredApplication
     from apportion.mechanism.machines import MachinePool
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
+    from apportion.types import Bools, Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Bools = NDArray[np.bool_]
 
 logger = logging.getLogger(__name__)
 

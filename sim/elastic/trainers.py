@@ -19,17 +19,14 @@ from apportion.sim.elastic.true_progress import Step, epoch_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.estimators.goodput import MeasuredApplication
     from apportion.mechanism.configurations import GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.elastic.profiles import Profiles
     from apportion.sim.elastic.true_progress import TrueProgress
+    from apportion.types import Floats, Int64s
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 _Seen = tuple[tuple[float, ...], ...]
 _Key = tuple[Any, _Seen, int, float]
@@ -39,8 +36,8 @@ class Batches(NamedTuple):
     """Goodput in progress per second, and the batches that reach it, by option."""
 
     goodput: Floats
-    local_batch: Ints
-    accumulation: Ints
+    local_batch: Int64s
+    accumulation: Int64s
 
 
 class Running(NamedTuple):
@@ -215,7 +212,7 @@ class Trainers(Resumable):
             self._rows[key] = Batches(*(values[place] for values in found))
 
     def _best(
-        self, asked: Sequence[tuple[int, MeasuredApplication]], gpus: Ints, nodes: Ints
+        self, asked: Sequence[tuple[int, MeasuredApplication]], gpus: Int64s, nodes: Int64s
     ) -> Batches:
         """Return the best batches of jobs by profiles on gangs, shape (asked, gangs)."""
         tables = [on.by_gpus for _, on in asked]
@@ -234,7 +231,7 @@ class Trainers(Resumable):
         return Batches(goodput, local, accumulation)
 
     def _best_modelled(
-        self, asked: Sequence[tuple[int, MeasuredApplication]], gpus: Ints, nodes: Ints
+        self, asked: Sequence[tuple[int, MeasuredApplication]], gpus: Int64s, nodes: Int64s
     ) -> Batches:
         noise = [[self._noise(job)] for job, _ in asked]
         limits = [on.limits for _, on in asked]

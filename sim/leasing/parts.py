@@ -14,8 +14,8 @@ from apportion.sim.about import Parts
 from apportion.sim.leasing.columns import LeaseColumns, TimerLog
 from apportion.sim.network import get_network
 from apportion.sim.tiers.round_plans import RoundPlans
+from apportion.sim.tiers.tier_problem import at_tiers, tier_slowdowns
 from apportion.sim.tiers.tier_shares import TierShares
-from apportion.sim.tiers.tier_speeds import at_tiers, tier_slowdowns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.sim.network.analytic import AnalyticNetwork, StaticNetwork
+    from apportion.sim.network.analytic import (
+        TABLE1_PERCENT,
+        AnalyticNetwork,
+        StaticNetwork,
+        Table1Network,
+    )
     from apportion.sim.network.calibration import (
         AlphaBeta,
         calibrate,
@@ -54,7 +59,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.registry import BY_SHAPE, NETWORKS, get_network, on_topology
     from apportion.sim.network.samples import profiles_from_samples
     from apportion.sim.network.shapes import Shape, canonical_shape, shape_of_placement, tier_of
-    from apportion.sim.network.table1 import TABLE1_PERCENT, Table1Network
     from apportion.sim.network.topology import Topology, jobs_on_links
     from apportion.sim.network.topology.dragonfly import DragonflyTopology
     from apportion.sim.network.topology.named import (

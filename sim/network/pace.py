@@ -16,16 +16,13 @@ from apportion.sim.network.shapes import shape_of_placement
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.cluster import Cluster
     from apportion.mechanism.offers import Placement
     from apportion.mechanism.placements.by_speed import Pace
     from apportion.sim.network.model import NetworkModel
     from apportion.sim.network.shapes import Shape
     from apportion.sim.workload import Workload
-
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
 
 def pace_of(network: NetworkModel) -> Pace:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from apportion.annotations import explained
 from apportion.checks import choice, label, number
 from apportion.errors import InputError, written
-from apportion.sim.network.collectives import COLLECTIVES, Cost
-from apportion.sim.network.message_orders import end_in_orders_s
+from apportion.sim.network.collectives import COLLECTIVES, Cost, end_in_orders_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

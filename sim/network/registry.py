@@ -11,7 +11,7 @@ from apportion.checks import mapping
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.registry import Registry
-from apportion.sim.network.analytic import AnalyticNetwork, StaticNetwork
+from apportion.sim.network.analytic import AnalyticNetwork, StaticNetwork, Table1Network
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.interconnect import Dimension, Interconnect
@@ -20,7 +20,6 @@ from apportion.sim.network.models.table_i import model_profiles, scaled_profiles
 from apportion.sim.network.models.table_iii import table_iii_profiles
 from apportion.sim.network.phase_network import PhaseNetwork
 from apportion.sim.network.profile import ModelProfile
-from apportion.sim.network.table1 import Table1Network
 
 if TYPE_CHECKING:
     from apportion.sim.network.topology import Topology

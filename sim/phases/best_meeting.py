@@ -24,11 +24,9 @@ from apportion.ties import significant
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.sim.shifts.meeting import Meeting
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
 
 SLOTS, KICKS = 24, 20
 

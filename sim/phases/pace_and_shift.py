@@ -19,10 +19,6 @@ from apportion.sim.shifts.meeting import connected, crowded, meeting_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class PacedShifts:

@@ -1,18 +1,17 @@
-"""Speeds of gangs whose phases meet on links, as the engine of phases measures them."""
+"""Speeds of gangs whose phases meet on links: by the score, or as the engine of phases has them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from apportion.sim.engine.speeds import Speeds
-from apportion.sim.network.cassini import GangLinks
+from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 from apportion.sim.phases.steady import SteadyIterations
-from apportion.sim.shifts.epochs import Epochs
 from apportion.sim.shifts.meeting import connected, crowded, meeting_of
-from apportion.sim.shifts.shift_plan import Crowd, looped_jobs, planned_shifts
+from apportion.sim.shifts.shift_plan import Crowd, Epochs, looped_jobs, planned_shifts
 from apportion.ties import significant
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats
 
     Stay = tuple[int, int, str, Placement]
+
 
 EQUAL = 1e-9
 """Slowdowns that differ by less are one: sums in another order do."""
@@ -220,3 +220,60 @@ class PhaseSpeeds(Speeds):
                 crowd.capacities[kind, link] = gbps
             crowd.trained[line] = job_type, sum(gpus for _, _, gpus in where)
         return crowd
+
+
+class CompatibleSpeeds(Speeds):
+    """Steps/s of gangs by the law of the score, see `apportion.sim.engine.speeds.Speeds`.
+
+    ``speed / (2 - score of the gang's worst link)``.
+
+    Parameters
+    ----------
+    free
+        Speeds of gangs that have the links for themselves.
+    job_types
+        What each job trains, length (jobs,).
+    model
+        Profiles and Gb/s.
+    cluster
+        Machines and racks.
+    layout
+        In which machines and racks devices are.
+    """
+
+    def __init__(
+        self,
+        free: Speeds,
+        job_types: Sequence[str],
+        model: CassiniNetwork,
+        cluster: Cluster,
+        layout: Layout,
+    ) -> None:
+        self._free, self._job_types, self._layout = free, job_types, layout
+        self._shifted = model.shifted
+        self._links = GangLinks(model, cluster)
+
+    def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
+        """Return the steps/s of every line, shape (lines,)."""
+        free = self._free.rates(gangs, there)
+        jobs_of: dict[Any, list[int]] = {}
+        trained: dict[int, tuple[str, int]] = {}
+        capacities: dict[Any, float] = {}
+        for line, (job, held) in enumerate(zip(map(int, gangs.job), gangs.devices, strict=True)):
+            if there is not None and not there[line]:
+                continue
+            own = self._links.network.profiles.get(self._job_types[job])
+            if own is not None and not own.phases:
+                continue  # who sends nothing waits for nobody
+            kind, where = held[0], self._layout.placement(held)
+            for link, gbps in self._links.links_of(where).items():
+                jobs_of.setdefault((kind, link), []).append(line)
+                capacities[kind, link] = gbps
+            trained[line] = self._job_types[job], sum(gpus for _, _, gpus in where)
+        scores = self._links.scores.of_links(jobs_of, trained, capacities, shifted=self._shifted)
+        longer = np.ones(free.size)
+        for link, score in scores.items():
+            for line in jobs_of[link]:
+                longer[line] = max(longer[line], 2 - score)
+        rates: Floats = free / longer
+        return rates

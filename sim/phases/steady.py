@@ -14,13 +14,11 @@ from apportion.sim.phases.many_ways import drawn_for
 from apportion.sim.phases.segments import PhaseJob
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.sim.network.phase_network import PhaseNetwork
     from apportion.sim.phases.engine import PhaseRun
     from apportion.sim.shifts.meeting import Meeting
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
 
 FEWEST, MOST = 24, 192
 """Iterations of the job with the longest: so many, and twice as many until they are steady."""

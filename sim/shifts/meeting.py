@@ -1,14 +1,19 @@
-"""Jobs that meet on links, named so that the same meeting has one name wherever it happens."""
+"""Jobs that meet on links: one name for the same meeting wherever it happens, and its slowdowns."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from apportion.mechanism.time_shifts import score_of
+from apportion.sim.network.topology import jobs_on_links
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from apportion.mechanism.time_shifts import CommunicationProfile
+    from apportion.sim.network.topology import Topology
+
 
 ROUNDING = 1e-9
 """Part of a capacity by which demands may exceed it."""
@@ -131,3 +136,40 @@ def _ranks(colours: Mapping[Any, Any]) -> dict[Any, int]:
     """Return the place of each colour among the different ones."""
     rank = {colour: number for number, colour in enumerate(sorted(set(colours.values())))}
     return {job: rank[colour] for job, colour in colours.items()}
+
+
+def slowdowns_of(
+    topology: Topology,
+    gangs: Mapping[Any, Iterable[int]],
+    profiles: Mapping[Any, CommunicationProfile],
+    shifts_s: Mapping[Any, float],
+    periods_s: Mapping[Any, float],
+) -> tuple[dict[str, float], dict[Any, float]]:
+    """Return the score of each link with several jobs, and each job's iteration over that alone.
+
+    ``stretch * (2 - score)``, by the worst link of the job; stretch is what pacing costs. Who sends
+    nothing waits for nobody.
+
+    Parameters
+    ----------
+    topology, gangs, profiles
+        Links, GPUs of each job, what each sends.
+    shifts_s, periods_s
+        When each job starts, and to which period it is paced.
+    """
+    capacities = topology.capacities
+    scores: dict[str, float] = {}
+    worst = dict.fromkeys(gangs, 1.0)
+    senders = {job: gpus for job, gpus in gangs.items() if profiles[job].phases}
+    for link, jobs in jobs_on_links(topology, senders).items():
+        paced = [profiles[job].paced(periods_s[job]) for job in jobs]
+        if len(jobs) == 1 and paced[0].peak_gbps <= capacities[link]:
+            continue
+        score = score_of(paced, capacities[link], [shifts_s[job] for job in jobs])
+        if len(jobs) > 1:
+            scores[link] = score
+        for job in jobs:
+            worst[job] = min(worst[job], score)
+    return scores, {
+        job: periods_s[job] / profiles[job].period_s * (2 - score) for job, score in worst.items()
+    }

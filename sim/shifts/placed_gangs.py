@@ -20,7 +20,7 @@ from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
 from apportion.sim.network.topology import check_gangs
 from apportion.sim.network.topology.named import get_topology
 from apportion.sim.shifts.gang_placement import FoundGangs, GangPlacement, gang_placement
-from apportion.sim.shifts.law import slowdowns_of
+from apportion.sim.shifts.meeting import slowdowns_of
 from apportion.sim.shifts.on_slots import slotted_jobs
 from apportion.sim.shifts.placed_search import EQUAL, PlacedSearch, first_fit, other_fits
 

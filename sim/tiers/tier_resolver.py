@@ -11,8 +11,7 @@ from apportion.errors import InputError
 from apportion.mechanism.shares import NO_PAIRS
 from apportion.sim.network.pace import placings_of
 from apportion.sim.resolve import Resolver
-from apportion.sim.tiers.tier_problem import TierOptions
-from apportion.sim.tiers.tier_speeds import seen_slowdowns
+from apportion.sim.tiers.tier_problem import TierOptions, seen_slowdowns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,8 @@ from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanisms.past import told_otherwise
 from apportion.resumable import Resumable
 from apportion.sim.network.pace import placings_of
-from apportion.sim.tiers.tier_problem import TierOptions
+from apportion.sim.tiers.tier_problem import TierOptions, tier_slowdowns
 from apportion.sim.tiers.tier_resolver import TieredResolver
-from apportion.sim.tiers.tier_speeds import tier_slowdowns
 from apportion.ties import OWED_S, first_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ import pandas as pd
 
 from apportion.cluster import ACCELERATORS
 from apportion.errors import InputError, written
-from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.gpu_names import accelerator_of
-from apportion.sim.traces.json_log import items_of, objects_of, read_items
+from apportion.sim.traces.assemble import accelerator_of, from_durations
+from apportion.sim.traces.log import items_of, objects_of, read_items
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

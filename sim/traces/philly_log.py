@@ -8,7 +8,7 @@ import pandas as pd
 
 from apportion.errors import InputError, written
 from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.json_log import items_of, objects_of, read_items
+from apportion.sim.traces.log import items_of, objects_of, read_items
 from apportion.sim.traces.sacct import NOT_KNOWN
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.gpu_names import tres_gpus
+from apportion.sim.traces.assemble import from_durations, tres_gpus
 from apportion.sim.traces.log import Log, read_log
 from apportion.sim.traces.table import missing_column
 

@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import sys
-from apportion.cli.put_off import put_off
+from apportion.cli.entry import put_off
 with put_off("statistics", "median"):
     from statistics import median
     import statistics as whole
@@ -40,7 +40,7 @@ def test_what_is_put_off_is_there_once_it_is_asked_for() -> None:
 
 def test_submodules_are_found_meanwhile() -> None:
     program = (
-        "from apportion.cli.put_off import put_off\n"
+        "from apportion.cli.entry import put_off\n"
         "with put_off('xml.etree', 'nothing'):\n"
         "    import xml.etree.ElementTree as tree\n"
         "print(tree.Element('a').tag)"

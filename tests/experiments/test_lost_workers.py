@@ -17,9 +17,8 @@ import pytest
 from apportion.errors import ApportionError
 from apportion.experiments import plan_sweep, sweep
 from apportion.experiments.machine import ray_cluster
-from apportion.experiments.machine.losses import Workers
 from apportion.experiments.machine.shipping import shipped
-from apportion.experiments.machine.workers import as_they_finish
+from apportion.experiments.machine.workers import Workers, as_they_finish
 from apportion.sim import Workload, generate_workload
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.resumable import packed, unpacked
 
 if TYPE_CHECKING:
-    from apportion.mechanism.gang_round import GangRound
+    from apportion.mechanism.core_rows import GangRound
 
     Where = dict[int, tuple[int, tuple[int, ...]]]
 

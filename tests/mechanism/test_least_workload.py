@@ -12,7 +12,7 @@ from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement, register
-from apportion.mechanism.placements.least_workload import least_workload_first
+from apportion.mechanism.placements.built_in import least_workload_first
 
 
 def algorithm_1(

@@ -24,7 +24,7 @@ from apportion.sim.given_order import by_arrival_and_id
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.mechanism.gang_round import GangRound
+    from apportion.mechanism.core_rows import GangRound
     from apportion.mechanism.placements import Gang
     from apportion.mechanism.scheduler import Decision, Gangs
 

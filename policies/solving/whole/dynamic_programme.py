@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.solving.whole.program import WholeProgram
-    from apportion.types import Floats
+    from apportion.types import Floats, Int64s
 
-    Ints = NDArray[np.int64]
 
 _MOST_WORK, _MOST_ROOM = 10**8, 3 * 10**7
 """Sums and stored choices up to which it is quicker than branch and bound."""
@@ -46,13 +43,13 @@ class Chain(NamedTuple):
         Most by which the objective of a decision may lack what the best one reaches.
     """
 
-    values: Ints
-    cell: Ints
-    units: Ints
+    values: Int64s
+    cell: Int64s
+    units: Int64s
     capacity: int
     slack: float
 
-    def decide(self) -> Ints:
+    def decide(self) -> Int64s:
         """Return the column that each unit of each row takes, -1 for none, shape (units,)."""
         rows = np.repeat(np.arange(self.units.size), self.units)
         most, room = self.values.shape[1] - 1, self.capacity
@@ -97,7 +94,7 @@ def chain_of(whole: WholeProgram) -> Chain | None:
     return _chain(whole, amounts, units, room)
 
 
-def _chain(whole: WholeProgram, amounts: Ints, units: Ints, room: int) -> Chain:
+def _chain(whole: WholeProgram, amounts: Int64s, units: Int64s, room: int) -> Chain:
     """Write the values of a problem whose cells hold whole amounts of one resource."""
     row = whole.row_of_cell
     value = -whole.program.c
@@ -119,7 +116,7 @@ def _chain(whole: WholeProgram, amounts: Ints, units: Ints, room: int) -> Chain:
 
 
 def price_of(
-    value: Floats, amount: Floats, row: Ints, units: Floats, capacity: float
+    value: Floats, amount: Floats, row: Int64s, units: Floats, capacity: float
 ) -> tuple[float, float]:
     """Return the price of the relaxation and its bound.
 

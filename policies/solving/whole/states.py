@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 
     from apportion.policies.solving.whole.program import WholeProgram
     from apportion.policies.solving.whole.relaxation import Relaxed
-    from apportion.types import Floats
+    from apportion.types import Floats, Int64s
 
-    Ints = NDArray[np.int64]
 
 _BEAM, _FIRST = 500, 1 / 64
 """Parts kept of each length where any good decision will do, and where to reach for one first."""
@@ -63,11 +62,11 @@ class _Choices(NamedTuple):
         Taken of each resource by this choice and those before, shape (choices, resources).
     """
 
-    taken: Ints
+    taken: Int64s
     cost: Floats
-    column: Ints
-    least: Ints
-    most: Ints
+    column: Int64s
+    least: Int64s
+    most: Int64s
 
 
 class _TooMany(Exception):
@@ -95,8 +94,8 @@ class States:
     choices: list[_Choices]
     capacity: Floats
     price: Floats
-    shift: Ints
-    mask: Ints
+    shift: Int64s
+    mask: Int64s
     least: float
     stays: Floats
 
@@ -150,7 +149,7 @@ class States:
 
     def within(
         self, reach: float, deadline: float, beam: int | None = None
-    ) -> tuple[Ints, float, bool] | None:
+    ) -> tuple[Int64s, float, bool] | None:
         """Return columns and cost of the best decision within a reach, if any, and if it is that.
 
         With a `beam` only so many parts are kept of each length, the cheapest, and what is found
@@ -200,13 +199,13 @@ class States:
         return taken, float(total.min()), whole
 
     @cached_property
-    def _firsts(self) -> tuple[Ints, Floats]:
+    def _firsts(self) -> tuple[Int64s, Floats]:
         """Return what the cheapest choice of each job takes, and what the next one costs."""
         first = np.array([each.least[0] for each in self.choices])
         second = np.array([each.cost[1] if each.cost.size > 1 else np.inf for each in self.choices])
         return first, second
 
-    def _rest(self, choices: list[_Choices]) -> tuple[Ints, Ints]:
+    def _rest(self, choices: list[_Choices]) -> tuple[Int64s, Int64s]:
         """Return the least and the most that the jobs from each on take, by resource."""
         found = []
         for ends in ([each.least[-1] for each in choices], [each.most[-1] for each in choices]):
@@ -217,8 +216,8 @@ class States:
         return found[0], found[1]
 
     def _matter(
-        self, key: Ints, cost: Floats, reach: float, least: Ints, most: Ints
-    ) -> tuple[Ints, Floats]:
+        self, key: Int64s, cost: Floats, reach: float, least: Int64s, most: Int64s
+    ) -> tuple[Int64s, Floats]:
         """Return which parts may become a decision within reach, and what each costs at least."""
         left = self.capacity[:, None] - ((key >> self.shift[:, None]) & self.mask[:, None])
         fits, idle = (left >= least[:, None] - 1e-9).all(axis=0), cost
@@ -276,7 +275,7 @@ def by_states(
     return Found(x, bound, "optimal", 0)
 
 
-def _best(states: States, most: float, rounding: float, deadline: float) -> Ints | None:
+def _best(states: States, most: float, rounding: float, deadline: float) -> Int64s | None:
     """Reach for a good decision first, then for the best, never further than needed."""
     reach, good = _FIRST * most, None
     while good is None and reach < most:

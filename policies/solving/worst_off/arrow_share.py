@@ -15,9 +15,8 @@ import numpy as np
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.solvers.arrow_active_sets import exact_arrow
-from apportion.policies.solving.solvers.arrow_corner import only_corner
+from apportion.policies.solving.solvers.arrow_corner import least_arrow_prices, only_corner
 from apportion.policies.solving.solvers.arrow_interior_point import solve_arrow
-from apportion.policies.solving.solvers.arrow_kinks import least_arrow_prices
 from apportion.policies.solving.solvers.arrow_kkt import ArrowProgram
 from apportion.policies.solving.worst_off.common_share import (
     HAIR,

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from apportion.types import Floats
 
-    Floats = NDArray[np.float64]
 
 DEVIATIONS = 3.0
 """Standard deviations that a doubt has: 95 % of intervals and more hold the truth."""

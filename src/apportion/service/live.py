@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 from apportion.errors import ApportionError, InputError, unknown_name
 from apportion.service.certified import CertifiedDevices, CertifiedShares
 from apportion.service.deciding import Deciding, whole_racks
-from apportion.service.decisions import age_of, devices_answer, shares_answer
-from apportion.service.explain import explain_devices, explain_nothing, explain_shares
+from apportion.service.decisions import (
+    age_of,
+    devices_answer,
+    explain_devices,
+    explain_nothing,
+    explain_shares,
+    shares_answer,
+)
 from apportion.service.known import TABLES, Known
 from apportion.service.messages import ServiceMessage, read_message
 from apportion.service.tables import needed_columns, needed_types

@@ -15,7 +15,7 @@ from apportion.sim.engine.speeds import TableSpeeds
 from apportion.sim.network.registry import get_network
 from apportion.sim.settings import settings_for
 from apportion.testing.drawn import Drawn
-from apportion.testing.failing import fail
+from apportion.testing.run_case import fail
 from apportion.testing.scheduler import check_scheduler, kind_for
 from apportion.testing.stays import TOLERANCE
 

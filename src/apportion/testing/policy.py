@@ -19,9 +19,9 @@ from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.policies import get_policy
 from apportion.testing.drawn import workload_and_cluster
-from apportion.testing.failing import fail
 from apportion.testing.policy_case import SHARE_TOLERANCE, PolicyCase
 from apportion.testing.policy_traits import traits_are_true
+from apportion.testing.run_case import fail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,18 +13,15 @@ from apportion.errors import ApportionError, InfeasibleError, InputError
 from apportion.policies import Resource, solve, solve_instance
 from apportion.policies.labelled import instance_of, jobs_of
 from apportion.tensor import ThroughputTensor
-from apportion.testing.failing import fail
+from apportion.testing.run_case import fail
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.allocation import Allocation
     from apportion.policies import Policy
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
-    from apportion.types import Floats
+    from apportion.types import Floats, Int64s
 
-    Ints = NDArray[np.int64]
 
 SHARE_TOLERANCE = 1e-5
 """Shares of time that differ by less are the same, but for rounding."""
@@ -154,7 +151,7 @@ class PolicyCase:
 
 
 def _drawn(
-    rng: np.random.Generator, speed: Floats, gpus: Ints, scale_factor: Ints, steps: Floats
+    rng: np.random.Generator, speed: Floats, gpus: Int64s, scale_factor: Int64s, steps: Floats
 ) -> pd.DataFrame:
     """Draw every column of a jobs table, for jobs of these speeds; deadlines can all be met."""
     jobs, types = speed.shape

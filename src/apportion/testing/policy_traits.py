@@ -9,8 +9,8 @@ import pandas as pd
 
 from apportion.policies import solve
 from apportion.tensor import ThroughputTensor
-from apportion.testing.failing import fail
 from apportion.testing.policy_case import SHARE_TOLERANCE
+from apportion.testing.run_case import fail
 
 if TYPE_CHECKING:
     from apportion.policies import Policy

@@ -1,4 +1,4 @@
-"""One simulation on which a part is checked, and how it is said that the part fails."""
+"""One simulation on which a part is checked, and how it is said that a part fails its contract."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from apportion.own_code import written_in
+from apportion.own_code import place_of, written_in
 from apportion.sim.simulation import simulate
-from apportion.testing.failing import called, fail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
+
 
 _REGISTRIES = {
     "mechanism": "apportion.mechanisms:MECHANISMS",
@@ -84,3 +84,50 @@ def _found(name: str, value: Any) -> Any:
         return value
     found = resolve_name(_REGISTRIES[name])[value]
     return found({}) if name == "network" else found
+
+
+def called(part: Any) -> str:
+    """Return what messages call a part: its class, and what it is made of where that is told."""
+    if isinstance(part, type):
+        return part.__qualname__
+    kind = type(part)
+    tells = any("__repr__" in vars(each) for each in kind.__mro__[:-1])
+    return repr(part) if tells else f"{kind.__qualname__}()"
+
+
+def fail(
+    part: Any,
+    broken: str,
+    numbers: str,
+    *,
+    text: str | None = None,
+    error: BaseException | None = None,
+) -> NoReturn:
+    """Raise for a part that breaks its contract.
+
+    Parameters
+    ----------
+    part
+        What is checked.
+    broken
+        What it is not.
+    numbers
+        By which that shows.
+    text
+        The input on which it shows, as code.
+    error
+        What it raises there.
+
+    Raises
+    ------
+    AssertionError
+        Always. It says where the error comes from in code of one's own, or where the part stands.
+    """
+    lines = [f"{called(part)} is not {broken}: {numbers.rstrip('.')}."]
+    lines += [] if text is None else [f"Input: {text}."]
+    raised, written = None if error is None else place_of(error), written_in(part)
+    if raised is not None:
+        lines.append(f"Raised in {raised}.")
+    elif written is not None:
+        lines.append(f"Written in {written}.")
+    raise AssertionError("\n".join(lines)) from error

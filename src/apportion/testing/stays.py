@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.sim import ElasticWorkload, Run, Workload
+    from apportion.types import Floats, Ints
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
 
 TOLERANCE = 1e-6
 """Seconds and steps may be off by this much, relatively: they are sums of many roundings."""

@@ -17,13 +17,10 @@ from apportion.sim.network.shapes import shape_of_placement
 from apportion.testing.stays import TOLERANCE, fail
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.sim import Run, Workload
     from apportion.sim.network import NetworkModel, Shape
     from apportion.testing.stays import Stays
-
-    Floats = NDArray[np.float64]
+    from apportion.types import Floats
 
 
 def steps_of(workload: Workload) -> Floats:

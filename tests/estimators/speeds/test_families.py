@@ -14,7 +14,7 @@ from tests.estimators.speeds.drawn import drawn_covariance
 import apportion as ap
 from apportion.errors import InputError
 from apportion.estimators import ColumnMeans, EstimatedSpeeds
-from apportion.estimators.speeds.families import priors_of_families
+from apportion.estimators.speeds.completion import priors_of_families
 from apportion.estimators.speeds.prior import SpeedPrior
 from apportion.sim.beliefs.estimated import Estimated
 from apportion.sim.job_types import job_types

@@ -20,7 +20,7 @@ from tests.mechanism.batch.plain_quotas import by_hand
 from tests.seeds import ranges_of_seeds
 
 import apportion as ap
-from apportion.mechanism.batch.fair_shares import QueueDemand, fair_shares
+from apportion.mechanism.batch.kai import QueueDemand, fair_shares
 from apportion.mechanism.batch.reclaim import QueueRules, ReclaimCycle
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from tests.mechanism.batch.test_kueue_evictions import (
     units,
 )
 
-from apportion.mechanism.batch.fair_shares import QueueDemand, fair_shares
+from apportion.mechanism.batch.kai import QueueDemand, fair_shares
 from apportion.mechanism.batch.multifactor import MultifactorPriority
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "simulator.md"

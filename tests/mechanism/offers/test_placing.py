@@ -17,7 +17,7 @@ from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.placements.built_in import BUILT_IN
 from apportion.mechanism.placements.by_speed import by_tier
-from apportion.mechanism.placements.spreading import evenly_over, fewest_places
+from apportion.mechanism.placements.counts import evenly_over, fewest_places
 from apportion.mechanism.places import can_hold
 from apportion.sim.network import get_network
 from apportion.sim.network.pace import pace_of, placings_of

@@ -15,9 +15,8 @@ from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.sim.floors import Floor, floor
-from apportion.sim.floors.best_plans import best_plans
-from apportion.sim.floors.bound import best_bound, proved
-from apportion.sim.floors.fairness import _largest
+from apportion.sim.floors.bound import best_bound, best_plans, proved
+from apportion.sim.floors.floor import _largest
 from apportion.sim.floors.job_groups import JobGroups, coarse_cuts, halved
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from apportion.errors import InputError
 from apportion.sim.network import Cost, Exchange, Layer, ModelProfile, exposed_s
-from apportion.sim.network.message_orders import end_in_orders_s
+from apportion.sim.network.collectives import end_in_orders_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

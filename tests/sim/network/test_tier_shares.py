@@ -11,8 +11,7 @@ from apportion.errors import InputError
 from apportion.policies import get_policy, solve, solve_instance
 from apportion.sim import Workload, generate_rack_workload, simulate
 from apportion.sim.network import get_network
-from apportion.sim.tiers.tier_problem import tier_problem
-from apportion.sim.tiers.tier_speeds import tier_speeds
+from apportion.sim.tiers.tier_problem import tier_problem, tier_speeds
 from apportion.tensor import ThroughputTensor
 
 RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)

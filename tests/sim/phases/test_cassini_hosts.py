@@ -24,7 +24,7 @@ from apportion.sim.network import PhaseNetwork, communication_profile, get_netwo
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 from apportion.sim.network.models.table_iii import table_iii_profiles
 from apportion.sim.network.pace import pace_of
-from apportion.sim.phases.speeds import CompatibleSpeeds
+from apportion.sim.phases.phase_speeds import CompatibleSpeeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

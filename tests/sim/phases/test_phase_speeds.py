@@ -22,8 +22,8 @@ from apportion.sim.network.models.table_iii import table_iii_profiles
 from apportion.sim.network.own_speeds import speeds_on
 from apportion.sim.phases import PhaseJob, run_phases
 from apportion.sim.phases.steady import SteadyIterations
-from apportion.sim.shifts.epochs import Epochs
 from apportion.sim.shifts.meeting import Meeting, connected, meeting_of
+from apportion.sim.shifts.shift_plan import Epochs
 
 if TYPE_CHECKING:
     from pathlib import Path

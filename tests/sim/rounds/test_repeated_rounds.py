@@ -13,7 +13,7 @@ from apportion.sim import Run, Workload, simulate
 from apportion.sim.engine import duty_cycle
 
 if TYPE_CHECKING:
-    from apportion.mechanism.gang_round import GangRound
+    from apportion.mechanism.core_rows import GangRound
 
 DAY_S = 86_400.0
 

@@ -19,8 +19,7 @@ from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.pace import network_beside
 from apportion.sim.phases import mean_score
-from apportion.sim.phases.phase_speeds import PhaseSpeeds
-from apportion.sim.phases.speeds import CompatibleSpeeds
+from apportion.sim.phases.phase_speeds import CompatibleSpeeds, PhaseSpeeds
 from apportion.sim.shifts import joint_plan
 from apportion.sim.shifts.joint_plan import JointPlans
 

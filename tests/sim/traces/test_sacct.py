@@ -9,7 +9,7 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.sim.traces.gpu_names import accelerator_of, tres_gpus
+from apportion.sim.traces.assemble import accelerator_of, tres_gpus
 from apportion.sim.traces.read import TRACE_FORMATS, TraceFormat
 from apportion.sim.traces.sacct import seconds_of
 

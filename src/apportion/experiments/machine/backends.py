@@ -12,8 +12,8 @@ import joblib
 from apportion.checks import choice, whole
 from apportion.errors import ApportionError, InputError
 from apportion.experiments.machine.dask_cluster import dask_workers
-from apportion.experiments.machine.losses import Workers
 from apportion.experiments.machine.ray_cluster import ray_workers
+from apportion.experiments.machine.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import joblib
 
 from apportion.errors import ApportionError
-from apportion.experiments.machine.losses import Workers, try_in_a_process
+from apportion.experiments.machine.workers import Workers, try_in_a_process
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import joblib
 
 from apportion.errors import ApportionError
-from apportion.experiments.machine.losses import Workers, try_in_a_process
-from apportion.experiments.machine.workers import one_line
+from apportion.experiments.machine.workers import Workers, one_line, try_in_a_process
 
 if TYPE_CHECKING:
     from collections.abc import Generator

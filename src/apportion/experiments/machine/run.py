@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from apportion.experiments.machine.cells import Cell, Work
-    from apportion.experiments.machine.losses import Workers
     from apportion.experiments.machine.progress import Display, Report
     from apportion.experiments.machine.store import Store
+    from apportion.experiments.machine.workers import Workers
 
 logger = logging.getLogger(__name__)
 

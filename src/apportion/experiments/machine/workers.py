@@ -1,14 +1,20 @@
-"""Tasks in worker processes, collected as they finish; Ctrl-C and deaths that leave no orphans."""
+"""Tasks in worker processes, collected as they finish; Ctrl-C and deaths that leave no orphans.
+
+How many workers a back end has, and what it means when they are gone.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -18,10 +24,11 @@ from apportion.errors import ApportionError
 from apportion.experiments.machine.shipping import active_backend_name, shipped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from apportion.experiments.machine.progress import Report
     from apportion.experiments.machine.shipping import Shipped
+
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -178,3 +185,78 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@dataclass(frozen=True)
+class Workers:
+    """What a back end gives to a sweep.
+
+    Parameters
+    ----------
+    at_once
+        Runs at once; None for one per processor.
+    engine
+        Its name in messages.
+    losses
+        Errors that it raises when a node, a worker or the connection to them is lost.
+    gone
+        Set by whoever has interrupted the main thread because the cluster is gone.
+    """
+
+    at_once: int | None
+    engine: str = ""
+    losses: tuple[type[BaseException], ...] = ()
+    gone: threading.Event = field(default_factory=threading.Event)
+
+    def or_lost(self, results: Iterable[Any]) -> Iterator[Any]:
+        """Yield results, and turn the loss of workers into one line that says how to go on.
+
+        Raises
+        ------
+        ApportionError
+            If workers are lost.
+        """
+        try:
+            yield from results
+        except KeyboardInterrupt as error:
+            if not self.gone.is_set():
+                raise
+            raise lost(f"The connection to the {self.engine} cluster is lost") from error
+        except self.losses as error:
+            raise lost(
+                f"The {self.engine} cluster lost a worker, a node or the connection "
+                f"({type(error).__name__}: {one_line(str(error))})"
+            ) from error
+
+
+def try_in_a_process(code: str, address: str, seconds: float) -> None:
+    """Try to connect to a cluster, in a process of its own that can be ended.
+
+    Engines try for minutes where something else listens, and may take Python with them.
+
+    Parameters
+    ----------
+    code
+        What connects; the address is its first argument.
+    address
+        Of the cluster.
+    seconds
+        How long to wait.
+
+    Raises
+    ------
+    ApportionError
+        If it fails, with its last word, or takes too long.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", code, address],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ApportionError(f"{address!r} has not answered in {seconds:.0f} s") from error
+    if done.returncode != 0:
+        raise ApportionError(f"{address!r} does not let us in: {one_line(done.stderr)}")

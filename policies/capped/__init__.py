@@ -1,1 +1,0 @@
-"""Policies under a limit of the site: the power that GPUs may draw."""
