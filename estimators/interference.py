@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-import pandas as pd
 from scipy.spatial.distance import cdist
 
 from apportion.checks import choice, is_whole, number
@@ -19,12 +18,9 @@ from apportion.estimators.pair_completion import (
     filled_references,
     weighed,
 )
-from apportion.pairs import PairThroughputs
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from numpy.typing import ArrayLike
 
     from apportion.estimators.imputer import Imputer
@@ -222,30 +218,6 @@ class InterferenceEstimator:
             )
             distance = cdist(ours, theirs, "cosine")
         return np.asarray(np.argmin(distance, axis=1), dtype=np.intp)
-
-    def to_pairs(
-        self,
-        keys: Iterable[tuple[str, int]] | pd.MultiIndex,
-        accelerators: Sequence[str],
-        alone: ArrayLike,
-    ) -> PairThroughputs:
-        """Turn the predictions into steps/s.
-
-        Parameters
-        ----------
-        keys
-            (job_type, scale_factor) of the references and the new jobs, in this order.
-        accelerators
-            Names of the accelerator types.
-        alone
-            Steps/s of each key without a partner, shape (keys, accelerators).
-        """
-        index = pd.MultiIndex.from_tuples(list(keys), names=["job_type", "scale_factor"])
-        speed = np.asarray(alone, dtype=np.float64)
-        runs = (speed > 0)[:, None] & (speed > 0)[None, :]
-        return PairThroughputs(
-            self.predict() * speed[:, None, :] * runs, speed, index, tuple(accelerators)
-        )
 
     def checked(self) -> Self:
         """Return it, once its options have been checked, as `fit` does.

@@ -23,7 +23,7 @@ from apportion.mechanism.places import room_of
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.sim.leasing import parts
 from apportion.sim.tiers.round_plans import RoundPlans
-from apportion.sim.tiers.tier_problem import tier_speeds
+from apportion.sim.tiers.tier_problem import at_tiers, tier_slowdowns
 from benchmarks.experiment import Settings, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
 
@@ -95,7 +95,8 @@ def _watched_run(workload: ap.Workload, cluster: ap.Cluster, watched: _Watched) 
     class WatchedLeases(ap.Leases):
         def parts(self, decider: object, about: AboutRun) -> Parts:
             told = parts.racks(about, terms)
-            speed = tier_speeds(about.workload, cluster, told.network)
+            alone = about.workload.throughput_of(cluster).to_numpy(dtype=float)
+            speed = at_tiers(alone, tier_slowdowns(about.workload, cluster, told.network))
             plans = _WatchedPlans(DallyRound(), rule, speed, watched)
             return parts.offered(about, told, terms.make(told, plans), terms)
 

@@ -31,20 +31,7 @@ _EXACT = 1e-12
 """Root mean squares below this are 0: their gradient is that of noise."""
 
 
-def error_and_gradient(values: Floats, observed: StepObservations) -> tuple[float, Floats]:
-    """Error of step times, see `fit_step_times`, and its derivatives by the seven parameters.
-
-    Parameters
-    ----------
-    values
-        alpha_c, beta_c, alpha_n, beta_n, alpha_r, beta_r, gamma; all > 0.
-    observed
-        Measured steps.
-    """
-    return _error_and_gradient(values, _Measured.of(observed))
-
-
-class _Measured(NamedTuple):
+class Measured(NamedTuple):
     """Measured steps as a fit reads them at every point that it tries."""
 
     local: Floats
@@ -58,7 +45,8 @@ class _Measured(NamedTuple):
     """Derivatives of both times by the seven parameters, each a row."""
 
     @classmethod
-    def of(cls, observed: StepObservations) -> _Measured:
+    def of(cls, observed: StepObservations) -> Measured:
+        """Read measured steps."""
         gpus, local = np.asarray(observed.gpus), np.asarray(observed.local_batch)
         several = np.asarray(observed.nodes) > 1
         within = ~several & (gpus > 1)
@@ -75,7 +63,16 @@ class _Measured(NamedTuple):
         )
 
 
-def _error_and_gradient(values: Floats, observed: _Measured) -> tuple[float, Floats]:
+def error_and_gradient(values: Floats, observed: Measured) -> tuple[float, Floats]:
+    """Error of step times, see `fit_step_times`, and its derivatives by the seven parameters.
+
+    Parameters
+    ----------
+    values
+        alpha_c, beta_c, alpha_n, beta_n, alpha_r, beta_r, gamma; all > 0.
+    observed
+        Measured steps.
+    """
     gamma = values[6]
     gradient_s = values[0] + values[1] * observed.local
     by_gradient = np.zeros((7, gradient_s.size))
@@ -210,11 +207,11 @@ def _minimised(
     values = np.where(free, np.maximum(start, _LEAST), [pinned.get(name, 0.0) for name in NAMES])
     bounds = [(1.0, MOST_OVERLAP) if name == "gamma" else (_LEAST, None) for name in NAMES]
 
-    measured = _Measured.of(observed)
+    measured = Measured.of(observed)
 
     def objective(part: Floats) -> tuple[float, Floats]:
         values[free] = part
-        error, gradient = _error_and_gradient(values, measured)
+        error, gradient = error_and_gradient(values, measured)
         return error, gradient[free]
 
     limits = [each for each, is_free in zip(bounds, free, strict=True) if is_free]

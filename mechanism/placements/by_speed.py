@@ -120,10 +120,6 @@ class Placing:
             for tier in (MACHINE, RACK, NETWORK)
         ]
 
-    def least_slowdown(self, model: str, gpus: int) -> float:
-        """Time of a step over its compute time where a gang is alone on the whole cluster."""
-        return self.least_worth(model, gpus)[0]
-
     def least_worth(self, model: str, gpus: int) -> Worth:
         """Return the `worth` of the best placement on the whole cluster; infinite for none."""
         ways = self._ways(model, gpus, NETWORK)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         halving_doubling,
         hierarchical,
         phases,
-        point_to_point,
         ring,
     )
     from apportion.sim.network.contention import ContentionNetwork
@@ -132,7 +131,6 @@ __all__ = [
     "on_topology",
     "phases",
     "pipeline_parallel",
-    "point_to_point",
     "profile_of_layers",
     "profile_of_samples",
     "profiles_from_samples",

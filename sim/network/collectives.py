@@ -98,12 +98,6 @@ def all_reduce_cost(
     return Cost(*ALL_REDUCES[algorithm](nodes, alpha_s, beta_s, gamma_s))
 
 
-def point_to_point(dimension: Dimension, units: int = 2, distance: int = 1) -> Cost:
-    """One message between two units of a dimension: hops * latency + S / B."""
-    hops = dimension.hops(whole("units", units, 1), distance)
-    return Cost(hops * dimension.latency_s, 1 / dimension.bytes_per_s(units))
-
-
 def ring(collective: str, peers: int, dimension: Dimension) -> Cost:
     """Run a collective around a ring: c (n - 1) alpha + c (n - 1) / n * S / B.
 

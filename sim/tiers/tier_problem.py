@@ -148,27 +148,10 @@ def tier_problem(
     )
 
 
-def tier_speeds(workload: Workload, cluster: Cluster, network: NetworkModel) -> Floats:
-    """Steps/s of every job at each option, shape (jobs, options).
-
-    Option ``type * 3 + tier`` is a tier of an accelerator type.
-
-    Its throughput without exposed communication over 1 + overhead, on the fastest placement that
-    the gang can have at the tier where everything is free; 0 where it can have none: it is too
-    large, or cannot be spread, or run on the type. The lease mechanism chooses placements in the
-    same way.
-
-    Raises
-    ------
-    InputError
-        If a job cannot run on the cluster, or the network model does not know its job type.
-    """
-    alone = workload.throughput_of(cluster).to_numpy(dtype=float)
-    return at_tiers(alone, tier_slowdowns(workload, cluster, network))
-
-
 def at_tiers(alone: Floats, slowdown: Floats) -> Floats:
     """Steps/s at each option, of jobs that make `alone` on each type without communication.
+
+    Option ``type * 3 + tier`` is a tier of an accelerator type.
 
     Parameters
     ----------

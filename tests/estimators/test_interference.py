@@ -169,14 +169,6 @@ def test_predictions_keep_what_is_known_and_stay_in_range(
     np.testing.assert_array_equal(predicted, estimator.predict())
 
 
-def test_conversion_to_steps_per_second_leaves_out_what_runs_nowhere() -> None:
-    estimator = fitted([[[0.9], [NAN]]], [[[0.9], [NAN]]])
-    keys = [("light", 1), ("heavy", 1), ("new", 1)]
-    pairs = estimator.to_pairs(keys, ["v100"], [[10.0], [0.0], [20.0]])
-    np.testing.assert_allclose(pairs.own[..., 0], [[9, 0, 9], [0, 0, 0], [18, 0, 18]])
-    assert pairs.keys.tolist() == keys
-
-
 class Constant:
     def __init__(self, value: float, columns: int = 0) -> None:
         self.value, self.columns = value, columns

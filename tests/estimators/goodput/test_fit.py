@@ -8,7 +8,7 @@ from tests.estimators.goodput.drawn import drawn_goodput
 
 from apportion import InputError
 from apportion.estimators.goodput import StepObservations, StepTimes, fit_step_times
-from apportion.estimators.goodput.fit import error_and_gradient
+from apportion.estimators.goodput.fit import Measured, error_and_gradient
 
 
 def observed(
@@ -43,12 +43,14 @@ def test_error_and_gradient_are_those_of_the_definition() -> None:
     for seed in range(5):
         seen = observed(drawn_goodput(rng).times, EVERYWHERE, 0.1, seed)
         values = np.array(astuple(drawn_goodput(rng).times), dtype=float)
-        error, gradient = error_and_gradient(values, seen)
+        error, gradient = error_and_gradient(values, Measured.of(seen))
         assert error == pytest.approx(error_by_definition(values, seen), rel=1e-6)
         for place in range(7):
             step = np.zeros(7)
             step[place] = 1e-6 * values[place]
-            above, below = (error_and_gradient(values + sign * step, seen)[0] for sign in (1, -1))
+            above, below = (
+                error_and_gradient(values + sign * step, Measured.of(seen))[0] for sign in (1, -1)
+            )
             rounding = 1e-14 * error / step[place]
             slope = (above - below) / (2 * step[place])
             assert gradient[place] == pytest.approx(slope, rel=1e-3, abs=rounding)

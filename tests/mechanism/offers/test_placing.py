@@ -89,7 +89,7 @@ def test_a_gang_alone_has_the_best_of_all_placements(network: str, cluster: Clus
         every = {str(shape_of(found)): found for found in all_placements(whole, gpus)}
         for model in MODELS:
             best = min(placing.worth(model, placement)[0] for placement in every.values())
-            assert best <= placing.least_slowdown(model, gpus) <= best * (1 + ALONE[network])
+            assert best <= placing.least_worth(model, gpus)[0] <= best * (1 + ALONE[network])
 
 
 @settings(max_examples=150, deadline=None)

@@ -48,9 +48,9 @@ def test_a_job_alone_is_as_fair_as_can_be_but_for_its_checkpoints(seed: int) -> 
     name = [*SCHEDULERS, *POLICIES][seed % (len(SCHEDULERS) + len(POLICIES))]
     load = workload_of([(0.0, model, gpus, 5 * HOUR_S)])
     job = simulate(name, load, cluster, mechanism="leases", network=network).jobs.iloc[0]
-    slowdown = placings_of(cluster, get_network(network, cluster=cluster))[0].least_slowdown(
+    slowdown = placings_of(cluster, get_network(network, cluster=cluster))[0].least_worth(
         model, gpus
-    )
+    )[0]
     run_s = 5 * HOUR_S * slowdown
     checkpoint_s = 0.0 if name == "gandiva" else 1.0 * gpus
     leases = np.ceil(run_s / LEASE_S - 1e-9)
@@ -74,9 +74,9 @@ def test_a_gang_left_alone_is_on_its_best_placement_within_a_lease(seed: int, ke
     jobs = simulate(replace(scheduler, keep_placement=keeps), load, cluster, network=network).jobs
     last_s = jobs.completion_s.iloc[:-1].max()
     gang = jobs.iloc[-1]
-    slowdown = placings_of(cluster, get_network(network, cluster=cluster))[0].least_slowdown(
+    slowdown = placings_of(cluster, get_network(network, cluster=cluster))[0].least_worth(
         model, gpus
-    )
+    )[0]
     left_s = 9 * HOUR_S * slowdown
     checkpoints_s = gpus * (np.ceil(left_s / LEASE_S) + 2)
     assert gang.completion_s <= last_s + LEASE_S + left_s + checkpoints_s

@@ -12,7 +12,6 @@ from apportion.sim.network import (
     Span,
     halving_doubling,
     hierarchical,
-    point_to_point,
     ring,
 )
 
@@ -91,7 +90,6 @@ def test_hops() -> None:
     assert [around.hops(8, distance) for distance in range(8)] == [0, 1, 2, 3, 4, 3, 2, 1]
     assert (LINK.hops(8, 5), switch.hops(8, 5)) == (1, 2)
     assert (around.alpha_s, LINK.alpha_s, switch.alpha_s) == (1e-3, 1e-3, 2e-3)
-    assert point_to_point(around, 8, 3).seconds(1e9) == pytest.approx(3e-3 + 1)
 
 
 @pytest.mark.parametrize("peers", [3, 6, 12, 100])

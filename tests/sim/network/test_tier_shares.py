@@ -11,10 +11,15 @@ from apportion.errors import InputError
 from apportion.policies import get_policy, solve, solve_instance
 from apportion.sim import Workload, generate_rack_workload, simulate
 from apportion.sim.network import get_network
-from apportion.sim.tiers.tier_problem import tier_problem, tier_speeds
+from apportion.sim.tiers.tier_problem import at_tiers, tier_problem, tier_slowdowns
 from apportion.tensor import ThroughputTensor
 
 RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+
+
+def tier_speeds(workload: Workload, cluster: Cluster, network: Any) -> Any:
+    alone = workload.throughput_of(cluster).to_numpy(dtype=float)
+    return at_tiers(alone, tier_slowdowns(workload, cluster, network))
 
 
 def jobs_of(*gangs: int, hours: float = 10.0, **columns: Any) -> Workload:
