@@ -14,7 +14,7 @@ import apportion as ap
 from apportion.answers.drawn_futures import History
 from apportion.answers.foretelling import Foretelling
 from apportion.answers.futures import foretold
-from apportion.answers.hindsight import Hindsight, at_level, levels
+from apportion.answers.hindsight import Hindsight, Moment, at_level, levels
 from apportion.answers.state import ClusterState, read_state
 
 GPUS = "a100=8"
@@ -49,8 +49,8 @@ def test_earlier_moments_are_told_as_they_were(seed: int) -> None:
     history = History.of(log, cluster).until(known.now_s)
     asked = list[tuple[ClusterState, History]]()
 
-    def foretells(moment: ClusterState, past: History) -> tuple[np.ndarray, np.ndarray]:
-        asked.append((moment, past))
+    def foretells(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
+        asked.append((moment.state(), moment.history()))
         return np.zeros((len(moment.jobs), 3)), np.zeros((len(moment.jobs), 3))
 
     found = Hindsight.of(foretells, known, history, cluster, 16, 0)
@@ -136,12 +136,12 @@ def test_times_are_told_later_where_those_before_came_later(late: float) -> None
     history = History.of(log, ap.Cluster.of(GPUS)).until(known.now_s)
     by_arrival = ran.sort_values("arrival_s")
 
-    def foretells(moment: ClusterState, _past: History) -> tuple[np.ndarray, np.ndarray]:
+    def foretells(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
         at_s = by_arrival["arrival_s"].to_numpy()
         rows = np.searchsorted(at_s, moment.jobs["submit_s"].to_numpy())
         spread = np.linspace(0.1, 2, 39) / late
         told = [
-            moment.now_s + np.outer(by_arrival[name].to_numpy()[rows] - moment.now_s, spread)
+            moment.at_s + np.outer(by_arrival[name].to_numpy()[rows] - moment.at_s, spread)
             for name in ("start_s", "completion_s")
         ]
         return told[0], told[1]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.answers.drawn_futures import History
+    from apportion.answers.hindsight import Moment
     from apportion.answers.state import ClusterState
     from apportion.cluster import Cluster
     from apportion.mechanism.own import Decides
@@ -90,12 +91,9 @@ class Foretelling:
         starts[here] = state.jobs["start_s"].to_numpy()[here, None]
         return starts, ends
 
-    def remembered(
-        self, state: ClusterState, history: History, count: int
-    ) -> tuple[Floats, Floats]:
+    def remembered(self, moment: Moment, count: int) -> tuple[Floats, Floats]:
         """Return the same of an earlier moment, which is foretold once."""
-        columns = state.jobs[["gpus", "submit_s", "start_s", "time_limit_s"]].to_numpy(float)
-        key = count, np.append(columns, [[state.now_s] * 4], axis=0).tobytes()
+        key = count, moment.key
         if key not in self._told:
-            self._told[key] = self(state, history, count)
+            self._told[key] = self(moment.state(), moment.history(), count)
         return self._told[key]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.types import Bools, Floats
 
-    Foretells = Callable[[ClusterState, History], tuple[Floats, Floats]]
+    Foretells = Callable[["Moment"], tuple[Floats, Floats]]
 
 _AS_TOLD = 5.0
 """How many moments' weight the forecasts have that are taken to have held as told."""
@@ -30,13 +31,50 @@ _SAME_S = 1.0
 """Times closer than this are the same."""
 
 
-class _Foretold(NamedTuple):
-    """Who was here when a job came, and when they started and ended; NaN if they have not yet."""
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """The arrival of a job: who was here, and when they started and ended; NaN for not yet.
 
-    state: ClusterState
-    history: History
+    Attributes
+    ----------
+    at_s
+        When it was.
+    jobs
+        Who was here, as `_everyone` has it.
+    start_s, end_s
+        Of these, shape (jobs,).
+    log
+        From which history and state are taken when somebody wants them.
+    """
+
+    at_s: float
+    jobs: pd.DataFrame
     start_s: Floats
     end_s: Floats
+    log: History
+
+    @property
+    def runs(self) -> Bools:
+        """Who ran, shape (jobs,)."""
+        return self.start_s < self.at_s
+
+    @property
+    def key(self) -> bytes:
+        """What tells it from others, as long as the log is the same."""
+        submit_s = self.jobs["submit_s"].to_numpy(dtype=float)
+        return np.array([self.at_s, *submit_s, *np.where(self.runs, self.start_s, -1.0)]).tobytes()
+
+    def state(self) -> ClusterState:
+        """Return it as a state."""
+        told = self.jobs.drop(columns="end_s").assign(
+            state=np.where(self.runs, "running", "waiting"),
+            start_s=np.where(self.runs, self.start_s, np.nan),
+        )
+        return ClusterState(self.at_s, told)
+
+    def history(self) -> History:
+        """Return what of the log was known."""
+        return self.log.until(self.at_s)
 
 
 class Hindsight:
@@ -63,6 +101,7 @@ class Hindsight:
     def __init__(self, why: str = "") -> None:
         self.moments, self.why = 0, why
         self._seen: dict[tuple[str, str], list[tuple[Floats, Bools, Floats]]] = {}
+        self._laws: dict[tuple[str, str], tuple[Floats, Floats]] = {}
 
     @classmethod
     def of(
@@ -79,7 +118,7 @@ class Hindsight:
         Parameters
         ----------
         foretells
-            Makes the starts and ends, shape (jobs, futures), of a state, in its clock.
+            Makes the starts and ends, shape (jobs, futures), of a moment, in its clock.
         state, history
             Of today.
         cluster
@@ -95,12 +134,11 @@ class Hindsight:
             return found
         rng = np.random.default_rng([seed, moments])
         for moment in _earlier(state, history, cluster, moments):
-            told = foretells(moment.state, moment.history)
-            runs, at_s = (moment.state.jobs["state"] == "running").to_numpy(), moment.state.now_s
+            told, runs = foretells(moment), moment.runs
             for what, came_s, told_s in zip(
                 ("start", "end"), (moment.start_s, moment.end_s), told, strict=True
             ):
-                level, known = levels(told_s, at_s, came_s, now_s, rng)
+                level, known = levels(told_s, moment.at_s, came_s, now_s, rng)
                 for name, rows in (("running", runs), ("waiting", ~runs)):
                     weight = np.full(level.size, 1 / max(rows.sum(), 1))
                     seen = level[rows], known[rows], weight[rows]
@@ -122,18 +160,24 @@ class Hindsight:
         part
             Of jobs.
         """
-        seen = self._seen.get((state, what))
-        if seen is None or (state, what) == ("running", "start"):
+        if (state, what) not in self._seen or (state, what) == ("running", "start"):
             return part
-        even = (np.arange(20) + 0.5) / 20
-        seen = [*seen, (even, np.ones(20, bool), np.full(20, _AS_TOLD / 20))]
-        level, known, weight = (np.concatenate(each) for each in zip(*seen, strict=True))
-        order = np.lexsort((~known, level))
-        level, known, weight = level[order], known[order], weight[order]
-        here = np.cumsum(weight[::-1])[::-1]
-        left = np.cumprod(np.where(known, 1 - weight / here, 1.0))
-        place = int(np.searchsorted(1 - left, part - 1e-9))
+        level, reached = self._law(state, what)
+        place = int(np.searchsorted(reached, part - 1e-9))
         return float(level[place]) if place < level.size else 1.0
+
+    def _law(self, state: str, what: str) -> tuple[Floats, Floats]:
+        """Return levels in order, and the part of the jobs that was not above each."""
+        if (state, what) not in self._laws:
+            even = (np.arange(20) + 0.5) / 20
+            seen = [*self._seen[state, what], (even, np.ones(20, bool), np.full(20, _AS_TOLD / 20))]
+            level, known, weight = (np.concatenate(each) for each in zip(*seen, strict=True))
+            order = np.lexsort((~known, level))
+            level, known, weight = level[order], known[order], weight[order]
+            here = np.cumsum(weight[::-1])[::-1]
+            reached = 1 - np.cumprod(np.where(known, 1 - weight / here, 1.0))
+            self._laws[state, what] = level, reached
+        return self._laws[state, what]
 
     def held(self, state: str, what: str, part: float) -> float:
         """Return how many of the jobs whose start or end is known lay in the middle part."""
@@ -156,12 +200,13 @@ def _lacking(history: History, cluster: Cluster) -> str:
 
 def _earlier(
     state: ClusterState, history: History, cluster: Cluster, moments: int
-) -> Iterator[_Foretold]:
+) -> Iterator[Moment]:
     """Give moments at which jobs came: every so many jobs, a power of 2, from the first on."""
     jobs = _everyone(state, history)
     submit_s, start_s, end_s = (
         jobs[name].to_numpy(float) for name in ("submit_s", "start_s", "end_s")
     )
+    gpus = jobs["gpus"].to_numpy()
     # So that a moment stays one as the log grows, and need not be foretold again.
     step = 2 ** max(math.ceil(math.log2(len(jobs) / moments)), 0)
     for row in range(0, len(jobs), step):
@@ -169,15 +214,10 @@ def _earlier(
         if at_s >= history.now_s(state) or np.count_nonzero(history.end_s <= at_s) < FEWEST:
             continue
         rows = np.flatnonzero((submit_s <= at_s) & ~(end_s <= at_s))
-        here, runs = jobs.iloc[rows], start_s[rows] < at_s
-        if here["gpus"].to_numpy()[runs].sum() > sum(cluster.gpus.values()):
+        runs = start_s[rows] < at_s
+        if gpus[rows][runs].sum() > sum(cluster.gpus.values()):
             continue
-        told = here.drop(columns="end_s").assign(
-            state=np.where(runs, "running", "waiting"),
-            start_s=np.where(runs, start_s[rows], np.nan),
-        )
-        past = history.until(at_s)
-        yield _Foretold(ClusterState(at_s, told), past, start_s[rows], end_s[rows])
+        yield Moment(at_s, jobs.iloc[rows], start_s[rows], end_s[rows], history)
 
 
 def _everyone(state: ClusterState, history: History) -> pd.DataFrame:
