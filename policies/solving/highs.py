@@ -33,6 +33,8 @@ _LOG = logging.getLogger(__name__)
 _SIMPLEX_ROWS = 2500
 """Above this many rows the simplex method loses to the interior point (measured); a row of one
 entry is a bound, which costs nothing."""
+_ROWS_FOR_CORNER = 200
+"""Above so many rows a corner to begin with saves more than it takes (measured)."""
 _TOLERANCE = 1e-9
 """Scaled programs have numbers about 1, and gaps of 1e-6 are to be met with digits to spare."""
 _EXACT = 1e-13
@@ -162,7 +164,7 @@ class LoadedHighs:
         budget_s
             Seconds that this solve may take; any number by default.
         """
-        if self._new:
+        if self._new and self._row.size > _ROWS_FOR_CORNER:
             self._begin()
         # HiGHS holds the seconds of all runs of an instance together against its limit.
         limit_s = np.inf if budget_s is None else self._solver.getRunTime() + budget_s
@@ -186,8 +188,7 @@ class LoadedHighs:
     def _begin(self) -> None:
         """Take a corner next to the optimum, if one is known; zeros are feasible as well."""
         self._new = False
-        first = first_basis(self.program, self._bound_row)
-        if first is not None:
+        if first := first_basis(self.program, self._bound_row):
             self._solver.setBasis(first.in_highs(self._row))
 
     def solve_surely(self) -> Point:

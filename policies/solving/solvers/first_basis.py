@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from apportion.policies.solving.cone import ConeProgram
     from apportion.types import Bools, Floats, Ints
 
-_FEWEST = 100
-"""Demands from which on it is worth while (measured)."""
 _ROUNDS = 8
 
 
@@ -43,7 +41,7 @@ class FirstBasis(NamedTuple):
 
 
 def first_basis(program: ConeProgram, bounds: Ints) -> FirstBasis | None:
-    """Return a corner next to the optimum; ``None`` for few demands and programs of another kind.
+    """Return a corner next to the optimum; ``None`` for programs of another kind.
 
     Parameters
     ----------
@@ -52,7 +50,7 @@ def first_basis(program: ConeProgram, bounds: Ints) -> FirstBasis | None:
     """
     A, b = program.A, program.b
     found = alone_in_cost(program.c)
-    if not found.size or b.size - bounds.size < _FEWEST or (b < 0).any():
+    if not found.size or (b < 0).any():
         return None
     level, sign = int(found[0]), -float(np.sign(program.c[found[0]]))
     of_level = slice(A.indptr[level], A.indptr[level + 1])
@@ -73,7 +71,7 @@ def first_basis(program: ConeProgram, bounds: Ints) -> FirstBasis | None:
     each[column[mine]] = -per_level[row[mine]] / value[mine]
     row, column, value = row[~mine], column[~mine], value[~mine]
     once = np.count_nonzero(mine) == np.count_nonzero(each)
-    if demand.size < _FEWEST or not once or (each < 0).any() or (value < 0).any():
+    if not demand.size or not once or (each < 0).any() or (value < 0).any():
         return None
     each[column[b[row] == 0]] = 0.0  # they can have nothing
     limited = b > 0

@@ -74,12 +74,11 @@ def test_it_saves_most_of_the_pivots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_programs_have_none() -> None:
     rng = np.random.default_rng(0)
-    few, many = drawn(rng, 20), drawn(rng, 150)
+    many = drawn(rng, 150)
     p = Problem(many)
     floors = p.throughput >= 1e-3 * many.fastest_throughput
     least = cp.Maximize(cp.min(p.throughput))
     others = [
-        program_of(few),
         Compiled.of(p, least, [floors]).program,
         Compiled.of(Problem(many), cp.Maximize(cp.sum(p.X)), []).program,
     ]
