@@ -12,6 +12,7 @@ import pytest
 
 import apportion as ap
 from apportion.elastic import ElasticRule
+from apportion.mechanism.gates import HOLD, START, AllOf
 from apportion.policies.whole.sia import Sia
 
 if TYPE_CHECKING:
@@ -128,6 +129,35 @@ class OneByDue(ElasticRule):
         return chosen
 
 
+@dataclass(frozen=True)
+class WaitsForDue:
+    """A tighter tier is waited for as long as a column of one's own says."""
+
+    rule = "the tightest tier, until the column says"
+    job_types: tuple[str, ...] = ()
+
+    def check(self, job_type: str) -> None:
+        """Judge any."""
+
+    def patience_s(self, waiting: Any) -> Any:
+        return np.column_stack([np.zeros(waiting.job.size), *[waiting.facts["due_s"]] * 2])
+
+
+@dataclass(frozen=True)
+class LateOnesWait:
+    """Nobody sends while one with less of the column sends or waits."""
+
+    due_s: tuple[float, ...] = ()
+    name: str = "late_ones_wait"
+
+    def knowing(self, jobs: Any) -> LateOnesWait:
+        return LateOnesWait(tuple(jobs.facts["due_s"]))
+
+    def decide(self, now_s: float, flow: Any, links: Any) -> float:
+        first = min((*links.flows, *links.waiting), key=lambda each: self.due_s[each.job])
+        return START if first.job == flow.job else HOLD
+
+
 def in_turn(run: ap.Run) -> bool:
     """Whether the jobs, on one GPU, start in the order of the column."""
     return bool(run.jobs.sort_values("due_s")["start_s"].is_monotonic_increasing)
@@ -147,6 +177,36 @@ def test_orders_and_rules_see_them() -> None:
     elastic = ap.generate_elastic_workload(5, seed=1)
     elastic = replace(elastic, jobs=elastic.jobs.assign(**due))
     assert in_turn(ap.simulate(OneByDue(), elastic, "t4=1"))
+
+
+def test_gates_see_them() -> None:
+    """Two gangs that meet on the link of a machine: who is due first never waits for the other."""
+    sending = ap.generate_contended_workload(scale=0.01)
+    jobs = sending.jobs.iloc[[0, 0]].set_axis(["x", "y"])
+    jobs = jobs.assign(scale_factor=4, arrival_s=0.0, total_steps=50.0)
+    three = ap.Cluster.of_racks(1, machines_per_rack=3, gpus_per_machine=3, accelerator="v100")
+    for due, order in (([1.0, 2.0], ["x", "y"]), ([2.0, 1.0], ["y", "x"])):
+        for gate in (LateOnesWait(), AllOf((LateOnesWait(),))):
+            load = replace(sending, jobs=jobs.assign(due_s=due))
+            run = ap.simulate("ada_srsf", load, three, gate=gate, exclusive=True)
+            ends = run.jobs["completion_s"]
+            assert ends.sort_values().index.tolist() == order
+            assert ends.nunique() == 2
+
+
+def test_rules_of_leases_see_them() -> None:
+    """A gang that no machine has room for takes two as soon as its column says so."""
+    jobs = pd.DataFrame(
+        {"job_type": "net", "scale_factor": 2, "total_steps": 1e5}, index=["a", "b", "c"]
+    )
+    index = pd.MultiIndex.from_tuples([("net", 2)], names=["job_type", "scale_factor"])
+    speeds = pd.DataFrame({"v100": [1.0]}, index=index)
+    two = ap.Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=3, accelerator="v100")
+    terms = ap.OfferScheduler("due", rule=WaitsForDue(), lease_s=60.0)
+    for due_s in (300.0, 900.0):
+        load = ap.Workload("own", jobs.assign(arrival_s=[0.0, 0.0, 1.0], due_s=due_s), speeds)
+        run = ap.simulate(terms, load, two, network="none")
+        assert run.jobs["start_s"].tolist() == pytest.approx([0.0, 0.0, 1.0 + due_s], abs=60.0)
 
 
 def test_files_keep_them(tmp_path: Path) -> None:

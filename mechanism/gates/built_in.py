@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from apportion.annotations import explained
 from apportion.checks import choice, number, whole
 from apportion.errors import InputError
-from apportion.mechanism.gates.gate import HOLD, START, Gate
+from apportion.mechanism.gates.gate import HOLD, START, Gate, knowing
 from apportion.mechanism.gates.rollout import Rollout, WhatIf
 from apportion.mechanism.gates.rules import TIE, next_turn, small_beside, start_cost
 from apportion.registry import Registry
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from apportion.mechanism.gates.gate import Flow, LinksView
+    from apportion.mechanism.job_table import JobTable
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,10 @@ class AllOf:
     def sees_own_links_only(self) -> bool:
         """Whether all of them do."""
         return all(getattr(gate, "sees_own_links_only", False) for gate in self.gates)
+
+    def knowing(self, jobs: JobTable) -> AllOf:
+        """Return the same of gates that know the jobs of a run."""
+        return AllOf(tuple(knowing(gate, jobs) for gate in self.gates))
 
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
         """Return the latest of the answers."""

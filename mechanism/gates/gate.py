@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from apportion.mechanism.job_table import JobTable
+
 START = -math.inf
 """The transfer may start at once."""
 
@@ -82,6 +84,9 @@ class Gate(Protocol):
     a transfer in because another has started can say so, ``opens_at_starts = False``, and is not
     asked then. One that, besides, never lets a transfer in before one ends on its own links can say
     ``sees_own_links_only = True``, and is asked about no others then.
+
+    One that goes by what jobs are, such as a column of one's own, has ``knowing(jobs)``: it returns
+    the gate of a run, given the `JobTable`, in which `Flow.job` is a place.
     """
 
     @property
@@ -95,3 +100,9 @@ class Gate(Protocol):
         At a time that is not later than now it starts.
         """
         ...
+
+
+def knowing(gate: Gate, jobs: JobTable) -> Gate:
+    """Return the gate of a run: one that asks for the jobs is told them."""
+    told: Gate = gate.knowing(jobs) if hasattr(gate, "knowing") else gate
+    return told

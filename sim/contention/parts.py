@@ -12,6 +12,7 @@ from apportion.checks import number
 from apportion.errors import InputError, written
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.gates import GATES
+from apportion.mechanism.gates.gate import knowing
 from apportion.mechanism.orders import ORDERS
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import PLACEMENTS
@@ -111,7 +112,7 @@ def iterations(mechanism: Iterations, decider: Any, about: AboutRun) -> Parts:
         needs=_needs(truth, models, sharing, mechanism),
     )
     scheduler = (decider if decider.terms is None else terms).make(told)
-    law = AllReduces.of(mechanism, sharing)
+    law, gate = AllReduces.of(mechanism, sharing), knowing(gate, truth.told)
     each = iterations_of(truth, models, startup_s=law.startup_s, overlap=mechanism.overlap)
     timeline = Timeline() if mechanism.timeline else None
     links = LinkMap(told.layout, racks=mechanism.rack_links)
