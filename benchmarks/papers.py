@@ -55,7 +55,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "cassini.decisions": (1, ""),
     "cassini.hosts": (1, ""),
     "cassini.pictures": (0.5, ""),
-    "cassini.matrix": (75, ""),
+    "cassini.matrix": (20, ""),
     "cassini.deciders": (240, ""),
     "cassini.verdicts": (120, ""),
     "ada_srsf.tables": (4, ""),
