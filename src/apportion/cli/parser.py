@@ -16,6 +16,14 @@ from apportion.cli.answers.options import (
     add_what_if,
 )
 from apportion.cli.commands import add_alias, add_command, add_group, add_verbose, finish
+from apportion.cli.installation.options import (
+    add_accelerators,
+    add_completion,
+    add_doctor,
+    add_papers,
+    add_policies,
+    add_settings,
+)
 from apportion.cli.options import (
     add_backend,
     add_cluster,
@@ -30,7 +38,7 @@ from apportion.cli.request_options import add_generate_requests, add_serve
 from apportion.cli.sections import add_setting, as_given, expanded
 from apportion.cli.service.options import add_decide, add_export
 from apportion.cli.trace_options import add_trace
-from apportion.cli.values import comma_separated, ending, one_of, real, refuse_blank, whole
+from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -124,16 +132,16 @@ def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
     add_advise(commands)
     _add_solve(commands)
     add_audit(commands)
-    _add_policies(commands)
-    _add_accelerators(commands)
-    _add_settings(commands)
+    add_policies(commands)
+    add_accelerators(commands)
+    add_settings(commands)
     _add_links(commands)
-    _add_papers(commands)
+    add_papers(commands)
     add_serve(commands)
     add_decide(commands)
     add_export(commands)
-    _add_doctor(commands)
-    _add_completion(commands)
+    add_doctor(commands)
+    add_completion(commands)
     text = "describe a trace, or generate a workload"
     groups = {
         "workload": add_group(commands, "workload", text, (_add_describe, _add_generate)),
@@ -291,68 +299,6 @@ def _add_solve(commands: Any) -> None:
         type=ending(".csv", ".json"),
         metavar="FILE",
         help="write the result, .csv or .json",
-    )
-    finish(parser)
-
-
-def _add_format(parser: argparse.ArgumentParser) -> None:
-    """Add how a list is written."""
-    parser.add_argument(
-        "--format",
-        type=one_of("format", ("text", "json")),
-        default="text",
-        metavar="text|json",
-        help="(default: %(default)s)",
-    )
-    text = argparse.SUPPRESS  # what it was called before
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help=text)
-
-
-def _add_policies(commands: Any) -> None:
-    parser = add_command(commands, "policies", "policies", "list the policies and schedulers")
-    parser.set_defaults(listed="policies")
-    _add_format(parser)
-    finish(parser)
-
-
-def _add_accelerators(commands: Any) -> None:
-    text = "list the types of GPUs that are known by name"
-    parser = add_command(commands, "accelerators", "policies", text)
-    parser.set_defaults(listed="accelerators")
-    _add_format(parser)
-    finish(parser)
-
-
-def _add_settings(commands: Any) -> None:
-    text = "list what options take in brackets, and files of settings"
-    parser = add_command(commands, "settings", "settings", text)
-    parser.add_argument("section", nargs="?", metavar="OPTION", help="of one alone: mechanism")
-    _add_format(parser)
-    parser.set_defaults(shown=commands.choices["compare"].get_default("sections"))
-    finish(parser)
-
-
-def _add_papers(commands: Any) -> None:
-    text = "what the papers claim, and what of it holds here"
-    parser = add_command(commands, "papers", "papers", text)
-    text = "the claims of one: gavel; all of one claim: gavel.load"
-    parser.add_argument("about", nargs="?", metavar="SYSTEM", help=text)
-    _add_format(parser)
-    finish(parser)
-
-
-def _add_doctor(commands: Any) -> None:
-    text = "say what is installed, and whether it works"
-    finish(add_command(commands, "doctor", "installation.doctor", text))
-
-
-def _add_completion(commands: Any) -> None:
-    text = "print what makes a shell complete commands"
-    parser = add_command(commands, "completion", "installation.completion", text)
-    shells = ("bash", "zsh")
-    parser.add_argument("shell", type=one_of("shell", shells), metavar="|".join(shells))
-    parser.epilog = (
-        "For bash: apportion completion bash > ~/.local/share/bash-completion/completions/apportion"
     )
     finish(parser)
 

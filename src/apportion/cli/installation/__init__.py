@@ -1,1 +1,1 @@
-"""What is installed, and shells that complete its commands."""
+"""What there is, whether it works, and shells that complete its commands."""
