@@ -49,11 +49,11 @@ class LeastMeanCompletion(Policy):
     r"""Serve the jobs that are soonest done, on the types that shorten them most.
 
     .. math:: \max_X \sum_i \sqrt{\frac{w_i}{\max(R_i / \mathrm{fast}_i, h)}}\,
-        \frac{\mathrm{thr}_i}{\mathrm{fast}_i}
+        \frac{\mathrm{thr}_i}{\mathrm{fast}_i},\ X \in \{0, 1\}
 
     The problem, with R / fast the seconds that a job takes at least::
 
-        max over X of sum of sqrt(weight / max(R / fast, horizon)) * throughput / fastest
+        max over whole X of sum of sqrt(weight / max(R / fast, horizon)) * throughput / fastest
 
     Where GPUs are fought for, the mean completion time is least if a job counts by Smith's index,
     its weight over the time that it takes: the first interval of the program that bounds the mean
@@ -63,9 +63,10 @@ class LeastMeanCompletion(Policy):
     job that is hardly faster on a type leaves it to a longer one that is. Jobs of less than the
     horizon count alike, or the last steps of a job would count without end.
 
-    Shares of time of a gang that fills a type cannot be had in rounds without GPUs that idle, or
-    that others borrow: there ``integral=True``, whole decisions, comes nearer to the least mean
-    (``python -m benchmarks.floors --parts nearest``), at about twice the CPU time.
+    Decisions are whole: each job has one type, all of the time, or waits. Shares of time of a gang
+    that fills a type cannot be had in rounds without GPUs that idle, or that others borrow, and are
+    further from the least mean (``python -m benchmarks.floors --parts nearest``).
+    ``integral=False`` gives shares, as does ``space_sharing=True``, where jobs take turns in pairs.
 
     Not to be taken for the queue ``minimum_completion_time``, in which a job waits for the type on
     which it will be done first.
@@ -77,12 +78,13 @@ class LeastMeanCompletion(Policy):
 
     heterogeneity_aware: bool = True
     space_sharing: bool = False
-    integral: bool = False
+    integral: bool = True
     horizon_s: float = 3600.0
 
     def __post_init__(self) -> None:
-        """Refuse a horizon that is no length of time."""
+        """Refuse a horizon that is no length of time; pairs of jobs have shares."""
         super().__post_init__()
+        object.__setattr__(self, "integral", self.integral and not self.space_sharing)
         seconds("horizon_s", self.horizon_s, strict=True)
 
     def objective(self, p: Problem) -> cp.Maximize:

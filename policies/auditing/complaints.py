@@ -148,7 +148,7 @@ def audit(
         number("A factor of lies", factor)
     found = get_policy(policy)
     tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
-    if found.space_sharing or found.integral or not _is_plain(tensor):
+    if found.space_sharing or not _is_plain(tensor):
         raise InputError("An audit is of shares of time of single jobs, on accelerator types.")
     allocation = solve(found, tensor)
     case = _case_of(found, tensor, allocation)

@@ -86,13 +86,13 @@ def declare(
     -------
     p, declared
         The problem as the policy saw it, and the cvxpy problem. ``None`` where that is not the
-        policy's problem whatever the counts: where it is no linear program, has further
-        objectives, is not affine in the counts or does not count classes as their jobs, or reads
-        what changes while jobs run.
+        policy's problem whatever the counts: where it is no linear program, decides in whole
+        numbers, has further objectives, is not affine in the counts or does not count classes as
+        their jobs, or reads what changes while jobs run.
     """
     lasting = "tells_identical_jobs_apart" not in policy.traits and set(policy.columns) <= _LASTING
     further = fills_further(policy) or has_earlier(policy)
-    if not (lasting and classes.solo) or policy.space_sharing or further:
+    if not (lasting and classes.solo) or policy.space_sharing or policy.integral or further:
         return None
     p = CountedProblem(classes)
     try:

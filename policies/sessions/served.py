@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.policies.sessions.price_walk import PriceWalk
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
+from apportion.policies.solving.solvers.price_walk import PriceWalk
 
 if TYPE_CHECKING:
     from apportion.policies.instance import Instance

@@ -122,11 +122,6 @@ class Session:
     ) -> None:
         if policy.space_sharing:
             raise InputError(f"{policy!r} lets jobs share GPUs, which a session cannot; use solve.")
-        if policy.integral:
-            raise InputError(
-                f"{policy!r} decides in whole numbers, of which nothing is kept from one solve to "
-                f"the next; use solve."
-            )
         choice("route", route, _ROUTES)
         self.policy = policy
         self._lock = threading.RLock()
@@ -323,7 +318,7 @@ class Session:
         self._numbers = {job: known.get(job, self._next + place) for place, job in enumerate(ids)}
         self._next += len(ids)
         numbers = np.array([*self._numbers.values()], dtype=np.intp)[problem.order.jobs]
-        path = "numbers rewritten"
+        path = "solved anew" if self.policy.integral else "numbers rewritten"
         solution = self._singly.certified(numbers, problem.instance, second_stage=second)
         if solution is None:
             path = "solved anew"

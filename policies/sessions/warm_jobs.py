@@ -27,8 +27,10 @@ from apportion.policies.solving.demands import (
     levels_of,
     reported,
 )
+from apportion.policies.solving.driver import TIME_LIMIT_S
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
+from apportion.policies.solving.whole.decide import at_prices
 from apportion.policies.solving.worst_off.levels import by_levels
 
 if TYPE_CHECKING:
@@ -112,6 +114,9 @@ class WarmJobs:
             ``None`` where the problem is of another kind, or the result not certified to be an
             optimum: it is to be solved anew.
         """
+        if self.policy.integral:
+            deadline = time.perf_counter() + TIME_LIMIT_S
+            return at_prices(self.policy, instance, deadline=deadline, least_prices=least_prices)
         if not self._may or not _plain(instance):
             return None
         told = believed(self.policy, instance)

@@ -13,7 +13,9 @@ from apportion.policies.extensions import ServesInOrder
 from apportion.policies.problem import Problem
 from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.solving.certificate import relative_gap
+from apportion.policies.solving.copies import check_stated
 from apportion.policies.solving.rows import believed, reduce
+from apportion.policies.solving.whole.at_prices import decide_at_prices
 from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
 from apportion.policies.solving.whole.core import search
 from apportion.policies.solving.whole.dynamic_programme import chain_of, price_of
@@ -120,6 +122,9 @@ def decide(
         order = policy.serves_in_order(Problem(told))
         found = decide_in_order(policy, told, order, decide, time_limit_s=time_limit_s)
         return replace(found, throughput=(instance.throughput * found.X).sum(axis=1))
+    quick = at_prices(policy, instance, deadline=started + time_limit_s)
+    if quick is not None:
+        return quick
     reduction, whole = _posed(policy, instance, group)
     posed = time.perf_counter()
     chain = chain_of(whole)
@@ -129,6 +134,37 @@ def decide(
         decided = _by_search(whole, started + time_limit_s, gap)
     decided = _settled(whole, decided, started + time_limit_s, gap)
     return _solution(reduction, whole, decided, posed - started, gap)
+
+
+def at_prices(
+    policy: Policy, instance: Instance, *, deadline: float, least_prices: bool = True
+) -> Solution | None:
+    """Decide near the prices of the relaxation; ``None`` where that is not the way.
+
+    Parameters
+    ----------
+    deadline
+        Value of the clock at which the search ends.
+    least_prices
+        Whether prices are to be the least where several are right; the decision is the same.
+    """
+    started, told = time.perf_counter(), believed(policy, instance)
+    if not policy._built_in:
+        check_stated(policy, told)
+    found = decide_at_prices(policy, told, deadline)
+    if found is None:
+        return None
+    prices = found.prices
+    if least_prices and not found.only_prices:
+        whole = _posed(policy, instance, True)[1]
+        prices = relax(whole, max(deadline - time.perf_counter(), 0.0)).prices
+    stats = {"jobs": told.jobs, "classes": told.jobs, "options": told.options, "solver": "prices"}
+    stats |= {"proved_by": "relaxation" if found.gap else "states"}
+    stats["solve_s"] = time.perf_counter() - started
+    status = "optimal" if found.gap <= ACCURATE else "optimal_inaccurate"
+    message = f"The decision is {_within(found.gap)}." if found.gap else ""
+    made = (instance.throughput * found.X).sum(axis=1)
+    return Solution(found.X, made, found.objective, prices, found.gap, status, message, stats)
 
 
 def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, WholeProgram]:

@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,30 +42,8 @@ _PARTS = (0.4, 0.6, 0.8, 1.0)
 _MOST_WORK = 20_000_000
 """Parts up to which it is quicker than branch and bound."""
 _MOST_BITS = 62
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 """Part of the largest number of a sum that rounding may make of it."""
-
-
-class _Choices(NamedTuple):
-    """What a job can choose, the cheapest first, shape (choices,).
-
-    Attributes
-    ----------
-    taken
-        Of all resources, packed.
-    cost
-        At the dual values.
-    column
-        Or -1 for none.
-    least, most
-        Taken of each resource by this choice and those before, shape (choices, resources).
-    """
-
-    taken: Int64s
-    cost: Floats
-    column: Int64s
-    least: Int64s
-    most: Int64s
 
 
 class _TooMany(Exception):
@@ -75,82 +52,69 @@ class _TooMany(Exception):
 
 @dataclass
 class States:
-    """The choices of all jobs at the dual values of a relaxation.
+    """The choices of all jobs at some prices of the resources, the cheapest of each job first.
 
     Attributes
     ----------
-    choices
-        Of each job.
+    cost
+        Of each choice at the prices, less the least of its job; infinite where a job has no more
+        choices; shape (jobs, choices).
+    option
+        What is chosen, a place among the choices as they were given, shape (jobs, choices).
+    amounts
+        Taken of each resource, shape (jobs, choices, resources).
     capacity, price
         Of each resource, shape (resources,).
     shift, mask
         Where a resource lies in a packed number, and its bits, shape (resources,).
     least
-        Least adjusted value of any decision.
-    stays
-        What each column is worth more because its job has it now, shape (columns,).
+        Least value of any decision.
     """
 
-    choices: list[_Choices]
+    cost: Floats
+    option: Int64s
+    amounts: Int64s
     capacity: Floats
     price: Floats
     shift: Int64s
     mask: Int64s
     least: float
-    stays: Floats
 
     @classmethod
-    def of(cls, whole: WholeProgram, relaxed: Relaxed) -> States | None:
-        """Read a problem; ``None`` where it is no sum over single jobs that take whole amounts."""
-        instance, program, k = whole.p.instance, whole.program, whole.cells.size
-        single = whole.separable and instance.solo and bool((instance.count == 1).all())
-        there = program.b[whole.priced]
-        if not (single and k) or whole.lower.any() or 2 * there.size > _MOST_BITS:
+    def of(cls, cost: Floats, amounts: Floats, capacity: Floats, price: Floats) -> States | None:
+        """Order the choices of jobs; ``None`` where they do not take whole amounts.
+
+        Parameters
+        ----------
+        cost
+            Minimised, infinite where a job has no such choice; the last one is to have nothing;
+            shape (jobs, choices).
+        amounts
+            Taken of each resource, shape (jobs, choices, resources).
+        capacity, price
+            Of each resource, shape (resources,).
+        """
+        if 2 * capacity.size > _MOST_BITS or not np.isfinite(capacity).all():
             return None
-        held = program.A[whole.priced].tocsc()[:, :k].toarray()
-        if (
-            (held != np.rint(held)).any()
-            or held.min(initial=0.0) < 0
-            or not np.isfinite(there).all()
-        ):
+        if (amounts != np.rint(amounts)).any() or amounts.min(initial=0.0) < 0:
             return None
-        bits = [int(most).bit_length() + 1 for most in there + held.max(axis=1)]
+        bits = [int(most).bit_length() + 1 for most in capacity + amounts.max(axis=(0, 1))]
         if sum(bits) > _MOST_BITS:
             return None
+        reduced = cost + amounts @ price
+        lowest = reduced.min(axis=1)
+        option = np.argsort(reduced, axis=1, kind="stable")
+        ordered = np.take_along_axis(reduced - lowest[:, None], option, axis=1)
+        taken = np.take_along_axis(amounts, option[:, :, None], axis=1).astype(np.int64)
         shift = np.array([sum(bits[:place]) for place in range(len(bits))], dtype=np.int64)
-        taken = (held.astype(np.int64) << shift[:, None]).sum(axis=0)
-        dual = np.maximum(relaxed.dual, 0.0)
-        own = dual[whole.priced.stop :]
-        stays = np.asarray(STAYING * whole.largest_cost * whole.stays, dtype=np.float64)
-        price = dual[whole.priced]
-        reduced = program.c + held.T @ price + own[whole.row_of_cell] - stays
-        starts = np.searchsorted(whole.row_of_cell, np.arange(instance.jobs + 1)).tolist()
-        nothing = np.zeros((1, there.size))
-        choices, least = [], program.offset - float(there @ price)
-        for job in range(instance.jobs):
-            mine = slice(starts[job], starts[job + 1])
-            cost = np.append(reduced[mine], own[job])
-            lowest = float(cost.min())
-            column = np.append(np.arange(starts[job], starts[job + 1]), -1)
-            order = np.argsort(cost, kind="stable")
-            amounts = np.vstack([held[:, mine].T, nothing])[order].astype(np.int64)
-            choices.append(
-                _Choices(
-                    np.append(taken[mine], 0)[order],
-                    (cost - lowest)[order],
-                    column[order],
-                    np.minimum.accumulate(amounts, axis=0),
-                    np.maximum.accumulate(amounts, axis=0),
-                )
-            )
-            least += lowest - float(own[job])
         mask = np.array([(1 << each) - 1 for each in bits], dtype=np.int64)
-        return cls(choices, there, price, shift, mask, least, stays)
+        least = float(lowest.sum()) - float(capacity @ price)
+        return cls(ordered, option, taken, capacity, price, shift, mask, least)
 
     def within(
         self, reach: float, deadline: float, beam: int | None = None
     ) -> tuple[Int64s, float, bool] | None:
-        """Return columns and cost of the best decision within a reach, if any, and if it is that.
+        """Return choices and cost of the best decision within a reach, if any, and if it is that.
 
         With a `beam` only so many parts are kept of each length, the cheapest, and what is found
         need not be the best if any is left out.
@@ -160,24 +124,27 @@ class States:
         _TooMany
             If that takes too many parts, or too long.
         """
-        first, second = self._firsts
-        open_ = [_near(self.choices[job], reach) for job in np.flatnonzero(second <= reach)]
-        settled = [self.choices[job] for job in np.flatnonzero(second > reach)]
-        held = first[second > reach].sum(axis=0)
+        jobs, choices = self.cost.shape
+        second = self.cost[:, 1] if choices > 1 else np.full(jobs, np.inf)
+        chosen, settled = np.zeros(jobs, dtype=np.intp), second > reach
+        held = self.amounts[settled, 0].sum(axis=0)
         if (held > self.capacity + 1e-9).any():
             return None
-        open_.sort(key=lambda each: -float(each.cost[1]))
-        key = np.array([sum(int(each.taken[0]) for each in settled)], dtype=np.int64)
+        open_ = np.flatnonzero(~settled)
+        open_ = open_[np.argsort(-second[open_], kind="stable")]
+        near = self.cost[open_] <= reach
+        key = np.array([held @ (1 << self.shift)], dtype=np.int64)
         cost, work, whole = np.zeros(1), 0, True
-        least, most = self._rest(open_)
+        least, most = self._rest(open_, near)
+        packed, count = (self.amounts[open_] << self.shift).sum(axis=2), near.sum(axis=1).tolist()
         steps: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
-        for turn, each in enumerate(open_):
-            work += key.size * each.cost.size
+        for turn, job in enumerate(open_.tolist()):
+            work += key.size * count[turn]
             if work > _MOST_WORK or time.perf_counter() > deadline:
                 raise _TooMany
-            sums = cost[:, None] + each.cost
+            sums = cost[:, None] + self.cost[job, : count[turn]]
             before, choice = np.nonzero(sums <= reach)
-            key, cost = key[before] + each.taken[choice], sums[before, choice]
+            key, cost = key[before] + packed[turn, choice], sums[before, choice]
             kept, idle = self._matter(key, cost, reach, least[turn + 1], most[turn + 1])
             if not kept.size:
                 return None
@@ -191,29 +158,19 @@ class States:
         at = int(total.argmin())
         if total[at] > reach:
             return None
-        columns = [int(each.column[0]) for each in settled]
-        for (since, chosen), each in zip(reversed(steps), reversed(open_), strict=True):
-            columns.append(int(each.column[chosen[at]]))
+        for (since, choice), job in zip(reversed(steps), reversed(open_.tolist()), strict=True):
+            chosen[job] = choice[at]
             at = int(since[at])
-        taken = np.array([column for column in columns if column >= 0], dtype=np.int64)
-        return taken, float(total.min()), whole
+        return self.option[np.arange(jobs), chosen], float(total.min()), whole
 
-    @cached_property
-    def _firsts(self) -> tuple[Int64s, Floats]:
-        """Return what the cheapest choice of each job takes, and what the next one costs."""
-        first = np.array([each.least[0] for each in self.choices])
-        second = np.array([each.cost[1] if each.cost.size > 1 else np.inf for each in self.choices])
-        return first, second
-
-    def _rest(self, choices: list[_Choices]) -> tuple[Int64s, Int64s]:
+    def _rest(self, open_: Int64s, near: NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
         """Return the least and the most that the jobs from each on take, by resource."""
-        found = []
-        for ends in ([each.least[-1] for each in choices], [each.most[-1] for each in choices]):
-            summed = np.zeros((len(choices) + 1, len(self.shift)), dtype=np.int64)
-            if ends:
-                summed[:-1] = np.cumsum(np.array(ends)[::-1], axis=0)[::-1]
-            found.append(summed)
-        return found[0], found[1]
+        amounts, far = self.amounts[open_], ~near[:, :, None]
+        least = np.where(far, np.iinfo(np.int64).max, amounts).min(axis=1, initial=2**62)
+        most = np.where(far, 0, amounts).max(axis=1, initial=0)
+        rest = np.zeros((2, open_.size + 1, self.shift.size), dtype=np.int64)
+        rest[:, :-1] = np.cumsum(np.array([least, most])[:, ::-1], axis=1)[:, ::-1]
+        return rest[0], rest[1]
 
     def _matter(
         self, key: Int64s, cost: Floats, reach: float, least: Int64s, most: Int64s
@@ -233,18 +190,6 @@ class States:
         return kept[new], idle
 
 
-def _near(choices: _Choices, reach: float) -> _Choices:
-    """Return the choices of a job within reach."""
-    count = int(np.searchsorted(choices.cost, reach, side="right"))
-    return _Choices(
-        choices.taken[:count],
-        choices.cost[:count],
-        choices.column[:count],
-        choices.least[:count],
-        choices.most[:count],
-    )
-
-
 def by_states(
     whole: WholeProgram, relaxed: Relaxed, known: Floats, deadline: float
 ) -> Found | None:
@@ -257,25 +202,62 @@ def by_states(
     deadline
         Value of the clock at which the search ends.
     """
-    states = States.of(whole, relaxed)
+    instance, program, k = whole.p.instance, whole.program, whole.cells.size
+    single = whole.separable and instance.solo and bool((instance.count == 1).all())
+    if not (single and k) or whole.lower.any():
+        return None
+    stays = np.asarray(STAYING * whole.largest_cost * whole.stays, dtype=np.float64)
+    row, option = np.divmod(whole.cells, instance.options)
+    held = program.A[whole.priced].tocsc()[:, :k].toarray()
+    shape = (instance.jobs, instance.options + 1)
+    cost, column = np.full(shape, np.inf), np.full(shape, -1)
+    amounts = np.zeros((*shape, len(held)))
+    cost[row, option], cost[:, -1] = program.c[:k] - stays, 0.0
+    column[row, option], amounts[row, option] = np.arange(k), held.T
+    price = np.maximum(relaxed.dual[whole.priced], 0.0)
+    states = States.of(cost, amounts, program.b[whole.priced], price)
     if states is None:
         return None
-    most = relaxed.slack(whole, known) + abs(states.least - relaxed.bound)
-    try:
-        found = _best(
-            states, most, _ROUNDING * max(abs(relaxed.bound), whole.largest_cost), deadline
-        )
-    except _TooMany:
-        return None
+    least = states.least + program.offset
+    most = relaxed.slack(whole, known) + abs(least - relaxed.bound)
+    rounding = ROUNDING * max(abs(relaxed.bound), whole.largest_cost)
+    found = best_of(states, most, rounding, deadline)
     if found is None:
         return None
-    x = np.zeros(whole.program.c.size)
-    x[found] = 1.0
-    bound = whole.program.value(x) - float(states.stays @ x)
+    x, taken = np.zeros(program.c.size), column[np.arange(instance.jobs), found[0]]
+    x[taken[taken >= 0]] = 1.0
+    bound = program.value(x) - float(stays @ x[:k])
     return Found(x, bound, "optimal", 0)
 
 
-def _best(states: States, most: float, rounding: float, deadline: float) -> Int64s | None:
+def best_of(
+    states: States, most: float, rounding: float, deadline: float, *, exact: bool = True
+) -> tuple[Int64s, float] | None:
+    """Return the choice of each job in the best decision that costs `most` at the most.
+
+    And what it costs at most above the best. ``None`` where there is none, or the search takes too
+    many parts, or too long.
+
+    Parameters
+    ----------
+    most
+        What some decision costs at the prices.
+    rounding
+        What sums of costs may be off by.
+    deadline
+        Value of the clock at which the search ends.
+    exact
+        Whether it is to be the best; else any that is found quickly will do.
+    """
+    try:
+        return _best(states, most, rounding, deadline, exact)
+    except _TooMany:
+        return None
+
+
+def _best(
+    states: States, most: float, rounding: float, deadline: float, exact: bool
+) -> tuple[Int64s, float] | None:
     """Reach for a good decision first, then for the best, never further than needed."""
     reach, good = _FIRST * most, None
     while good is None and reach < most:
@@ -284,10 +266,12 @@ def _best(states: States, most: float, rounding: float, deadline: float) -> Int6
     if good is not None and not good[2]:
         good = states.within(good[1] + rounding, deadline, _BEAM) or good
         most = good[1] + rounding
-    if good is not None and good[2]:
-        return good[0]
+    if good is not None and (good[2] or not exact):
+        return good[0], 0.0 if good[2] else good[1]
+    if not exact:
+        return None
     for part in _PARTS:
         found = states.within(part * most, deadline)
         if found is not None:
-            return found[0]
+            return found[0], 0.0
     return None

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from tests.policies.conftest import Bench
 
 SEEDS = each_seed(1, 5)
-FLAT = [policy for policy in BUILT_IN if not {"entity", "deadline_s"} & set(policy.columns)]
+FLAT = [
+    policy
+    for policy in BUILT_IN
+    if not (policy.integral or {"entity", "deadline_s"} & set(policy.columns))
+]
 
 
 def names(policy: type[Policy]) -> str:

@@ -1,0 +1,155 @@
+"""Whole decisions near prices, against scipy's integer programs and the search without prices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cvxpy as cp
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize
+from tests.seeds import each_seed
+
+import apportion as ap
+from apportion.policies import Instance, solve_instance
+from apportion.policies.solving.whole import at_prices, decide
+from apportion.sim.resolve import Resolver
+
+if TYPE_CHECKING:
+    from apportion.types import Floats
+
+POLICY = ap.LeastMeanCompletion()
+
+
+def drawn(rng: np.random.Generator) -> Instance:
+    """Draw gangs on types, some alike, of speeds that are all different or of a few numbers."""
+    jobs, types = int(rng.integers(1, 30)), int(rng.integers(1, 5))
+    speed = rng.lognormal(0.0, 1.0, (jobs, types)) * (rng.random((jobs, types)) < 0.9)
+    if rng.random() < 0.4:
+        speed = np.ceil(speed)
+    speed[:, 0] += speed.max(axis=1) == 0
+    gang = rng.choice([1.0, 2.0, 4.0, 8.0], jobs)
+    gpus = rng.integers(1, 20, types).astype(float)
+    speed, gpus = np.where(gang[:, None] <= gpus, speed, 0.0), gpus
+    left = speed.max(axis=1) * rng.choice([1e-9, 1.0, 5e3, 9e4], jobs)
+    columns = {"steps_remaining": left, "weight": rng.choice([1.0, 1.0, 3.0], jobs)}
+    alike = rng.integers(0, jobs, jobs) if rng.random() < 0.3 else np.arange(jobs)
+    runs = alike[speed[alike].any(axis=1)]
+    columns = {name: each[runs] for name, each in columns.items()}
+    return Instance.of_jobs(speed[runs], gang[runs], gpus, columns=columns)
+
+
+def most(instance: Instance) -> float:
+    """The largest objective of a whole decision, written out by hand, by scipy."""
+    speed, jobs, types = instance.throughput, instance.jobs, instance.options
+    fastest = speed.max(axis=1)
+    left_s = np.maximum(instance.columns["steps_remaining"] / fastest, 3600.0)
+    worth = np.sqrt(instance.columns["weight"] / left_s)[:, None] * speed / fastest[:, None]
+    held = np.kron(instance.columns["scale_factor"], np.eye(types))
+    rows = np.vstack([held, np.kron(np.eye(jobs), np.ones(types))])
+    limits: Any = optimize.LinearConstraint(rows, ub=np.append(instance.capacity, np.ones(jobs)))
+    found = optimize.milp(
+        -worth.ravel(),
+        constraints=limits,
+        integrality=np.ones(worth.size),
+        bounds=optimize.Bounds(0, (worth > 0).ravel()),
+        options={"mip_rel_gap": 0.0},
+    )
+    return -float(found.fun)
+
+
+@pytest.mark.parametrize("seed", each_seed(40, 2000))
+def test_the_best_whole_decision_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = drawn(np.random.default_rng(seed))
+    if not instance.jobs:
+        return
+    found = solve_instance(POLICY, instance)
+    assert found.stats["solver"] == "prices"
+    assert found.status == "optimal"
+    assert np.isin(found.X, (0.0, 1.0)).all()
+    assert (found.X.sum(axis=1) <= 1).all()
+    assert (instance.columns["scale_factor"] @ found.X <= instance.capacity).all()
+    assert found.objective == pytest.approx(most(instance), rel=1e-9)
+    monkeypatch.setattr(decide, "at_prices", lambda *_, **__: None)
+    other = solve_instance(POLICY, instance)
+    assert other.stats["solver"] != "prices"
+    assert found.objective == pytest.approx(other.objective, rel=1e-9)
+    np.testing.assert_allclose(found.prices, other.prices, rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", each_seed(5, 200))
+def test_many_jobs_have_a_decision_with_a_gap_that_is_true(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(at_prices, "_MANY", 0)
+    monkeypatch.setattr("apportion.policies.solving.whole.states._BEAM", 2)
+    instance = drawn(np.random.default_rng(seed))
+    found, best = solve_instance(POLICY, instance), most(instance)
+    assert found.objective <= best * (1 + 1e-9)
+    assert found.objective >= best * (1 - found.gap) - 1e-9
+    assert (instance.columns["scale_factor"] @ found.X <= instance.capacity).all()
+    assert found.status == ("optimal" if found.gap <= 1e-6 else "optimal_inaccurate")
+
+
+def test_the_first_of_jobs_that_are_alike_are_served_in_any_order_of_rows() -> None:
+    speed = pd.DataFrame({"a": 4.0, "b": 1.0}, index=list("vwxyz"))
+    jobs = pd.DataFrame({"steps_remaining": 1e6, "arrival_s": 0.0}, index=speed.index)
+    for order in (list("vwxyz"), list("zxvyw")):
+        found = ap.solve(POLICY, speed.loc[order], workers="a=2,b=1", jobs=jobs.loc[order])
+        assert found.choice.dropna().to_dict() == {"v": "a", "w": "a", "x": "b"}
+
+
+def test_a_session_decides_as_solve_does() -> None:
+    rng = np.random.default_rng(1)
+    names = [f"job {number:02}" for number in range(12)]
+    speed = pd.DataFrame(rng.uniform(1, 9, (12, 2)), index=names, columns=["a", "b"])
+    jobs = pd.DataFrame({"steps_remaining": rng.lognormal(10, 1, 12)}, index=names)
+    with ap.session("least_mean_completion", "a=4,b=2") as session:
+        session.add(speed, jobs)
+        session.solve()
+        session.remove(names[:5])
+        now = session.solve()
+    anew = ap.solve("least_mean_completion", speed[5:], workers="a=4,b=2", jobs=jobs[5:])
+    assert now.choice.to_dict() == anew.choice.to_dict()
+    assert now.stats["path"] == "solved anew"
+
+
+@dataclass(frozen=True)
+class MostAtOnce(ap.Policy):
+    """Of which the counts of classes are a parameter: max over whole X of the sum of GPUs busy."""
+
+    name = "most_at_once"
+    integral = True
+
+    def objective(self, p: Any) -> cp.Maximize:
+        """State GPUs, by speed."""
+        per_step = p.scale_factor / p.fastest_throughput
+        return cp.Maximize(p.total(cp.multiply(per_step, p.throughput)))
+
+
+def test_rounds_are_given_whole_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = ap.generate_workload(jobs=30, seed=1, jobs_per_hour=60.0, scale_factors="gavel")
+    solve, told = Resolver.solve, list[Any]()
+
+    def noted(self: Resolver, now_s: float) -> Any:
+        told.append(solve(self, now_s))
+        return told[-1]
+
+    monkeypatch.setattr(Resolver, "solve", noted)
+    ap.simulate(MostAtOnce(), load, "v100=4,p100=8,k80=8")
+    assert len(told) > 30
+    assert all(np.isin(shares[0], (0.0, 1.0)).all() for shares in told)
+
+
+def test_pairs_of_jobs_have_shares() -> None:
+    assert not ap.LeastMeanCompletion(space_sharing=True).integral
+    assert ap.get_policy("least_mean_completion_space_sharing").label.endswith("_space_sharing")
+
+
+def test_worths_that_are_nothing_leave_all_waiting() -> None:
+    speed: Floats = np.array([[1.0, 2.0]])
+    instance = Instance.of_jobs(speed, [1.0], [1.0, 1.0], columns={"steps_remaining": np.ones(1)})
+    worthless = instance.with_columns({**instance.columns, "weight": np.zeros(1)})
+    assert solve_instance(POLICY, worthless).objective == 0.0
