@@ -159,6 +159,11 @@ class JobTable:
         """When each job should be complete, seconds from the start; NaN without a deadline."""
         return self.arrival_s + self.facts.get("deadline_s", np.nan)
 
+    def fastest_first(self, job: int) -> list[int]:
+        """Return the types on which a job can run, the fastest first; of equals the first."""
+        speed = self.speed[job]
+        return [kind for kind in np.argsort(-speed, kind="stable").tolist() if speed[kind] > 0]
+
     def columns(self, now_s: float) -> dict[str, Floats]:
         """Return the columns of the jobs table that policies may ask for, active jobs only."""
         now = {

@@ -16,8 +16,6 @@ from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pandas as pd
 
     from apportion.mechanism.about import About
@@ -207,7 +205,7 @@ class RunToCompletion(Resumable):
         largest, split = 0, self.jobs.scale > 1
         for job in range(self.jobs.jobs):
             left = int(np.ceil(self.jobs.total[job]))
-            for option in self._options(job):
+            for option in self.jobs.fastest_first(job):
                 first, second = self._turn_of(job, option, split=bool(split[job]))
                 largest = max(largest, abs(first) * left + abs(second))
         return largest
@@ -229,7 +227,7 @@ class RunToCompletion(Resumable):
         if self._waiting:
             self._set_loads(np.flatnonzero(self._option >= 0))
         for job in sorted(self._waiting, key=self._rank):
-            for option in self._options(job):
+            for option in self.jobs.fastest_first(job):
                 gang = Gang(
                     *(job, int(self.jobs.scale[job]), option, self.jobs.job_type[job]),
                     memory_gb=float(self.needs.memory_gb[job]),
@@ -243,20 +241,13 @@ class RunToCompletion(Resumable):
             self._waiting.remove(job)
         return started
 
-    def _options(self, job: int) -> Sequence[int]:
-        """Return the types on which a job can run, the fastest first."""
-        speed = self.jobs.speed[job]
-        order = np.argsort(-speed, kind="stable")
-        options: list[int] = order[speed[order] > 0].tolist()
-        return options
-
     def _rank(self, job: int) -> tuple[int, int]:
         """Return whose turn it is to be placed: transfers are not known yet, and do not count.
 
         It stays what it is, as a job that waits makes no step.
         """
         if job not in self._ranks:
-            first, second = self.turn(job, self._options(job)[0])
+            first, second = self.turn(job, self.jobs.fastest_first(job)[0])
             self._ranks[job] = first * int(np.ceil(self.jobs.remaining[job])) + second, job
         return self._ranks[job]
 

@@ -91,8 +91,7 @@ class InClusterQueues(InQueue):
             If there is none.
         """
         jobs, queue = self._jobs, ledger.queue_of[job]
-        speed, gpus = jobs.speed[job], int(jobs.scale[job])
-        kinds = [each for each in np.argsort(-speed, kind="stable").tolist() if speed[each] > 0]
+        gpus, kinds = int(jobs.scale[job]), jobs.fastest_first(job)
         found = [each for each in kinds if gpus <= ledger.largest(queue, each)]
         if not found:
             most = ", ".join(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -69,7 +67,7 @@ class ReclaimCycle:
         shares: Sequence[int],
     ) -> None:
         self._queue_of, self._priority, self._running = queue_of, priority, running
-        self._speed, self._gpus, self._shares = jobs.speed, jobs.scale.tolist(), shares
+        self._jobs, self._gpus, self._shares = jobs, jobs.scale.tolist(), shares
         self._free = jobs.capacity.astype(int).tolist()
         self._fixed_from = told.non_preemptible_from
         self._deserved, self._limit = told.deserved, told.limits
@@ -97,8 +95,9 @@ class ReclaimCycle:
     def _allocate(self) -> None:
         """Start whoever is free to, in turn."""
         for job in self._in_turn():
-            kinds = [kind for kind in self._types(job) if self._gpus[job] <= self._free[kind]]
-            if kinds and self._within(job, self._gpus[job]):
+            gpus, types = self._gpus[job], self._jobs.fastest_first(job)
+            kinds = [kind for kind in types if gpus <= self._free[kind]]
+            if kinds and self._within(job, gpus):
                 self._start(job, kinds[0])
 
     def _take(self, victims: Callable[[int, int], list[int]]) -> bool:
@@ -107,7 +106,7 @@ class ReclaimCycle:
         for job in self._in_turn():
             if job in self.evicted:
                 continue
-            for kind in self._types(job):
+            for kind in self._jobs.fastest_first(job):
                 gone = victims(job, kind)
                 if gone:
                     for each in gone:
@@ -200,10 +199,6 @@ class ReclaimCycle:
         return self._has[queue] - fewer + gpus <= self._limit[queue] and not (
             fixed and self._has_fixed[queue] + gpus > self._deserved[queue]
         )
-
-    def _types(self, job: int) -> list[int]:
-        speed = self._speed[job]
-        return [each for each in np.argsort(-speed, kind="stable").tolist() if speed[each] > 0]
 
     def _start(self, job: int, kind: int) -> None:
         self._waiting[self._queue_of[job]].remove((-self._priority[job], job))

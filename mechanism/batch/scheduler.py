@@ -121,6 +121,7 @@ class InBatch(InQueue):
         if self._order is None or self._use is None:
             return active[waits]
         priority = self._order.of(self._jobs, self._use, now_s)[waits]
+        # Of equal priority in the order of submission, in which jobs are numbered.
         return active[waits][np.argsort(-priority, kind="stable")]
 
     @property
@@ -130,8 +131,7 @@ class InBatch(InQueue):
 
     def types(self, job: int) -> list[int]:
         """Return the types on which a job can run, the fastest first."""
-        speed = self._jobs.speed[job]
-        return [each for each in np.argsort(-speed, kind="stable").tolist() if speed[each] > 0]
+        return self._jobs.fastest_first(job)
 
     def seconds(self, job: int, kind: int) -> float:
         """Return what a job is taken to need from now on, on a type on which it can run."""

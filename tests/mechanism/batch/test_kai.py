@@ -22,11 +22,18 @@ from tests.seeds import ranges_of_seeds
 import apportion as ap
 from apportion.mechanism.batch.kai import QueueDemand, fair_shares
 from apportion.mechanism.batch.reclaim import QueueRules, ReclaimCycle
+from apportion.mechanism.job_table import JobTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 TWO = (QueueDemand(6, 2, 2), QueueDemand(6, 2, 2))
+
+
+class Jobs(SimpleNamespace):
+    """What a cycle asks of the job table."""
+
+    fastest_first = JobTable.fastest_first
 
 
 def two(**changed: tuple[Any, Any]) -> list[QueueDemand]:
@@ -188,7 +195,7 @@ def moment(
 ) -> ReclaimCycle:
     """Return a moment of two queues; jobs are (queue, GPUs), those that run in front."""
     every = [*running, *waiting]
-    jobs: Any = SimpleNamespace(
+    jobs: Any = Jobs(
         speed=np.ones((len(every), 1)),
         scale=np.array([gpus for _, gpus in every]),
         capacity=np.array([free + sum(gpus for _, gpus in running)]),
@@ -318,7 +325,7 @@ class Drawn:
             over_quota_weights={queue: float(rng.integers(0, 3)) for queue in queues},
             queue_priorities={queue: float(rng.random() < 0.2) for queue in queues},
         )
-        jobs = SimpleNamespace(
+        jobs = Jobs(
             scale=rng.integers(1, 4, count),
             speed=rng.choice([0.0, 1.0, 2.0], (count, types), p=[0.1, 0.5, 0.4]),
             capacity=rng.integers(3, 7, types),
