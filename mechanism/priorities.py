@@ -124,6 +124,7 @@ class Candidates:
         slow = speed.take(self.cells) <= slowest[rows]
         kinds = [share >= 1 - _ALMOST, full, here, slow]
         claim = share * np.where(here, _STAYING, 1.0)
+        # Claims that solvers leave apart by rounding are equal; then the row decides.
         order = np.lexsort([rows, ranks(-claim, absolute=SHARE), np.select(kinds, [0, 1, 2, 3], 4)])
         return rows[order], types[order]
 

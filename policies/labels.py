@@ -154,6 +154,7 @@ def names_of_pairs(tensor: ThroughputTensor, solution: Solution) -> pd.Index:
 def missed_deadlines(table: pd.DataFrame, solution: Solution) -> str:
     """Name the jobs that the allocation is too slow for."""
     left_s = table["deadline_s"] - table["elapsed_s"]
+    # Shares are right to some 1e-7: who misses by a millionth is in time.
     late = ~(left_s * solution.throughput * (1 + 1e-6) >= table["steps_remaining"]) & left_s.notna()
     if not late.any():
         return ""

@@ -144,6 +144,38 @@ def test_tolerances_have_their_reasons() -> None:
     assert not bare
 
 
+EXPLAINED = ("policies", "mechanism", "sim/contention", "sim/elastic", "sim/engine")
+"""Folders in which numbers within functions have their reasons too."""
+
+NO_DIVISION_BY_ZERO = 1e-100
+"""Below it a number is no tolerance: it keeps a divisor above 0."""
+
+
+def test_tolerances_within_functions_have_their_reasons() -> None:
+    """A comment on the lines of the statement or just above, or the text of the function."""
+    bare = []
+    for file, read in modules().values():
+        place = file.relative_to(ROOT).as_posix()
+        if not place.startswith(EXPLAINED):
+            continue
+        text = file.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for function in (each for each in ast.walk(read) if isinstance(each, ast.FunctionDef)):
+            said = ast.get_docstring(function) or ""
+            for node in ast.walk(function):
+                if not isinstance(node, ast.stmt) or hasattr(node, "body"):
+                    continue
+                beside = "".join(lines[node.lineno - 3 : node.end_lineno])
+                bare += [
+                    f"{place}:{each.lineno}"
+                    for each in ast.walk(node)
+                    if isinstance(each, ast.Constant) and isinstance(each.value, float)
+                    if NO_DIVISION_BY_ZERO < each.value <= 1e-3
+                    if "#" not in beside and str(ast.get_source_segment(text, each)) not in said
+                ]
+    assert not bare
+
+
 SLOW = {"round", "solve under leases", "elastic decision"}
 
 

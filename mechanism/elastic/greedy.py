@@ -285,6 +285,7 @@ class Tiresias(ElasticRule):
     def choose(self, jobs: ElasticJobs) -> Ints:
         """Serve the queues."""
         queue = self._order().queue_of(jobs.attained_gpu_s)
+        # Within a queue first come, first served; of one time in the order of submission.
         turn = np.lexsort([np.arange(queue.size), jobs.arrival_s, queue])
         chosen = np.full(queue.size, -1, dtype=np.intp)
         left = jobs.capacity.copy()

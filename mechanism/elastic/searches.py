@@ -47,6 +47,7 @@ class OptimusGreedy(ElasticRule):
         """Share out the GPUs, largest gain first; of equals the first job leads."""
         seconds, left = seconds_left(jobs), jobs.capacity.copy()
         chosen = np.full(len(seconds), -1, dtype=np.intp)
+        # Jobs of one time stay in the order of submission.
         for job in np.argsort(jobs.arrival_s, kind="stable").tolist():
             fits = np.isfinite(seconds[job]) & (jobs.gpus <= left[jobs.kind])
             if fits.any():
@@ -131,6 +132,7 @@ class PolluxSearch(ElasticRule):
         whole("generations", self.generations, 1)
         number("epsilon", self.epsilon, strict=True)
         check_seed(self.seed)
+        # Powers of 0 and above would reward unfairness; beyond 1,000 nothing is told apart.
         number("power", self.power, least=-1e3, most=-1e-3)
 
     def choose(self, jobs: ElasticJobs) -> Ints:

@@ -127,7 +127,12 @@ class RoundScheduler:
             different scale factors.
         """
         labels, shares = read_table(
-            "The share", X, self.cluster, most=1.0 + 1e-6, combinations=combinations
+            # Shares come from any solver, to its own tolerance.
+            "The share",
+            X,
+            self.cluster,
+            most=1.0 + 1e-6,
+            combinations=combinations,
         )
         members = dict.fromkeys(job for label in labels for job in label)
         scale = read_scale_factors(scale_factor, members, self._rows.scale, self.cluster)

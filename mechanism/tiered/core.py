@@ -209,6 +209,7 @@ class TieredCore(RoundCore):
         devices.release(int(self.ids[row]) for row in before if row not in staying)
         models = [""] * rows.size if self.models is None else self.models(rows)
         declined, placed = [], []
+        # Tight tiers and large gangs first: what they leave in pieces serves the others.
         for line in np.lexsort((-self.scale[rows], tiers)).tolist():
             if line in stay:
                 continue
@@ -234,6 +235,7 @@ class TieredCore(RoundCore):
         names = self.ids[rows].tolist()
         devices.release([name for name in names if name in devices.held])
         kinds, tiers = np.divmod(columns, len(TIERS))
+        # Who needs one machine takes it before wider gangs take parts of it.
         for line in np.argsort(tiers, kind="stable").tolist():
             kind, pool = int(kinds[line]), self.placer.pools[kinds[line]]
             gpus, spot, held = int(self.scale[rows[line]]), spots[line], before.get(int(rows[line]))

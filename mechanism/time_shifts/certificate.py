@@ -116,6 +116,7 @@ def certificate_of(turning: TurningJobs, *, time_limit_s: float = 5.0) -> Certif
         integrality=np.append(np.ones(total), np.zeros(slots)),
         bounds=Bounds(0, np.append(np.ones(total), np.full(slots, np.inf))),
         constraints=[above, LinearConstraint(one.tocsr(), 1, 1)],
+        # HiGHS holds constraints to 1e-7: a smaller gap would be rounding.
         options={"time_limit": time_limit_s, "mip_rel_gap": 1e-7},
     )
     proved = getattr(found, "mip_dual_bound", None)

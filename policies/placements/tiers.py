@@ -124,6 +124,7 @@ def gang_limits(gangs: NDArray[np.int64], gpus: int) -> tuple[list[Floats], bool
         return [], True
     weights, exact = packing_limits(tuple(sizes.tolist()), gpus)
     place = np.minimum(np.searchsorted(sizes, gangs), sizes.size - 1)
+    # A limit that follows from the GPUs but for rounding says nothing.
     implied = (weights <= sizes / gpus + 1e-9).all(axis=1)
     return [np.where(gangs > 0, each[place], 0.0) for each in weights[~implied]], exact
 

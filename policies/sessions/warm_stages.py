@@ -124,6 +124,7 @@ class WarmStages:
         where they are a policy's `own`, their unit.
         """
         program, reduced = self._solver.highs.program, self._solver.reduced
+        # A variable about 0 has room as well.
         unit = Scales.of_all_numbers(program).column if own else 1e-6
         upper = 10 * np.maximum(np.abs(first.x), unit)
         lower = -upper

@@ -63,6 +63,7 @@ class SharedLimits:
         """
         instance = self.instance
         largest = X.max(axis=1, initial=0.0, keepdims=True)
+        # What solvers leave of a share that is 0; see `make_feasible`.
         X = np.where(instance.can_run & (np.maximum(1e-9 * largest, 1e-12) < X), X, 0.0)
         if instance.solo:
             too_long = np.maximum(X.sum(axis=1), 1.0)

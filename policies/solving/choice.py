@@ -235,6 +235,7 @@ def _optimum(policy: Policy, compiled: Compiled, first: Point, solver: SolverNam
     gain, squares = relative_throughput(p.instance), evenness(p.instance)
     if not compiled.program.is_linear_program:
         value = compiled.objective()
+        # As much as the solver may have missed the optimum by: else no point would be as good.
         worse = value + (-1 if compiled.maximises else 1) * 1e-9 * abs(value)
         kept = staying_optimal(policy, p, worse)
         if kept is not None:

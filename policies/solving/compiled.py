@@ -329,6 +329,7 @@ class Compiled:
         `own` they are a policy's own, of which a small one need not be small in other points: they
         are taken to lie within ten times their unit in numbers that are all around 1, at least.
         """
+        # A variable about 0 has room as well.
         unit = Scales.of_all_numbers(self.program).column if own else 1e-6
         upper = 10 * np.maximum(np.abs(point.x), unit)
         lower = -upper

@@ -110,6 +110,7 @@ def solve_in_parts(
         objective=reported(policy, believed_in, objective)[0],
         prices=prices,
         gap=loss,
+        # The gap at which solutions are called optimal, see `solve_instance`.
         status="optimal" if loss <= 1e-6 else "optimal_inaccurate",
         message=f"solved in {parts} parts: at most {loss:.2g} of the objective is lost",
         stats={

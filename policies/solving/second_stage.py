@@ -73,6 +73,7 @@ def evenness(instance: Instance) -> Floats:
     there = np.where(instance.capacity > 0, instance.capacity, np.inf)
     largest = instance.capacity[instance.hard].max(initial=0.0) or 1.0
     capacity = np.where(np.isfinite(there), there, largest)[instance.option_accelerator]
+    # Next to nothing for an option without GPUs, but not 0: squares have one minimum.
     return instance.row_count[:, None] * np.maximum(instance.gpus, 1e-9) / capacity
 
 
@@ -212,6 +213,7 @@ class _InSquares:
         """Keep the units of a program, where what constraints ask for are small parts of them."""
         scales = Scales(np.ones(program.c.size), np.ones(program.b.size), 1.0)
         weight = squares / (float(squares.max(initial=0.0)) or 1.0)
+        # In units as given numbers are small, and 1e-12 of them below rounding.
         return cls(program, scales, weight, tolerance=1e-9)
 
     def active_sets(self, near: Floats, known: Ints | None = None) -> Floats | None:

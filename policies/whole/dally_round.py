@@ -84,5 +84,6 @@ class DallyRound(Policy):
     def serves_in_order(self, p: Problem) -> NDArray[np.intp]:
         """Return the jobs in the order in which they are served."""
         keys = (p.column("network_priority"), -p.column("waited_s"))
+        # Both are sums of seconds: what differs by rounding is a tie, and the next key decides.
         urgency, wait = (ranks(key, absolute=1e-9) for key in keys)
         return np.lexsort((p.column("order"), wait, urgency))

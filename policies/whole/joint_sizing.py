@@ -105,9 +105,11 @@ def joint_sizing(
     d = at_least_0("demand", demand)
     d = d[:, None] if d.ndim == 1 else d
     p, a = _chances(d, probability), _serves(serves, d.shape[1], total.size)
+    # With 1 nothing would have to be served.
     allowed = number("epsilon", epsilon, most=1.0 - 1e-9)
     n = cp.Variable(a.shape, integer=True)
     z = cp.Variable(d.shape[0], boolean=True)
+    # Probabilities of many scenarios sum up to 1 but for rounding.
     constraints = [n >= 0, p @ z >= 1 - allowed - 1e-12]
     constraints += [
         cp.multiply(d[:, k], z) <= cp.sum(cp.multiply(a[k], n[k])) for k in range(d.shape[1])
@@ -135,6 +137,7 @@ def joint_sizing(
     if V.size:
         option = np.where(chosen.any(axis=1), chosen.argmax(axis=1), -1).astype(np.intp)
     counts = np.rint(n.value).astype(np.intp)
+    # Demands and what GPUs serve are rounded to floats.
     kept = ((a * counts).sum(axis=1) >= d - 1e-9).all(axis=1)
     return JointSizing(option, counts, kept, float((useful * chosen).sum()))
 

@@ -130,6 +130,7 @@ def fair_throughput(p: Problem) -> Floats:
     total = instance.shared_gpus.sum()
     if not total:
         return np.zeros(len(speed))
+    # 12 GPUs of 4 jobs are 3 each, not 4 because of the last digit.
     share = np.ceil(total / p.count.sum() * (1 - 1e-12))
     small = np.where(p.gpus <= share, p.gpus, 0.0)
     rank = np.where(speed > 0, np.where(p.gpus <= share, 1.0 + small, 1 / (1.0 + p.gpus)), 0.0)

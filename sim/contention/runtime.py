@@ -144,6 +144,7 @@ class Iterating(Resumable):
         lines = np.flatnonzero(decision.starts)
         new = gangs.job[lines]
         truth.start_s[new] = np.fmin(truth.start_s[new], now_s)
+        # Iterations are whole; what is left was subtracted, and 2.000000001 are two.
         self._left[new] = np.maximum(np.ceil(truth.remaining[new] - 1e-9), 1)
         self._computed[new] = 0.0
         ready_s = np.broadcast_to(now_s + np.asarray(decision.lost_s, dtype=float), gangs.job.shape)

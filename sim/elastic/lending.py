@@ -105,6 +105,7 @@ def lending_value(
             "from_s": start_s,
             "erlangs": float(erlangs),
             "idle_gpus": float(mean),
+            # A mean of whole numbers may miss one by its last digit.
             **asked.worth(float(start_s), int(mean * (1 + 1e-12))),
         }
         for start_s, mean, erlangs in zip(starts, idle, load, strict=False)
@@ -215,4 +216,5 @@ class _Asked:
         held = size * np.clip(now_s - start_s, 0.0, end_s - start_s)
         part = np.bincount(place, weights=held, minlength=jobs)
         done = np.divide(part, total, out=np.zeros(jobs), where=total > 0)
+        # Who is still there is not done.
         return np.asarray(np.minimum(done, 1 - 1e-9), dtype=np.float64)

@@ -106,6 +106,7 @@ def _product(one: Floats, other: Floats) -> float:
 def _errors(program: ArrowProgram, at: ArrowPoint, missing: Residuals) -> tuple[float, float]:
     """Relative gap of a point, and the largest of its relative residuals."""
     value = program.reward * at.level + float((program.gain * at.x).sum())
+    # Relative to the value, but where that is about 0 to what it is made of.
     size = max(abs(value), 1e-8 * at.need.sum(), 1e-300)
     primal = max(float(np.abs(part).max()) for part in missing[:3])
     dual = float(np.abs(missing.stationary).max()) / (1.0 + float(at.need.max()))

@@ -237,6 +237,7 @@ def _by_search(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     found = search(whole, relaxed, deadline, gap) if quick is None else quick
     stats["solve_s"], stats["nodes"] = time.perf_counter() - started, found.nodes
     value = whole.program.value(found.x)
+    # With gap=0 as well: sums in another order differ by some 1e-15.
     by_relaxation = relative_gap(value, relaxed.bound) <= max(gap, 1e-12)
     solver = "states" if quick is not None else "highs"
     proved_by = "relaxation" if by_relaxation else solver if found.status == "optimal" else ""

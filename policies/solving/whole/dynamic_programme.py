@@ -85,6 +85,7 @@ def chain_of(whole: WholeProgram) -> Chain | None:
         return None
     step_of_amount = int(np.gcd.reduce(amount.astype(np.int64)))
     amounts = amount.astype(np.int64) // step_of_amount
+    # GPUs are whole; what is left of them was summed up, and 7.999999999 are 8.
     room = int(np.floor(there + 1e-9)) // step_of_amount
     units = instance.count.astype(np.int64)
     most = int(amounts.max())

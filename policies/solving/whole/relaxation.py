@@ -139,6 +139,7 @@ def relax(whole: WholeProgram, budget_s: float) -> Relaxed:
     if point.status != "optimal":
         raise _why(whole, point)
     x = column * point.x
+    # Ten times its value bounds a free variable; one about 0 has room as well.
     room = 10 * np.maximum(np.abs(x), 1e-6)
     lower = np.where(np.isfinite(whole.lower), whole.lower, -room) / column
     upper = np.where(np.isfinite(whole.upper), whole.upper, room) / column

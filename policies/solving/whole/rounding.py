@@ -21,6 +21,7 @@ def likely(whole: WholeProgram, x: Floats) -> Floats:
     count = whole.count
     if whole.stays.any():
         return np.where(whole.stays, count, 0.0)
+    # Solvers miss a whole number by less, which would lose a whole job.
     z = np.floor(x[:k] + 1e-7)
     row = whole.row_of_cell
     largest = np.lexsort((-np.arange(k), x[:k], row))
@@ -46,6 +47,7 @@ def rounded_down(whole: WholeProgram, x: Floats) -> Floats | None:
     rounded = _filled(whole, x)
     now = likely(whole, x)
     value = whole.program.value
+    # Rounding of sums: amounts and limits are whole numbers, or parts of few digits.
     fits = (whole.program.A @ now <= whole.program.b + 1e-9).all()
     return now if fits and value(now) < value(rounded) else rounded
 
@@ -54,6 +56,7 @@ def _filled(whole: WholeProgram, x: Floats) -> Floats:
     """Round down and fill up."""
     program, k = whole.program, whole.cells.size
     shared = program.A[whole.own + k :].tocsc()
+    # As in `likely`.
     z = np.maximum(np.floor(x[:k] + 1e-7), whole.lower[:k])
     left = program.b[whole.own + k :] - shared @ z
     order = np.lexsort((np.arange(k), program.c[:k]))
@@ -65,6 +68,7 @@ def _filled(whole: WholeProgram, x: Floats) -> Floats:
     for cell in order.tolist():
         entries = slice(starts[cell], starts[cell + 1])
         taken = rows[entries]
+        # What is left was subtracted step by step, and 0.999999999 is 1.
         more = np.floor((left[taken] / amounts[entries]).min() + 1e-9)
         if more > 0 and program.c[cell] < 0:
             z[cell] += more

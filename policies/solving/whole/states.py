@@ -177,6 +177,7 @@ class States:
     ) -> tuple[Int64s, Floats]:
         """Return which parts may become a decision within reach, and what each costs at least."""
         left = self.capacity[:, None] - ((key >> self.shift[:, None]) & self.mask[:, None])
+        # Amounts are whole; a capacity is a float, which may miss a whole number.
         fits, idle = (left >= least[:, None] - 1e-9).all(axis=0), cost
         for price, over in zip(self.price.tolist(), left - most[:, None], strict=True):
             if price:

@@ -250,6 +250,7 @@ class _Search:
             lambda level: self._cost(dual, level) - share,
             self.level,
             far,
+            # Levels may be tiny: the relative tolerance, rounding, decides alone.
             xtol=1e-300,
             full_output=True,
         )
