@@ -39,6 +39,31 @@ class _Wide(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=29)
 
 
+def add_option(
+    group: argparse.ArgumentParser | argparse._ArgumentGroup,
+    flag: str,
+    metavar: str,
+    text: str,
+    read: Callable[[str], Any] | None = None,
+    usual: Any = None,
+) -> None:
+    """Add an option with a value; help says what it usually is.
+
+    Parameters
+    ----------
+    group
+        Of which command, or of which of its groups.
+    flag, metavar, text
+        As help shows them.
+    read
+        Reads the value from a word.
+    usual
+        The value where none is given.
+    """
+    told = text if usual is None else f"{text} (default: %(default)s)".strip()
+    group.add_argument(flag, type=read, default=usual, metavar=metavar, help=told)
+
+
 def finish(parser: argparse.ArgumentParser) -> None:
     """Remember the options of a command, by what they are called among those that are read.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.commands import group_of
+from apportion.cli.commands import add_option, group_of
 from apportion.cli.sections import add_setting
 from apportion.cli.values import (
     by_job_type,
@@ -53,10 +53,11 @@ def add_generator(parser: argparse.ArgumentParser, *, hidden: bool = False) -> N
     """Add how to draw a workload; `hidden` where ``--generate`` stands for all of it."""
     group = group_of(parser, "the workload")
     if hidden:
-        group.add_argument(
+        add_option(
+            group,
             "--generate",
-            metavar="jobs=N,...",
-            help="(default: jobs=600,jobs_per_hour=2.2; arrivals=batch for racks)",
+            "jobs=N,...",
+            "(default: jobs=600,jobs_per_hour=2.2; arrivals=batch for racks)",
         )
     for flag, how in _generator_options().items():
         key = "jobs" if flag == "--generate-jobs" else None
@@ -98,24 +99,27 @@ def _generator_options() -> dict[str, dict[str, Any]]:
 def add_kind(parser: argparse.ArgumentParser) -> None:
     """Add what the generated jobs are for."""
     kinds = ("types", "racks", "contended", "communicating", "elastic")
-    parser.add_argument(
+    add_option(
+        parser,
         "--kind",
-        type=one_of("kind of workload", kinds),
-        default="types",
-        metavar="|".join(kinds),
-        help="for several types of accelerators, for racks of one, as in the paper on "
-        "contention, with communication profiles, or elastic (default: %(default)s)",
+        "|".join(kinds),
+        "for several types of accelerators, for racks of one, as in the paper on contention, "
+        "with communication profiles, or elastic",
+        one_of("kind of workload", kinds),
+        "types",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--models",
-        metavar="NAME,...",
-        help="of --kind communicating (default: all with communication profiles)",
+        "NAME,...",
+        "of --kind communicating (default: all with communication profiles)",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--gang-gpus",
-        type=whole(2),
-        metavar="N",
-        help="of each job of --kind communicating (default: 2 to 6)",
+        "N",
+        "of each job of --kind communicating (default: 2 to 6)",
+        whole(2),
     )
 
 
@@ -188,21 +192,16 @@ def add_backend(parser: argparse.ArgumentParser) -> None:
     """Add where runs are computed."""
     group = group_of(parser, "the computation")
     backends = ("processes", "ray", "dask")
-    group.add_argument(
+    add_option(
+        group,
         "--backend",
-        type=one_of("backend", backends),
-        default="processes",
-        metavar="NAME",
-        help="processes, ray or dask (default: %(default)s)",
+        "NAME",
+        "processes, ray or dask",
+        one_of("backend", backends),
+        "processes",
     )
-    group.add_argument(
-        "--address",
-        metavar="ADDRESS",
-        help="of a running cluster (default: start one here)",
-    )
-    group.add_argument(
-        "--jobs", type=whole(1), metavar="N", help="runs at once (default: one per CPU)"
-    )
+    add_option(group, "--address", "ADDRESS", "of a running cluster (default: start one here)")
+    add_option(group, "--jobs", "N", "runs at once (default: one per CPU)", whole(1))
 
 
 def add_simulation(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from apportion.cli.output import say
 from apportion.errors import unknown_name
 from apportion.papers import Claim, claims_of, systems
-from apportion.papers.shown import as_rows, in_full, in_one_line
+from apportion.papers.claims import as_rows, in_full, in_one_line
 
 if TYPE_CHECKING:
     import argparse

@@ -15,7 +15,14 @@ from apportion.cli.answers.options import (
     add_recommend,
     add_what_if,
 )
-from apportion.cli.commands import add_alias, add_command, add_group, add_verbose, finish
+from apportion.cli.commands import (
+    add_alias,
+    add_command,
+    add_group,
+    add_option,
+    add_verbose,
+    finish,
+)
 from apportion.cli.installation.options import (
     add_accelerators,
     add_completion,
@@ -197,18 +204,17 @@ def _add_compare(commands: Any) -> None:
     parser = add_command(commands, "compare", "compare", "simulate several policies side by side")
     _add_config(parser, "a run.json to repeat, or a .toml file of options")
     _add_policies_option(parser)
-    parser.add_argument(
-        "--out", default="out/compare", metavar="DIR", help="(default: %(default)s)"
-    )
+    add_option(parser, "--out", "DIR", "", usual="out/compare")
     text = "also what the jobs of each user, entity, ... had"
-    parser.add_argument("--by", metavar="COLUMN", help=text)
+    add_option(parser, "--by", "COLUMN", text)
     text = "also how much later jobs came than by a policy"
-    parser.add_argument("--against", metavar="NAME", help=text)
-    parser.add_argument(
+    add_option(parser, "--against", "NAME", text)
+    add_option(
+        parser,
         "--start-costs",
-        type=comma_separated(real()),
-        metavar="X,Y",
-        help="also starts at X times their cost (default: 0,5)",
+        "X,Y",
+        "also starts at X times their cost (default: 0,5)",
+        comma_separated(real()),
     )
     add_backend(parser)
     add_trace(parser, "--workload")
@@ -242,8 +248,8 @@ def _add_sweep(commands: Any) -> None:
         help="of everything random (default: 0)",
     )
     parser.add_argument("--resample", action="store_true", help="draw jobs anew for each seed")
-    parser.add_argument("--by", metavar="COLUMN", help="and what jobs of each user, ... had")
-    parser.add_argument("--out", default="out/sweep", metavar="DIR", help="(default: %(default)s)")
+    add_option(parser, "--by", "COLUMN", "and what jobs of each user, ... had")
+    add_option(parser, "--out", "DIR", "", usual="out/sweep")
     parser.add_argument(
         "--format",
         dest="table_format",
@@ -262,7 +268,7 @@ def _add_sweep(commands: Any) -> None:
 
 
 def _add_config(parser: argparse.ArgumentParser, text: str) -> None:
-    parser.add_argument("--config", metavar="FILE", help=text)
+    add_option(parser, "--config", "FILE", text)
 
 
 def _finish(parser: argparse.ArgumentParser) -> None:
@@ -272,11 +278,7 @@ def _finish(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_policies_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--policies",
-        metavar="A,B,...",
-        help="see `apportion policies`, which has the defaults",
-    )
+    add_option(parser, "--policies", "A,B,...", "see `apportion policies`, which has the defaults")
 
 
 def _add_solve(commands: Any) -> None:
@@ -288,18 +290,13 @@ def _add_solve(commands: Any) -> None:
         "--cluster", dest="workers", required=True, metavar="v100=1,k80=1", help="GPUs by type"
     )
     add_alias(parser, "--workers", "--cluster")
-    parser.add_argument("--jobs-table", metavar="FILE", help="csv: job id, then columns of jobs")
+    add_option(parser, "--jobs-table", "FILE", "csv: job id, then columns of jobs")
     parser.add_argument(
         "--condition",
         action="store_true",
         help="also how far shares may move while the objective is as good (takes longer)",
     )
-    parser.add_argument(
-        "--out",
-        type=ending(".csv", ".json"),
-        metavar="FILE",
-        help="write the result, .csv or .json",
-    )
+    add_option(parser, "--out", "FILE", "write the result, .csv or .json", ending(".csv", ".json"))
     finish(parser)
 
 
@@ -307,10 +304,10 @@ def _add_links(commands: Any) -> None:
     text = "which links gangs share, and when jobs should start"
     parser = add_command(commands, "links", "links", text)
     parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a name, or a .toml file")
-    parser.add_argument(
-        "--samples", metavar="CSV", help="time and Gb/s by job, from counters: finds the profiles"
+    add_option(
+        parser, "--samples", "CSV", "time and Gb/s by job, from counters: finds the profiles"
     )
-    parser.add_argument("--gbps", metavar="GBPS", help="of the link that jobs of --samples share")
+    add_option(parser, "--gbps", "GBPS", "of the link that jobs of --samples share")
     parser.add_argument(
         "--gang", action="append", default=[], metavar="JOB=0,2,5-7", help="GPUs of a job; repeat"
     )
@@ -321,7 +318,7 @@ def _add_links(commands: Any) -> None:
         metavar="JOB=VGG16",
         help="what a job trains; repeat",
     )
-    parser.add_argument("--plot", metavar="DIR", help="write pictures of the shared links")
+    add_option(parser, "--plot", "DIR", "write pictures of the shared links")
     finish(parser)
 
 
@@ -329,7 +326,7 @@ def _add_describe(commands: Any) -> None:
     parser = add_command(commands, "describe", "workload_describe", "describe a trace in numbers")
     add_file(parser, "the trace")
     add_trace(parser)
-    parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs, to give the load on them")
+    add_option(parser, "--cluster", "v100=8,k80=16", "GPUs, to give the load on them")
     add_seed(parser, "for what a trace leaves open")
     finish(parser)
 

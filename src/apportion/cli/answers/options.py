@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.commands import add_command, finish
+from apportion.cli.commands import add_command, add_option, finish
 from apportion.cli.options import add_cluster, add_file, add_generator, add_seed, add_simulation
 from apportion.cli.trace_options import add_trace
 from apportion.cli.values import comma_separated, real, whole
@@ -33,13 +33,7 @@ def add_what_if(commands: Any) -> None:
     parser.add_argument(
         "--first-seed", type=whole(0), default=0, metavar="N", help="of the draws (default: 0)"
     )
-    parser.add_argument(
-        "--level",
-        type=real(strict=True),
-        default=0.95,
-        metavar="L",
-        help="of each interval (default: %(default)s)",
-    )
+    add_option(parser, "--level", "L", "of each interval", real(strict=True), 0.95)
     _add_workload(parser, "out/whatif")
 
 
@@ -48,19 +42,20 @@ def add_recommend(commands: Any) -> None:
     text = "which policy, or how few GPUs keep waits short"
     parser = add_command(commands, "recommend", "answers.recommend", text)
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
-    parser.add_argument(
+    add_option(
+        parser,
         "--figure",
-        default="mean_jct_s",
-        metavar="NAME",
-        help="that is to be least: mean_jct_s, p95_jct_s, makespan_s, cost, ... "
-        "(default: %(default)s)",
+        "NAME",
+        "that is to be least: mean_jct_s, p95_jct_s, makespan_s, cost, ...",
+        usual="mean_jct_s",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--goal",
-        metavar="TEXT",
-        help="in place of a race: the fewest GPUs for 'p95 wait under 2 h', under the first policy",
+        "TEXT",
+        "in place of a race: the fewest GPUs for 'p95 wait under 2 h', under the first policy",
     )
-    parser.add_argument("--of", metavar="TYPE", help="of --goal: GPUs of this type")
+    add_option(parser, "--of", "TYPE", "of --goal: GPUs of this type")
     _add_draws(parser, 32)
     _add_workload(parser, "out/recommend")
 
@@ -70,23 +65,18 @@ def add_forecast(commands: Any) -> None:
     text = "when jobs that run and wait now will start and end"
     parser = add_command(commands, "forecast", "answers.forecast", text)
     add_file(parser, "what `squeue --json` prints: who runs, and who waits", "state")
-    parser.add_argument(
-        "--policy", default="easy", metavar="NAME", help="of the cluster (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--now", type=real(), metavar="S", help="the time (default: that of the state)"
-    )
-    parser.add_argument(
-        "--futures", type=whole(2), default=100, metavar="N", help="(default: %(default)s)"
-    )
-    parser.add_argument(
+    add_option(parser, "--policy", "NAME", "of the cluster", usual="easy")
+    add_option(parser, "--now", "S", "the time (default: that of the state)", real())
+    add_option(parser, "--futures", "N", "", whole(2), 100)
+    add_option(
+        parser,
         "--moments",
-        type=whole(0),
-        metavar="N",
-        help="earlier moments of the log that are foretold, too, at most (default: 200 under fcfs, "
+        "N",
+        "earlier moments of the log that are foretold, too, at most (default: 200 under fcfs, "
         "easy and conservative, 10 where futures are simulated whole)",
+        whole(0),
     )
-    parser.add_argument("--out", metavar="FILE.csv", help="write the quantiles")
+    add_option(parser, "--out", "FILE.csv", "write the quantiles")
     add_trace(parser, "--log")
     add_cluster(parser)
     add_simulation(parser)
@@ -101,11 +91,11 @@ def add_advise(commands: Any) -> None:
     parser = add_command(commands, "advise", "answers.advise", text)
     add_file(parser, "a log of jobs: when they came, how long they ran", "log")
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
-    parser.add_argument("--add", metavar="TYPE=N", help="GPUs to ask about (default: 8 more)")
-    parser.add_argument("--by", metavar="COLUMN", help="groups of jobs (default: user, if told)")
+    add_option(parser, "--add", "TYPE=N", "GPUs to ask about (default: 8 more)")
+    add_option(parser, "--by", "COLUMN", "groups of jobs (default: user, if told)")
     _add_draws(parser, 16)
-    parser.add_argument("--out", default="out/advise", metavar="DIR", help="(default: %(default)s)")
-    parser.add_argument("--jobs", type=whole(1), metavar="N", help="runs at once")
+    add_option(parser, "--out", "DIR", "", usual="out/advise")
+    add_option(parser, "--jobs", "N", "runs at once", whole(1))
     add_trace(parser)
     add_cluster(parser)
     add_simulation(parser)
@@ -117,10 +107,11 @@ def add_floor(commands: Any) -> None:
     """Add ``apportion floor``."""
     text = "what no schedule can beat, and how far runs are from it"
     parser = add_command(commands, "floor", "answers.floor", text)
-    parser.add_argument(
+    add_option(
+        parser,
         "--jobs-table",
-        metavar="FILE",
-        help="jobs.csv of a comparison, or a csv with job and completion_s: how far it is above",
+        "FILE",
+        "jobs.csv of a comparison, or a csv with job and completion_s: how far it is above",
     )
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)
@@ -140,18 +131,17 @@ def add_audit(commands: Any) -> None:
         help="csv: job id, then the steps/s of the job in one column per accelerator; without it a "
         "run of a workload is audited",
     )
-    parser.add_argument(
-        "--policy", default="max_min_fairness", metavar="NAME", help="(default: %(default)s)"
-    )
-    parser.add_argument("--by", metavar="COLUMN", help="groups of jobs: user, entity, ...")
-    parser.add_argument("--jobs-table", metavar="FILE", help="csv: job id, then columns of jobs")
-    parser.add_argument(
+    add_option(parser, "--policy", "NAME", "", usual="max_min_fairness")
+    add_option(parser, "--by", "COLUMN", "groups of jobs: user, entity, ...")
+    add_option(parser, "--jobs-table", "FILE", "csv: job id, then columns of jobs")
+    add_option(
+        parser,
         "--lies",
-        type=comma_separated(real()),
-        metavar="X,Y",
-        help="each job says of each type that it runs X times as fast (default: 0,0.5,2)",
+        "X,Y",
+        "each job says of each type that it runs X times as fast (default: 0,0.5,2)",
+        comma_separated(real()),
     )
-    parser.add_argument("--out", metavar="DIR", help="write the tables, .csv")
+    add_option(parser, "--out", "DIR", "write the tables, .csv")
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)
     add_cluster(parser)
@@ -161,25 +151,17 @@ def add_audit(commands: Any) -> None:
 
 
 def _add_policies(parser: argparse.ArgumentParser, usual: str) -> None:
-    parser.add_argument(
-        "--policies", default=usual, metavar="A,B,...", help="(default: %(default)s)"
-    )
+    add_option(parser, "--policies", "A,B,...", "", usual=usual)
 
 
 def _add_draws(parser: argparse.ArgumentParser, usual: int) -> None:
-    parser.add_argument(
-        "--draws",
-        type=whole(2),
-        default=usual,
-        metavar="N",
-        help="of the jobs, or resamples of a log (default: %(default)s)",
-    )
+    add_option(parser, "--draws", "N", "of the jobs, or resamples of a log", whole(2), usual)
 
 
 def _add_workload(parser: argparse.ArgumentParser, out: str) -> None:
     """Add what is simulated, and where finished runs are kept."""
-    parser.add_argument("--out", default=out, metavar="DIR", help="(default: %(default)s)")
-    parser.add_argument("--jobs", type=whole(1), metavar="N", help="runs at once")
+    add_option(parser, "--out", "DIR", "", usual=out)
+    add_option(parser, "--jobs", "N", "runs at once", whole(1))
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)
     add_cluster(parser)

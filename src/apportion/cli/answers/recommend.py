@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from apportion.answers.evidence import usual_looks
 from apportion.answers.fewest import fewest_for_wait
 from apportion.answers.race import recommend
-from apportion.answers.sequential import usual_looks
 from apportion.cli.answers.inputs import asked_about
 from apportion.cli.output import say
 from apportion.errors import InputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apportion.cli.commands import add_command, finish
+from apportion.cli.commands import add_command, add_option, finish
 from apportion.cli.options import add_file
 from apportion.cli.values import real, whole
 
@@ -13,46 +13,40 @@ def add_decide(commands: Any) -> None:
     """Add ``apportion decide``."""
     text = "answer a scheduler: events in, decisions out, in JSON"
     parser = add_command(commands, "decide", "service.decide", text)
-    parser.add_argument(
+    add_option(
+        parser,
         "--policy",
-        default="max_min_fairness",
-        metavar="NAME",
-        help="a policy or scheduler of `apportion policies` (default: %(default)s)",
+        "NAME",
+        "a policy or scheduler of `apportion policies`",
+        usual="max_min_fairness",
     )
-    parser.add_argument("--cluster", metavar="v100=8,k80=16", help="GPUs by type at the start")
-    parser.add_argument(
-        "--gpus-per-machine",
-        type=whole(1),
-        default=4,
-        metavar="N",
-        help="of each type (default: %(default)s)",
-    )
-    parser.add_argument(
+    add_option(parser, "--cluster", "v100=8,k80=16", "GPUs by type at the start")
+    add_option(parser, "--gpus-per-machine", "N", "of each type", whole(1), 4)
+    add_option(
+        parser,
         "--store",
-        metavar="FILE",
-        help="where every message is kept before it is answered (default: nowhere)",
+        "FILE",
+        "where every message is kept before it is answered (default: nowhere)",
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--time-limit",
-        type=real(strict=True),
-        metavar="S",
-        help="seconds after which the last answer is given, with its age (default: none)",
+        "S",
+        "seconds after which the last answer is given, with its age (default: none)",
+        real(strict=True),
     )
-    parser.add_argument(
+    add_option(
+        parser,
         "--references",
-        metavar="FILE",
-        help="csv of steps/s by job type and accelerator: speeds are estimated, and learnt",
+        "FILE",
+        "csv of steps/s by job type and accelerator: speeds are estimated, and learnt",
     )
     parser.add_argument("--schema", action="store_true", help="print the schema of messages")
     group = parser.add_argument_group("over HTTP, in place of lines")
-    group.add_argument(
-        "--http", type=whole(1, 65535), metavar="PORT", help="needs apportion[service]"
-    )
-    group.add_argument("--host", metavar="ADDRESS", help="(default: 127.0.0.1, this machine only)")
-    group.add_argument(
-        "--token-file", metavar="FILE", help="holds the token that requests must bring"
-    )
-    group.add_argument("--most-per-s", type=real(strict=True), metavar="X", help="(default: 1000)")
+    add_option(group, "--http", "PORT", "needs apportion[service]", whole(1, 65535))
+    add_option(group, "--host", "ADDRESS", "(default: 127.0.0.1, this machine only)")
+    add_option(group, "--token-file", "FILE", "holds the token that requests must bring")
+    add_option(group, "--most-per-s", "X", "(default: 1000)", real(strict=True))
     finish(parser)
 
 
@@ -66,17 +60,14 @@ def add_export(commands: Any) -> None:
         "--jobs-table", required=True, metavar="FILE", help="csv: job id, then columns of jobs"
     )
     parser.add_argument("--by", default="entity", metavar="COLUMN", help="(default: entity)")
-    parser.add_argument(
-        "--cluster", metavar="v100=8,k80=16", help="divide all of these, idle GPUs too"
-    )
-    parser.add_argument(
+    add_option(parser, "--cluster", "v100=8,k80=16", "divide all of these, idle GPUs too")
+    add_option(
+        parser,
         "--reserve",
-        type=whole(1),
-        metavar="MIN",
-        help="of slurm: reservations of whole nodes for so long, in place of fair shares",
+        "MIN",
+        "of slurm: reservations of whole nodes for so long, in place of fair shares",
+        whole(1),
     )
-    parser.add_argument(
-        "--gpus-per-machine", type=whole(1), metavar="N", help="of --reserve (default: 4)"
-    )
-    parser.add_argument("--out", metavar="FILE", help="(default: to the terminal)")
+    add_option(parser, "--gpus-per-machine", "N", "of --reserve (default: 4)", whole(1))
+    add_option(parser, "--out", "FILE", "(default: to the terminal)")
     finish(parser)
