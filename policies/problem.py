@@ -240,15 +240,16 @@ class Problem:
         The accelerator types come first. ``p.held[p.resource("link 1")]`` is one by name,
         ``p.held[p.soft]`` are all without a hard capacity.
         """
+        return self._held_by_each(self.instance.row_count) @ cp.vec(self.X, order="C")
+
+    def _held_by_each(self, count: Floats) -> sparse.csr_array:
+        """Units of each resource in each cell of X, of rows that count so often."""
         instance, resources = self.instance, self.instance.capacity.size
         usage = instance.usage.tocoo()
-        option, resource = np.divmod(usage.coords[1], resources)
-        cell = usage.coords[0] * instance.options + option
-        held = usage.data * instance.row_count[usage.coords[0]]
-        matrix = sparse.csr_array(
-            (held, (resource, cell)), shape=(resources, instance.rows * instance.options)
-        )
-        return matrix @ cp.vec(self.X, order="C")
+        row, (option, resource) = usage.coords[0], np.divmod(usage.coords[1], resources)
+        cells = (resource, row * instance.options + option)
+        shape = (resources, instance.rows * instance.options)
+        return sparse.csr_array((usage.data * count[row], cells), shape=shape)
 
     @property
     def soft(self) -> Ints:

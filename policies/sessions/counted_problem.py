@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
-from scipy import sparse
 
 from apportion.policies.problem import Problem
 from apportion.policies.solving.canonical import canonicalise
@@ -59,15 +58,9 @@ class CountedProblem(Problem):
     @cached_property
     def held(self) -> cp.Expression:
         """Units of each resource in use on average, at the parameter's counts."""
-        instance, resources = self.instance, self.instance.capacity.size
-        usage = instance.usage.tocoo()
-        option, resource = np.divmod(usage.coords[1], resources)
-        cell = usage.coords[0] * instance.options + option
-        matrix = sparse.csr_array(
-            (usage.data, (resource, cell)), shape=(resources, instance.rows * instance.options)
-        )
-        each = cp.reshape(self._parameter, (instance.rows, 1), order="F")
-        return matrix @ cp.vec(cp.multiply(each, self.X), order="C")
+        each = cp.reshape(self._parameter, (self.instance.rows, 1), order="F")
+        one = self._held_by_each(np.ones(self.instance.rows))
+        return one @ cp.vec(cp.multiply(each, self.X), order="C")
 
 
 def declare(

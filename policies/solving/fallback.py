@@ -15,10 +15,9 @@ from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.whole.valid import held_by
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
+    from apportion.types import Floats
 
 
 def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Solution:
@@ -39,23 +38,10 @@ def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Soluti
         With the status "fallback", no prices (nan) and an infinite gap.
     """
     X = make_feasible(_slices(instance), instance)
-    p = Problem(instance)
-    p.X.value = X
-    with np.errstate(divide="ignore", invalid="ignore"):
-        objective = float(np.asarray(policy.objective(p).args[0].value).item())
-    return Solution(
-        X=X,
-        throughput=np.asarray(p.throughput.value, dtype=float),
-        objective=objective,
-        prices=np.full(instance.capacity.size, np.nan),
-        gap=float("inf"),
-        status="fallback",
-        message=f"The isolated share, as every solver failed: {reason}",
-        stats={"jobs": instance.jobs, "options": instance.options, "reduction": "none (fallback)"},
-    )
+    return _unsolved(policy, instance, X, f"The isolated share, as every solver failed: {reason}")
 
 
-def _slices(instance: Instance) -> NDArray[np.float64]:
+def _slices(instance: Instance) -> Floats:
     """Give each job that runs by itself a 1/n slice; scaled down to all of its time."""
     accelerator = instance.option_accelerator
     alike = np.bincount(accelerator)[accelerator]
@@ -90,6 +76,12 @@ def kept_options(policy: Policy, instance: Instance, reason: str) -> Solution:
         X[row] = now[row]
         if (held_by(instance, X * instance.row_count[:, None]) > instance.capacity).any():
             X[row] = 0.0
+    message = f"What jobs have now, as there is no decision: {reason}"
+    return _unsolved(policy, instance, X, message)
+
+
+def _unsolved(policy: Policy, instance: Instance, X: Floats, message: str) -> Solution:
+    """Evaluate what nothing is proved of."""
     p = Problem(instance)
     p.X.value = X
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,6 +93,6 @@ def kept_options(policy: Policy, instance: Instance, reason: str) -> Solution:
         prices=np.full(instance.capacity.size, np.nan),
         gap=float("inf"),
         status="fallback",
-        message=f"What jobs have now, as there is no decision: {reason}",
+        message=message,
         stats={"jobs": instance.jobs, "options": instance.options, "reduction": "none (fallback)"},
     )

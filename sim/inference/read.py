@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.checks import label, mapping, seconds, whole
-from apportion.errors import InputError, unknown_name
+from apportion.checks import file_path, label, mapping, seconds, whole
+from apportion.errors import InputError, unknown_name, written
 from apportion.sim.inference.rates import MeasuredRate
 from apportion.sim.inference.requests import REQUEST_COLUMNS, checked_requests
 from apportion.sim.traces.table import missing_column, parse_table, users_table
 from apportion.sim.traces.text import read_text
+from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,6 +146,35 @@ def read_requests(
     index = lines.ids(given["request"]) if named else pd.RangeIndex(len(lines.rows))
     table = pd.DataFrame(found, index=lines.rows.index).set_axis(index, axis=0)
     return checked_requests(table, sized=columns is None)
+
+
+def requests_given(given: Any, *, sized: bool = True) -> pd.DataFrame:
+    """Return requests that are a table or in a csv file, checked, in the order of arrival.
+
+    Parameters
+    ----------
+    given
+        The table, or the path of the file.
+    sized
+        As in `checked_requests`.
+
+    Raises
+    ------
+    InputError
+        If they are neither, or as `read_requests` and `checked_requests`.
+    """
+    if isinstance(given, pd.DataFrame):
+        requests = checked_requests(given, sized=sized)
+    elif isinstance(given, (str, bytes)) or hasattr(given, "__fspath__"):
+        requests = read_requests(file_path("requests", given))
+    else:
+        raise InputError(
+            f"The requests are {written(given)}; they must be a table, see generate_requests, or "
+            f"the path of a csv file."
+        )
+    # Those that come together do so by their names, whatever row they stood in.
+    order = order_of_submission(requests.index, requests["arrival_s"].to_numpy(dtype=float))
+    return requests.iloc[order]
 
 
 def _named(lines: TraceTable, columns: Mapping[str, str] | None) -> dict[str, str]:

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.checks import file_path
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
 from apportion.mechanism.inference.replicas import BatchSpeed, Replicas
 from apportion.sim.inference.limits import steps_of
-from apportion.sim.inference.read import read_requests
-from apportion.sim.inference.requests import checked_requests
+from apportion.sim.inference.read import requests_given
 from apportion.sim.inference.serve import ServingRun
-from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -86,16 +83,9 @@ def asked_of(requests: Any, model: ServedModel) -> pd.DataFrame:
     InputError
         For what they lack.
     """
-    if isinstance(requests, pd.DataFrame):
-        table = requests if "service" in requests else requests.assign(service="model")
-        found = checked_requests(table, sized=False)
-    elif isinstance(requests, (str, bytes)) or hasattr(requests, "__fspath__"):
-        found = read_requests(file_path("requests", requests))
-    else:
-        raise InputError(
-            f"The requests are {written(requests)}; they must be a table, see read_requests, or "
-            f"the path of a csv file."
-        )
+    if isinstance(requests, pd.DataFrame) and "service" not in requests:
+        requests = requests.assign(service="model")
+    found = requests_given(requests, sized=False)
     if not len(found):
         raise InputError("There are no requests.")
     needs = (
@@ -112,8 +102,7 @@ def asked_of(requests: Any, model: ServedModel) -> pd.DataFrame:
                 f"{', '.join(map(str, found.columns))}. read_requests(csv, columns={{{name!r}: "
                 f"'its name in the file'}}) reads it."
             )
-    order = order_of_submission(found.index, found["arrival_s"].to_numpy(dtype=float))
-    return found.iloc[order]
+    return found
 
 
 def replicas_of(

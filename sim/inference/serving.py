@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pandas as pd
 
-from apportion.checks import choice, file_path, number, seconds, whole, yes_no
-from apportion.errors import InputError, written
+from apportion.checks import choice, number, seconds, whole, yes_no
+from apportion.errors import InputError
 from apportion.mechanism.configurations.reclaims import RECLAIMS
 from apportion.mechanism.inference.settings import BINDINGS, FREE_GPU, ProtectTimes, cold_starts
 from apportion.mechanisms.in_brackets import value_in_brackets
-from apportion.sim.inference.read import read_requests
-from apportion.sim.inference.requests import checked_requests
+from apportion.sim.inference.read import requests_given
 from apportion.sim.inference.reserve import Reserve
-from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,21 +144,11 @@ class Serving:
 
 
 def _read(given: Any) -> pd.DataFrame:
-    if isinstance(given, pd.DataFrame):
-        requests = checked_requests(given)
-    elif isinstance(given, (str, bytes)) or hasattr(given, "__fspath__"):
-        requests = read_requests(file_path("requests", given))
-    else:
-        raise InputError(
-            f"The requests are {written(given)}; they must be a table, see generate_requests, or "
-            f"the path of a csv file."
-        )
+    requests = requests_given(given)
     if "duration_s" not in requests:
         raise InputError(
             "The requests have no column 'duration_s'; turn their tokens into seconds first."
         )
     if not len(requests):
         raise InputError("There are no requests; leave the setting out.")
-    # Those that come together do so by their names, whatever row they stood in.
-    order = order_of_submission(requests.index, requests["arrival_s"].to_numpy(dtype=float))
-    return requests.iloc[order]
+    return requests
