@@ -22,7 +22,7 @@ from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.run_records import packed, unpacked
 from apportion.papers import claims_of
-from apportion.papers.shown import as_rows
+from apportion.papers.claims import as_rows
 from apportion.report.style import new_figure, plotting_style
 from apportion.sim.fingerprint import fingerprint
 

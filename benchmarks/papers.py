@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from apportion.errors import unknown_name
 from apportion.papers import claims_of, systems
-from apportion.papers.shown import as_markdown, in_one_line
+from apportion.papers.claims import as_markdown, in_one_line
 from benchmarks.readme import block, with_block
 
 if TYPE_CHECKING:

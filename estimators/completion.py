@@ -14,8 +14,7 @@ import numpy as np
 
 from apportion.checks import LARGEST_NUMBER, as_float, whole
 from apportion.errors import InputError
-from apportion.estimators.imputer import column_means
-from apportion.estimators.low_rank import LowRankImputer, ridge_rows, size_of
+from apportion.estimators.imputer import LowRankImputer, column_means, ridge_rows, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,6 +1,7 @@
-"""Fixed shares, as baselines: isolated slices of the cluster, and equal time for all.
+"""Fixed shares, as baselines: slices of the cluster, equal time for all, and Gandiva's pairs.
 
-Each is the problem ``max sum of X such that X <= share``, with the formula of its share.
+Each is the problem ``max sum of X such that X <= share``, with the formula of its share. Gandiva
+puts pairs of jobs together by chance.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from apportion.policies.base import Policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
 
 
 class FixedShare(Policy):
@@ -175,3 +178,75 @@ def _gpus_where_fastest(instance: Instance) -> Floats:
         held = np.where(fastest, solo.gpus[:, option], 0.0)
         gpus[:, accelerator] = np.maximum(gpus[:, accelerator], held)
     return np.where(gpus > 0, gpus, instance.columns["scale_factor"][:, None])
+
+
+@dataclass(frozen=True)
+class GandivaPacking(FixedShare):
+    r"""Pack jobs in random pairs when the cluster is full; equal shares for all that then stand.
+
+    .. math:: \max_X \sum_{rj} X_{rj}\ \text{such that}\ X_{rj} \le \frac{W_j / (m s_r)}{\max(1,
+        \sum_k W_k / (m s_r))}
+
+    The problem::
+
+        max over X of sum of X, X[r, j] <= (W[j] / rows that run) / s[r], scaled down to a sum of 1
+
+    The rows r that run are the jobs or, when these want more GPUs than there are, random pairs and
+    the jobs left over; no other row has time. Jobs that hold as many GPUs are drawn in pairs; a
+    pair stays if the two together make more steps, relative to running alone and averaged over the
+    GPUs of the cluster, than they would by taking turns (Gandiva, OSDI 2018, section 4; Gavel,
+    section 6). The same seed and jobs give the same pairs.
+    """
+
+    name = "gandiva_packing"
+    source = "Gandiva (OSDI 2018), section 4; Gavel (OSDI 2020), section 6"
+    columns = ("order",)
+    traits = frozenset({"has_one_optimum", "tells_identical_jobs_apart"})
+
+    heterogeneity_aware: bool = True
+    space_sharing: bool = True
+    seed: int = 0
+
+    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
+        """Limit every row that runs, single or pair, to an equal share; the others have none."""
+        W, s = p.instance.shared_gpus, p.gpus.max(axis=1)
+        runs = self._packed(p) if p.scale_factor.sum() > W.sum() else self._alone(p)
+        share = runs[:, None] * isolated_share(W, s, runs.sum())
+        return [(time_by_type(p) <= share).set_label("share")]
+
+    def _alone(self, p: Problem) -> NDArray[np.bool_]:
+        """Rows of one job."""
+        members = np.bincount(p.instance.member_row, minlength=p.instance.rows)
+        only_together = p.instance.member_row[(p.instance.row_alone < 0)[p.instance.member_job]]
+        runs = np.asarray(members == 1, dtype=bool)
+        runs[only_together] = True
+        return runs
+
+    def pairs_to_consider(self, instance: Instance) -> Ints:
+        """Draw the pairs: jobs of a scale factor in the order of their tickets, two by two."""
+        order = instance.columns["order"].astype(int)
+        ticket = np.random.default_rng(self.seed).random(int(order.max(initial=0)) + 1)[order]
+        size = instance.columns["scale_factor"]
+        drawn = [np.empty((0, 2), dtype=np.intp)]
+        for gpus in np.unique(size):
+            alike = np.flatnonzero(size == gpus)
+            queue = alike[np.argsort(ticket[alike], kind="stable")]
+            even = queue.size - queue.size % 2
+            drawn.append(np.sort(queue[:even].reshape(-1, 2), axis=1))
+        return np.vstack(drawn)
+
+    def _packed(self, p: Problem) -> NDArray[np.bool_]:
+        """Rows that run: the pairs drawn that are worth it, and the jobs left over."""
+        instance, runs = p.instance, self._alone(p)
+        accelerator = instance.option_accelerator
+        alone = np.maximum(instance.alone, 1e-300)[:, accelerator]
+        there = instance.type_share[accelerator] / np.bincount(accelerator)[accelerator]
+        relative = (instance.throughput / alone[instance.member_job]) @ there
+        together = np.bincount(instance.member_row, weights=relative, minlength=instance.rows)
+        drawn = {tuple(pair) for pair in self.pairs_to_consider(instance).tolist()}
+        for row in np.flatnonzero(~runs & (together > 1.0)).tolist():
+            pair = np.sort(instance.member_job[instance.member_row == row])
+            if tuple(pair.tolist()) in drawn:
+                own = instance.row_alone[pair]
+                runs[own[own >= 0]], runs[row] = False, True
+        return runs

@@ -21,8 +21,7 @@ from apportion.policies.base import Policy
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.entities import Cohort, FairOverTime
 from apportion.policies.finish_time_fairness import FinishTimeFairness
-from apportion.policies.fixed_shares import IsolatedShare, ProportionalShare
-from apportion.policies.gandiva_packing import GandivaPacking
+from apportion.policies.fixed_shares import GandivaPacking, IsolatedShare, ProportionalShare
 from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.makespan import Makespan

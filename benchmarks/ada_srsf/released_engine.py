@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gates import Flow, Gate
     from apportion.sim.contention import LinkSharing
-    from apportion.sim.contention.plain_parts import Transfer
+    from apportion.sim.contention.plain_state import Transfer
     from apportion.sim.contention.runtime import LinkMap
 
 

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.answers.sequential import usual_looks
+from apportion.answers.evidence import usual_looks
 from apportion.mechanism.queue import QueueScheduler
 from benchmarks.experiment import chosen, parser
 from benchmarks.reporting import machine, show, write_csv

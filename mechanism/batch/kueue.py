@@ -11,8 +11,7 @@ import numpy as np
 from apportion.annotations import check_fields
 from apportion.errors import InputError, written
 from apportion.mechanism.batch.cluster_queues import ClusterQueues
-from apportion.mechanism.batch.evictions import Evictions, QuotaEvictions
-from apportion.mechanism.batch.fair_sharing import FairEvictions
+from apportion.mechanism.batch.evictions import Evictions, FairEvictions, QuotaEvictions
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.queue import InQueue
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from apportion.checks import listed, number, seconds, yes_no
 from apportion.errors import InputError
-from apportion.mechanism.time_shifts.best_shifts import best_shifts
+from apportion.mechanism.time_shifts.best_shifts import Mixture, best_shifts
 from apportion.mechanism.time_shifts.circle import MOST_ITERATIONS, TOLERANCE
-from apportion.mechanism.time_shifts.mixed import Mixture
 from apportion.mechanism.time_shifts.profile import ROUNDING, profiles_of
 from apportion.mechanism.time_shifts.turning import wrapped
 from apportion.statistics.notebook import as_html

@@ -6,14 +6,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
-from apportion.mechanism.time_shifts.circle import TOLERANCE
+from apportion.mechanism.time_shifts.circle import TOLERANCE, pacings, worth_pacing
 from apportion.mechanism.time_shifts.compatibility import (
     capacity_of,
     compatibility,
     jensen_bound,
 )
 from apportion.mechanism.time_shifts.one_rotation import EQUAL
-from apportion.mechanism.time_shifts.pacing import pacings, worth_pacing
 from apportion.mechanism.time_shifts.profile import profiles_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from apportion.checks import seconds
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
-from apportion.policies.placements.packing_limits import packing_limits
+from apportion.policies.placements.machine_groups import packing_limits
 from apportion.policies.resource import Resource
 from apportion.table_checks import as_floats, check_unique
 from apportion.tensor import ThroughputTensor

@@ -10,9 +10,9 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.mechanism.gates import TimeShift
 from apportion.sim.contention import arrays, kernel, kernel_jobs
+from apportion.sim.contention.arrays import FastState
 from apportion.sim.contention.choice import gate_number, why_not_fast
 from apportion.sim.contention.engine import SoFar, check_links, standstill
-from apportion.sim.contention.fast_state import FastState
 from apportion.sim.network.link_sharing import FairSharing, SharedCost
 
 if TYPE_CHECKING:

@@ -15,8 +15,15 @@ import numpy as np
 
 from apportion.sim.contention.engine import SoFar, check_links, instant_s
 from apportion.sim.contention.plain_links import Transfers
-from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, READY, TASKS, OnGPUs, Transfer
-from apportion.sim.contention.plain_state import PlainState
+from apportion.sim.contention.plain_state import (
+    ASK,
+    FIRST_BYTE,
+    READY,
+    TASKS,
+    OnGPUs,
+    PlainState,
+    Transfer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

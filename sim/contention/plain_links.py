@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import is_number
 from apportion.errors import InputError, written
 from apportion.sim.contention.engine import IN_VAIN, check_links, standstill
-from apportion.sim.contention.plain_parts import ASK, FIRST_BYTE, LAST_BYTE, View, turn_of
+from apportion.sim.contention.plain_state import ASK, FIRST_BYTE, LAST_BYTE, View, turn_of
 from apportion.sim.network.link_sharing import FairSharing, SharedCost, checked_rates
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from apportion.errors import SolveError
     from apportion.mechanism.gates import Flow, Gate
-    from apportion.sim.contention.plain_parts import OnGPUs, Transfer
+    from apportion.sim.contention.plain_state import OnGPUs, Transfer
     from apportion.sim.contention.record import Timeline
     from apportion.sim.network.link_sharing import LinkSharing
 

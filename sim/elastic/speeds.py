@@ -15,6 +15,8 @@ from apportion.sim.network.own_speeds import speeds_on
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from apportion.mechanism.about import About
     from apportion.mechanism.devices import Held
     from apportion.mechanism.job_table import JobTable
@@ -24,7 +26,11 @@ if TYPE_CHECKING:
     from apportion.sim.elastic.true_progress import TrueProgress
     from apportion.sim.network import MemoizedNetwork
     from apportion.sim.network.link_sharing import SharedCost
-    from apportion.types import Bools, Floats
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+
+__all__ = ["ElasticSpeeds", "ElasticSteps", "elastic_speeds"]
 
 
 class ElasticSpeeds(Speeds):

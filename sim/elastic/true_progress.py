@@ -13,10 +13,14 @@ from apportion.estimators.goodput import fit_step_times, gain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from apportion.estimators.goodput import MeasuredApplication, StepTimes
     from apportion.mechanism.job_table import JobTable
-    from apportion.types import Floats
 
+    Floats = NDArray[np.float64]
+
+__all__ = ["Step", "TrueProgress", "epoch_of"]
 
 logger = logging.getLogger(__name__)
 

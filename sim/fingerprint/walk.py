@@ -23,8 +23,15 @@ import numpy as np
 
 from apportion.policies.registry import policies_named
 from apportion.registry import Registry, parts_named
-from apportion.sim.fingerprint.installed import compiled_digest, has, package_of, record
-from apportion.sim.fingerprint.uses import constants_of, files_of, globals_of
+from apportion.sim.fingerprint.installed import (
+    compiled_digest,
+    constants_of,
+    files_of,
+    globals_of,
+    has,
+    package_of,
+    record,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from apportion.checks import LARGEST_COUNT, choice, mapping, number, whole, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
-from apportion.mechanism.time_shifts.pacing import PACE
+from apportion.mechanism.time_shifts.circle import PACE
 from apportion.names import model_of
 from apportion.sim.network.models.communicating import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.topology import Topology

@@ -13,8 +13,7 @@ from apportion.mechanism.time_shifts import (
     CommunicationProfile,
     compatibility,
 )
-from apportion.mechanism.time_shifts.circle import unified_circle
-from apportion.mechanism.time_shifts.pacing import pacings
+from apportion.mechanism.time_shifts.circle import pacings, unified_circle
 from apportion.policies.whole.placed_problem import PlacedJobs
 from apportion.sim.phases.many_ways import drawn_for, least_of
 from apportion.sim.shifts.on_slots import slotted_jobs

@@ -10,7 +10,7 @@ import numpy as np
 from apportion.checks import mapping, number
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import AffinityGraph, CommunicationProfile
-from apportion.mechanism.time_shifts.pacing import PACE
+from apportion.mechanism.time_shifts.circle import PACE
 from apportion.sim.network.phase_network import PhaseNetwork
 from apportion.sim.phases.steady import SteadyIterations
 from apportion.sim.shifts.joint import check_links

@@ -14,7 +14,7 @@ import pandas as pd
 from apportion.checks import number
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, random_score, score_of
-from apportion.mechanism.time_shifts.pacing import PACE
+from apportion.mechanism.time_shifts.circle import PACE
 from apportion.sim.network.samples import SampledTraffic
 from apportion.sim.phases.pace_and_shift import pace_and_shift
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import lcm
 from typing import TYPE_CHECKING, NamedTuple
 
-from apportion.mechanism.time_shifts.pacing import pacings
+from apportion.mechanism.time_shifts.circle import pacings
 from apportion.sim.shifts.joint import demand_on_slots, whole_slots
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from apportion.annotations import explained
 from apportion.checks import listed, mapping, number, seconds, whole
 from apportion.errors import InfeasibleError, InputError, SolveError, unknown_name, written
 from apportion.mechanism.time_shifts import CommunicationProfile
-from apportion.mechanism.time_shifts.pacing import PACE
+from apportion.mechanism.time_shifts.circle import PACE
 from apportion.policies import solve_instance
 from apportion.policies.whole.placed_problem import PlacedJobs, demands_of, placed_problem
 from apportion.policies.whole.placement_and_rotation import PlacementAndRotation

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import t as student
 
 import apportion as ap
+from apportion.answers.evidence import LOOKS, SequentialTest
 from apportion.answers.fewest import _Bisection
-from apportion.answers.sequential import LOOKS, SequentialTest
 
 NAMES = "abcde"
 

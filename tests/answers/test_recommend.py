@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.answers.evidence import MOST_LOOKS, SequentialTest
 from apportion.answers.fewest import read_goal
-from apportion.answers.sequential import MOST_LOOKS, SequentialTest
 from apportion.errors import InputError
 from benchmarks.answers.planted import OnFirst, OnSecond, planted_log
 

@@ -12,8 +12,7 @@ from tests.in_process import run_benchmark, run_command
 
 from apportion.errors import InputError
 from apportion.papers import Claim, Figure, claims_of, systems
-from apportion.papers.claims import DIRECTIONS, claims_from, counts
-from apportion.papers.shown import in_one_line
+from apportion.papers.claims import DIRECTIONS, claims_from, counts, in_one_line
 from benchmarks import papers
 
 ROOT = Path(__file__).parents[2]

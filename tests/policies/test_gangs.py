@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from apportion.policies.placements.packing_limits import packing_limits, packing_patterns
+from apportion.policies.placements.machine_groups import packing_limits, packing_patterns
 
 Floats = NDArray[np.float64]
 ODD = [(3, 2), (1, 2, 3), (1, 3), (3,), (2, 3, 4), (1, 2, 3, 4)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.solving.solvers.boundaries import block, ranges, triangle
+from apportion.policies.solving.solvers.newton import block, ranges, triangle
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,12 +17,10 @@ from apportion.policies.solving.copies import check_stated
 from apportion.policies.solving.rows import believed, reduce
 from apportion.policies.solving.whole.at_prices import decide_at_prices
 from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
-from apportion.policies.solving.whole.core import search
 from apportion.policies.solving.whole.dynamic_programme import chain_of, price_of
 from apportion.policies.solving.whole.in_order import decide_in_order
-from apportion.policies.solving.whole.program import NOISE
-from apportion.policies.solving.whole.relaxation import relax
-from apportion.policies.solving.whole.rounding import rounded_down
+from apportion.policies.solving.whole.program import NOISE, rounded_down
+from apportion.policies.solving.whole.relaxation import relax, search
 from apportion.policies.solving.whole.statement import state
 from apportion.policies.solving.whole.states import by_states
 from apportion.policies.solving.whole.valid import check_decision, check_pins

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from apportion.annotations import checked
 from apportion.answers.advice import Advice
+from apportion.answers.evidence import LOOKS, usual_looks
 from apportion.answers.other_clusters import what_if
 from apportion.answers.page import RECORDED, Page
 from apportion.answers.race import recommend
-from apportion.answers.sequential import LOOKS, usual_looks
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.experiments import compare

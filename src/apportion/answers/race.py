@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.annotations import checked
-from apportion.answers.evidence import MATTERS, one_source
-from apportion.answers.sequential import LOOKS, SequentialTest, read_looks
+from apportion.answers.evidence import LOOKS, MATTERS, SequentialTest, one_source, read_looks
 from apportion.checks import choice, number
 from apportion.errors import InputError
 from apportion.experiments import sweep

@@ -11,8 +11,12 @@ from apportion.annotations import checked
 from apportion.errors import unknown_name
 from apportion.report.day_plots import DAY_PLOT_KINDS, day_kinds_of
 from apportion.report.gantt import GANTT_PLOT_KINDS, gantt_kinds_of
-from apportion.report.held_plots import HELD_PLOT_KINDS, held_kinds_of
-from apportion.report.price_plots import PRICE_PLOT_KINDS, price_kinds_of
+from apportion.report.held_plots import (
+    HELD_PLOT_KINDS,
+    PRICE_PLOT_KINDS,
+    held_kinds_of,
+    price_kinds_of,
+)
 from apportion.report.run_links import LINK_PLOT_KINDS, link_kinds_of
 from apportion.report.series import (
     busiest_job_types,

@@ -19,8 +19,7 @@ from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.policies import get_policy
 from apportion.testing.drawn import workload_and_cluster
-from apportion.testing.policy_case import SHARE_TOLERANCE, PolicyCase
-from apportion.testing.policy_traits import traits_are_true
+from apportion.testing.policy_case import SHARE_TOLERANCE, PolicyCase, traits_are_true
 from apportion.testing.run_case import fail
 
 if TYPE_CHECKING:

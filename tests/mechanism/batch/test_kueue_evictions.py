@@ -15,8 +15,7 @@ from tests.mechanism.batch.plain_quotas import by_hand
 
 import apportion as ap
 from apportion.mechanism.batch.cluster_queues import ClusterQueues, QuotaLedger
-from apportion.mechanism.batch.evictions import Evictions, QuotaEvictions
-from apportion.mechanism.batch.fair_sharing import FairEvictions
+from apportion.mechanism.batch.evictions import Evictions, FairEvictions, QuotaEvictions
 
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 THREES = {"a": 3, "b": 3, "c": 3}

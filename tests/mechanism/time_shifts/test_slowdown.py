@@ -8,7 +8,7 @@ from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.mechanism.time_shifts import iteration_s, law_is_exact, score_of
-from apportion.mechanism.time_shifts.pacing import pacings
+from apportion.mechanism.time_shifts.circle import pacings
 
 Job = tuple[float, float, float]
 

@@ -16,7 +16,7 @@ from apportion.errors import InfeasibleError, InputError, SolveError
 from apportion.policies import WHOLE, Policy, get_policy, session
 from apportion.policies.solving.driver import solve_instance
 from apportion.policies.solving.whole import branch_and_bound as search
-from apportion.policies.solving.whole import core
+from apportion.policies.solving.whole import relaxation
 from apportion.testing import check_policy
 from apportion.testing.policy_case import PolicyCase
 
@@ -156,7 +156,7 @@ def test_a_decision_without_a_proof_has_the_status_and_its_gap(
     monkeypatch.setattr("apportion.policies.solving.whole.decide.by_states", lambda *_: None)
     best = solve_instance(Knapsack(), instance)
     assert best.stats["proved_by"] == "highs"
-    monkeypatch.setattr(core, "_left", lambda _: 0.0)
+    monkeypatch.setattr(relaxation, "_left", lambda _: 0.0)
     found = solve_instance(Knapsack(), instance)
     assert found.status == "time_limit"
     assert found.objective <= best.objective
@@ -187,9 +187,9 @@ def test_the_status_is_optimal_up_to_the_gap_asked_and_to_a_millionth(seeds: ran
 def test_a_solver_without_a_point_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = random_instance(np.random.default_rng(4), types=3, jobs=60)
     monkeypatch.setattr("apportion.policies.solving.whole.decide.by_states", lambda *_: None)
-    monkeypatch.setattr(core, "likely", lambda *_: None)
-    monkeypatch.setattr(core, "rounded_down", lambda *_: None)
+    monkeypatch.setattr(relaxation, "likely", lambda *_: None)
+    monkeypatch.setattr(relaxation, "rounded_down", lambda *_: None)
     monkeypatch.setitem(search._OPTIONS, "presolve", "off")
-    monkeypatch.setattr(core, "_left", lambda _: 0.0)
+    monkeypatch.setattr(relaxation, "_left", lambda _: 0.0)
     with pytest.raises(SolveError, match="time_limit_s struck after"):
         solve_instance(Knapsack(), replace(instance, capacity=np.array([23.0, 31.0, 17.0])))

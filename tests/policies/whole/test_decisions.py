@@ -95,7 +95,7 @@ def test_classes_are_exact(types: int) -> None:
 
 @pytest.mark.parametrize("core", [0, 10**9])
 def test_the_core_holds_the_best_decision(core: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apportion.policies.solving.whole.core._CORE", core)
+    monkeypatch.setattr("apportion.policies.solving.whole.relaxation._CORE", core)
     monkeypatch.setattr(decide, "by_states", lambda *_: None)
     rng = np.random.default_rng(13)
     values = []

@@ -12,8 +12,12 @@ import pandas as pd
 from apportion.errors import ApportionError, InputError
 from apportion.experiments.comparisons.possible import nearest_in_words
 from apportion.experiments.provenance import plain
-from apportion.experiments.sweeps.page import by_seed, readable_tables, sweep_page
-from apportion.experiments.sweeps.plot import plot_against_load
+from apportion.experiments.sweeps.page import (
+    by_seed,
+    plot_against_load,
+    readable_tables,
+    sweep_page,
+)
 from apportion.report.files import write_table, write_text
 from apportion.report.groups import group_table
 from apportion.report.html import has_templates, part, table_html, write_page
