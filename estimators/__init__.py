@@ -7,50 +7,27 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.estimators.completion import AlternatingLeastSquares, SoftImpute
-    from apportion.estimators.estimate import estimate_pairs, interference_errors
-    from apportion.estimators.gaussian import GaussianImputer
-    from apportion.estimators.imputer import BaseImputer, Imputer
-    from apportion.estimators.interference import InterferenceEstimator
-    from apportion.estimators.learnt_pairs import EstimatedPairs
-    from apportion.estimators.mixture import MixtureImputer
-    from apportion.estimators.scaling import (
-        DISTRIBUTED_FAMILIES,
-        family_of,
-        scaled_throughput,
-        speedup,
-    )
-    from apportion.estimators.speeds import (
-        ColumnMeans,
-        EstimatedSpeeds,
-        EstimatedThroughputs,
-        ImputedSpeeds,
-        SpeedModel,
-        estimate_speeds,
-    )
+    from apportion.estimators.completion import AlternatingLeastSquares as AlternatingLeastSquares
+    from apportion.estimators.completion import SoftImpute as SoftImpute
+    from apportion.estimators.estimate import estimate_pairs as estimate_pairs
+    from apportion.estimators.estimate import interference_errors as interference_errors
+    from apportion.estimators.gaussian import GaussianImputer as GaussianImputer
+    from apportion.estimators.imputer import BaseImputer as BaseImputer
+    from apportion.estimators.imputer import Imputer as Imputer
+    from apportion.estimators.interference import InterferenceEstimator as InterferenceEstimator
+    from apportion.estimators.learnt_pairs import EstimatedPairs as EstimatedPairs
+    from apportion.estimators.mixture import MixtureImputer as MixtureImputer
+    from apportion.estimators.scaling import DISTRIBUTED_FAMILIES as DISTRIBUTED_FAMILIES
+    from apportion.estimators.scaling import family_of as family_of
+    from apportion.estimators.scaling import scaled_throughput as scaled_throughput
+    from apportion.estimators.scaling import speedup as speedup
+    from apportion.estimators.speeds import ColumnMeans as ColumnMeans
+    from apportion.estimators.speeds import EstimatedSpeeds as EstimatedSpeeds
+    from apportion.estimators.speeds import EstimatedThroughputs as EstimatedThroughputs
+    from apportion.estimators.speeds import ImputedSpeeds as ImputedSpeeds
+    from apportion.estimators.speeds import SpeedModel as SpeedModel
+    from apportion.estimators.speeds import estimate_speeds as estimate_speeds
 
-__all__ = [
-    "DISTRIBUTED_FAMILIES",
-    "AlternatingLeastSquares",
-    "BaseImputer",
-    "ColumnMeans",
-    "EstimatedPairs",
-    "EstimatedSpeeds",
-    "EstimatedThroughputs",
-    "GaussianImputer",
-    "ImputedSpeeds",
-    "Imputer",
-    "InterferenceEstimator",
-    "MixtureImputer",
-    "SoftImpute",
-    "SpeedModel",
-    "estimate_pairs",
-    "estimate_speeds",
-    "family_of",
-    "interference_errors",
-    "scaled_throughput",
-    "speedup",
-]
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these
     __getattr__ = lazily(__name__)

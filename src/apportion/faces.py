@@ -1,8 +1,8 @@
 """What a package offers: names whose modules are loaded when somebody asks for them.
 
-The imports of a face stand in its ``if TYPE_CHECKING:``, where editors and type checkers read them;
-at run time the same lines say where a name is. So nobody waits for what is not used: solving a
-problem loads no simulator.
+The imports of a face stand in its ``if TYPE_CHECKING:``, where editors and type checkers read them,
+each name ``as`` itself, which says that it is offered. At run time the same lines say where a name
+is, and make ``__all__``. So nobody waits for what is not used: a solve loads no simulator.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ def lazily(package: str) -> Callable[[str], Any]:
     """
     face = sys.modules[package].__dict__
     homes = homes_of(package)
+    named = {*homes, *({"__version__"} & face.keys())}
+    # Constants, classes, functions; a list of its own would say every name again.
+    face["__all__"] = sorted(named, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
     def getattr_(name: str) -> Any:
         if name not in homes:

@@ -7,25 +7,17 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.answers.advice import Advice
-    from apportion.answers.advising import advise
-    from apportion.answers.fewest import FewestForWait, fewest_for_wait
-    from apportion.answers.futures import Forecast, forecast
-    from apportion.answers.other_clusters import OtherClusters, what_if
-    from apportion.answers.race import Recommendation, recommend
+    from apportion.answers.advice import Advice as Advice
+    from apportion.answers.advising import advise as advise
+    from apportion.answers.fewest import FewestForWait as FewestForWait
+    from apportion.answers.fewest import fewest_for_wait as fewest_for_wait
+    from apportion.answers.futures import Forecast as Forecast
+    from apportion.answers.futures import forecast as forecast
+    from apportion.answers.other_clusters import OtherClusters as OtherClusters
+    from apportion.answers.other_clusters import what_if as what_if
+    from apportion.answers.race import Recommendation as Recommendation
+    from apportion.answers.race import recommend as recommend
 
-__all__ = [
-    "Advice",
-    "FewestForWait",
-    "Forecast",
-    "OtherClusters",
-    "Recommendation",
-    "advise",
-    "fewest_for_wait",
-    "forecast",
-    "recommend",
-    "what_if",
-]
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these
     __getattr__ = lazily(__name__)

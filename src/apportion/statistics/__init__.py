@@ -16,26 +16,20 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.statistics.batches import BATCHES, batch_figures, growing
-    from apportion.statistics.differences import Paired, differences_of, paired, wins
-    from apportion.statistics.intervals import Interval, bootstrap, mean_interval
-    from apportion.statistics.tables import marks_of, to_latex, to_markdown
+    from apportion.statistics.batches import BATCHES as BATCHES
+    from apportion.statistics.batches import batch_figures as batch_figures
+    from apportion.statistics.batches import growing as growing
+    from apportion.statistics.differences import Paired as Paired
+    from apportion.statistics.differences import differences_of as differences_of
+    from apportion.statistics.differences import paired as paired
+    from apportion.statistics.differences import wins as wins
+    from apportion.statistics.intervals import Interval as Interval
+    from apportion.statistics.intervals import bootstrap as bootstrap
+    from apportion.statistics.intervals import mean_interval as mean_interval
+    from apportion.statistics.tables import marks_of as marks_of
+    from apportion.statistics.tables import to_latex as to_latex
+    from apportion.statistics.tables import to_markdown as to_markdown
 
-__all__ = [
-    "BATCHES",
-    "Interval",
-    "Paired",
-    "batch_figures",
-    "bootstrap",
-    "differences_of",
-    "growing",
-    "marks_of",
-    "mean_interval",
-    "paired",
-    "to_latex",
-    "to_markdown",
-    "wins",
-]
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these
     __getattr__ = lazily(__name__)
