@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from apportion.checks import choice, is_whole, number
 from apportion.errors import InputError, written
-from apportion.estimators.mixture import MixtureImputer
+from apportion.estimators.gaussian import MixtureImputer
 from apportion.estimators.pair_completion import (
     check_shape,
     checked_cells,

@@ -21,7 +21,7 @@ import numpy as np
 
 from apportion.checks import is_whole
 from apportion.errors import InputError, written
-from apportion.mechanism.parts import Part
+from apportion.mechanism.decider import Part
 from apportion.own_code import answered_by
 from apportion.registry import Registry
 from apportion.ties import EXACT

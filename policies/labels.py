@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.combination_rows import COMBINATION
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.policies.resource import Resource
 from apportion.policies.solving.pairs import PairTable
 from apportion.policies.solving.whole.valid import check_pins
+from apportion.tensor_labels import COMBINATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

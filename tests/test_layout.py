@@ -150,13 +150,17 @@ def test_the_face_loads_nothing_heavy() -> None:
 
 LAZY = [
     "apportion",
+    "apportion.answers",
+    "apportion.elastic",
     "apportion.estimators",
     "apportion.experiments",
+    "apportion.exports",
     "apportion.report",
     "apportion.sim",
     "apportion.sim.contention",
     "apportion.sim.network",
     "apportion.sim.traces",
+    "apportion.statistics",
 ]
 
 

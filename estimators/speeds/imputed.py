@@ -8,8 +8,8 @@ import numpy as np
 
 from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, written
+from apportion.estimators.gaussian import MixtureImputer
 from apportion.estimators.imputer import BaseImputer
-from apportion.estimators.mixture import MixtureImputer
 from apportion.estimators.speeds.tables import CompletesTables, nothing_to_learn
 from apportion.threads import one_thread
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from apportion.mechanism.decider import Decider
-from apportion.mechanism.parts import Part
+from apportion.mechanism.decider import Decider, Part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from apportion.errors import InputError, unknown_name, written
-from apportion.mechanism.parts import Part
+from apportion.mechanism.decider import Part
 from apportion.names import model_of
 
 if TYPE_CHECKING:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from apportion.checks import seconds
 from apportion.errors import InputError, written
-from apportion.mechanism.decider import Decider
+from apportion.mechanism.decider import Decider, Part
 from apportion.mechanism.offers.candidates import InOrder, Takers
 from apportion.mechanism.offers.leasing import LeaseScheduler
 from apportion.mechanism.offers.mechanism import LeaseMechanism
 from apportion.mechanism.offers.rules import NoWait, Rule, judged_as
 from apportion.mechanism.offers.timers import ManualTimers, Timers, get_timers
 from apportion.mechanism.orders import ORDERS, ByArrival, Order
-from apportion.mechanism.parts import Part
 from apportion.mechanism.placements import PLACEMENTS
 from apportion.mechanisms.settings import SecondsByType, check_by_type, seconds_by_type
 

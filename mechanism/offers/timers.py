@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from apportion.checks import choice, number, seconds
-from apportion.mechanism.parts import Part
+from apportion.mechanism.decider import Part
 from apportion.mechanism.places import MACHINE
 from apportion.mechanisms.timers import check_timers, timer_seconds
 

@@ -12,22 +12,20 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, mapping
-from apportion.combination_rows import (
+from apportion.errors import InputError, written
+from apportion.problem_inputs import cluster_of, jobs_table, labelled_array, no_workers
+from apportion.table_checks import as_floats, check_unique, table
+from apportion.tensor_labels import (
+    OPTION_LEVELS,
+    called,
     check_members,
     combination_table,
     each_alone,
-    rows_of_jobs,
-)
-from apportion.errors import InputError, written
-from apportion.option_labels import (
-    OPTION_LEVELS,
-    called,
     level_names,
     name_in_cluster,
+    rows_of_jobs,
     written_option,
 )
-from apportion.problem_inputs import cluster_of, jobs_table, labelled_array, no_workers
-from apportion.table_checks import as_floats, check_unique, table
 from apportion.ties import order_of_submission
 from apportion.whole_files import writing
 

@@ -14,7 +14,7 @@ from tests.seeds import sampled
 
 import apportion as ap
 from apportion.mechanism import core
-from apportion.mechanism.parts import Part
+from apportion.mechanism.decider import Part
 from apportion.policies import BUILT_IN
 from apportion.sim.network import get_network
 from apportion.testing.lone_gangs import best_overhead

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from apportion.annotations import checked
-from apportion.answers.beside_floors import floors_in_words
 from apportion.answers.changes import changed_clusters
-from apportion.answers.clusters_page import clusters_page
+from apportion.answers.clusters_page import clusters_page, floors_in_words
 from apportion.answers.evidence import MATTERS, Difference, between, blocks_of, one_source
 from apportion.checks import listed, number
 from apportion.cluster import Cluster

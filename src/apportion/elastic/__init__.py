@@ -7,207 +7,103 @@ here.
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.estimators.goodput import (
-    LEARNING_RATE_RULES,
-    AnySteps,
-    BatchLimits,
-    BestBatches,
-    GangConfiguration,
-    Goodput,
-    GoodputTable,
-    GpuSpeeds,
-    MeasuredApplication,
-    MeasuredSteps,
-    MeasuredTraining,
-    ModelledSteps,
-    StepObservations,
-    StepSeconds,
-    StepTimeFit,
-    StepTimes,
-    best_batches,
-    bootstrapped,
-    efficiency,
-    fit_step_times,
-    fitness,
-    gain,
-    goodput_table,
-    learning_rate_factor,
-    noise_scale,
-)
-from apportion.mechanism.configurations import (
-    GANG_SIZES,
-    RESTARTS,
-    GangOptions,
-    lost_seconds,
-)
-from apportion.mechanism.elastic import (
-    AFS,
-    ElasticJobs,
-    ElasticRule,
-    Tiresias,
-    base_workers,
-    elastic_share,
-    shortest_first,
-)
-from apportion.mechanism.inference import (
-    DEEPBOOT_COLD_STARTS,
-    PIPESWITCH_COLD_START_S,
-    GpuState,
-    InferenceGpus,
-    ProtectTimes,
-    RequestFeed,
-    ServedRequest,
-    StateChange,
-    cold_starts,
-)
-from apportion.policies import (
-    DeepBoot,
-    Lyra,
-    Optimus,
-    Pollux,
-    Sia,
-    reallocation_factor,
-)
-from apportion.policies.whole.joint_sizing import JointSizing, joint_sizing
-from apportion.sim import (
-    ElasticWorkload,
-    generate_elastic_workload,
-    read_elastic_workload,
-)
-from apportion.sim.elastic.lending import LENDING_COLUMNS, lending_value
-from apportion.sim.elastic_workload import (
-    ELASTIC_COLUMNS,
-)
-from apportion.sim.inference import (
-    GPU_STATE_COLUMNS,
-    POOLED,
-    REQUEST_COLUMNS,
-    SERVED_COLUMNS,
-    Bursts,
-    CheapestGpus,
-    DiurnalRate,
-    FewestGpus,
-    MeasuredRate,
-    RequestRate,
-    Reserve,
-    ServedModel,
-    Serving,
-    ServingRun,
-    cheapest_gpus,
-    checked_requests,
-    fewest_gpus,
-    generate_requests,
-    gpu_states_table,
-    most_at_once,
-    offered_load,
-    peak_gpus,
-    read_azure_llm,
-    read_request_rate,
-    read_requests,
-    requests_table,
-    serve,
-    serve_replicas,
-)
-from apportion.sim.traces.pollux import (
-    DEEPBOOT_RESTART_S,
-    POLLUX_LOCAL_BATCHES,
-    read_pollux_profile,
-    read_pollux_workload,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AFS",
-    "DEEPBOOT_COLD_STARTS",
-    "DEEPBOOT_RESTART_S",
-    "ELASTIC_COLUMNS",
-    "GANG_SIZES",
-    "GPU_STATE_COLUMNS",
-    "LEARNING_RATE_RULES",
-    "LENDING_COLUMNS",
-    "PIPESWITCH_COLD_START_S",
-    "POLLUX_LOCAL_BATCHES",
-    "POOLED",
-    "REQUEST_COLUMNS",
-    "RESTARTS",
-    "SERVED_COLUMNS",
-    "AnySteps",
-    "BatchLimits",
-    "BestBatches",
-    "Bursts",
-    "CheapestGpus",
-    "DeepBoot",
-    "DiurnalRate",
-    "ElasticJobs",
-    "ElasticRule",
-    "ElasticWorkload",
-    "FewestGpus",
-    "GangConfiguration",
-    "GangOptions",
-    "Goodput",
-    "GoodputTable",
-    "GpuSpeeds",
-    "GpuState",
-    "InferenceGpus",
-    "JointSizing",
-    "Lyra",
-    "MeasuredApplication",
-    "MeasuredRate",
-    "MeasuredSteps",
-    "MeasuredTraining",
-    "ModelledSteps",
-    "Optimus",
-    "Pollux",
-    "ProtectTimes",
-    "RequestFeed",
-    "RequestRate",
-    "Reserve",
-    "ServedModel",
-    "ServedRequest",
-    "Serving",
-    "ServingRun",
-    "Sia",
-    "StateChange",
-    "StepObservations",
-    "StepSeconds",
-    "StepTimeFit",
-    "StepTimes",
-    "Tiresias",
-    "base_workers",
-    "best_batches",
-    "bootstrapped",
-    "cheapest_gpus",
-    "checked_requests",
-    "cold_starts",
-    "efficiency",
-    "elastic_share",
-    "fewest_gpus",
-    "fit_step_times",
-    "fitness",
-    "gain",
-    "generate_elastic_workload",
-    "generate_requests",
-    "goodput_table",
-    "gpu_states_table",
-    "joint_sizing",
-    "learning_rate_factor",
-    "lending_value",
-    "lost_seconds",
-    "most_at_once",
-    "noise_scale",
-    "offered_load",
-    "peak_gpus",
-    "read_azure_llm",
-    "read_elastic_workload",
-    "read_pollux_profile",
-    "read_pollux_workload",
-    "read_request_rate",
-    "read_requests",
-    "reallocation_factor",
-    "requests_table",
-    "serve",
-    "serve_replicas",
-    "shortest_first",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.estimators.goodput import LEARNING_RATE_RULES as LEARNING_RATE_RULES
+    from apportion.estimators.goodput import AnySteps as AnySteps
+    from apportion.estimators.goodput import BatchLimits as BatchLimits
+    from apportion.estimators.goodput import BestBatches as BestBatches
+    from apportion.estimators.goodput import GangConfiguration as GangConfiguration
+    from apportion.estimators.goodput import Goodput as Goodput
+    from apportion.estimators.goodput import GoodputTable as GoodputTable
+    from apportion.estimators.goodput import GpuSpeeds as GpuSpeeds
+    from apportion.estimators.goodput import MeasuredApplication as MeasuredApplication
+    from apportion.estimators.goodput import MeasuredSteps as MeasuredSteps
+    from apportion.estimators.goodput import MeasuredTraining as MeasuredTraining
+    from apportion.estimators.goodput import ModelledSteps as ModelledSteps
+    from apportion.estimators.goodput import StepObservations as StepObservations
+    from apportion.estimators.goodput import StepSeconds as StepSeconds
+    from apportion.estimators.goodput import StepTimeFit as StepTimeFit
+    from apportion.estimators.goodput import StepTimes as StepTimes
+    from apportion.estimators.goodput import best_batches as best_batches
+    from apportion.estimators.goodput import bootstrapped as bootstrapped
+    from apportion.estimators.goodput import efficiency as efficiency
+    from apportion.estimators.goodput import fit_step_times as fit_step_times
+    from apportion.estimators.goodput import fitness as fitness
+    from apportion.estimators.goodput import gain as gain
+    from apportion.estimators.goodput import goodput_table as goodput_table
+    from apportion.estimators.goodput import learning_rate_factor as learning_rate_factor
+    from apportion.estimators.goodput import noise_scale as noise_scale
+    from apportion.mechanism.configurations import GANG_SIZES as GANG_SIZES
+    from apportion.mechanism.configurations import RESTARTS as RESTARTS
+    from apportion.mechanism.configurations import GangOptions as GangOptions
+    from apportion.mechanism.configurations import lost_seconds as lost_seconds
+    from apportion.mechanism.elastic import AFS as AFS
+    from apportion.mechanism.elastic import ElasticJobs as ElasticJobs
+    from apportion.mechanism.elastic import ElasticRule as ElasticRule
+    from apportion.mechanism.elastic import Tiresias as Tiresias
+    from apportion.mechanism.elastic import base_workers as base_workers
+    from apportion.mechanism.elastic import elastic_share as elastic_share
+    from apportion.mechanism.elastic import shortest_first as shortest_first
+    from apportion.mechanism.inference import DEEPBOOT_COLD_STARTS as DEEPBOOT_COLD_STARTS
+    from apportion.mechanism.inference import PIPESWITCH_COLD_START_S as PIPESWITCH_COLD_START_S
+    from apportion.mechanism.inference import GpuState as GpuState
+    from apportion.mechanism.inference import InferenceGpus as InferenceGpus
+    from apportion.mechanism.inference import ProtectTimes as ProtectTimes
+    from apportion.mechanism.inference import RequestFeed as RequestFeed
+    from apportion.mechanism.inference import ServedRequest as ServedRequest
+    from apportion.mechanism.inference import StateChange as StateChange
+    from apportion.mechanism.inference import cold_starts as cold_starts
+    from apportion.policies import DeepBoot as DeepBoot
+    from apportion.policies import Lyra as Lyra
+    from apportion.policies import Optimus as Optimus
+    from apportion.policies import Pollux as Pollux
+    from apportion.policies import Sia as Sia
+    from apportion.policies import reallocation_factor as reallocation_factor
+    from apportion.policies.whole.joint_sizing import JointSizing as JointSizing
+    from apportion.policies.whole.joint_sizing import joint_sizing as joint_sizing
+    from apportion.sim import ElasticWorkload as ElasticWorkload
+    from apportion.sim import generate_elastic_workload as generate_elastic_workload
+    from apportion.sim import read_elastic_workload as read_elastic_workload
+    from apportion.sim.elastic.lending import LENDING_COLUMNS as LENDING_COLUMNS
+    from apportion.sim.elastic.lending import lending_value as lending_value
+    from apportion.sim.elastic_workload import ELASTIC_COLUMNS as ELASTIC_COLUMNS
+    from apportion.sim.inference import GPU_STATE_COLUMNS as GPU_STATE_COLUMNS
+    from apportion.sim.inference import POOLED as POOLED
+    from apportion.sim.inference import REQUEST_COLUMNS as REQUEST_COLUMNS
+    from apportion.sim.inference import SERVED_COLUMNS as SERVED_COLUMNS
+    from apportion.sim.inference import Bursts as Bursts
+    from apportion.sim.inference import CheapestGpus as CheapestGpus
+    from apportion.sim.inference import DiurnalRate as DiurnalRate
+    from apportion.sim.inference import FewestGpus as FewestGpus
+    from apportion.sim.inference import MeasuredRate as MeasuredRate
+    from apportion.sim.inference import RequestRate as RequestRate
+    from apportion.sim.inference import Reserve as Reserve
+    from apportion.sim.inference import ServedModel as ServedModel
+    from apportion.sim.inference import Serving as Serving
+    from apportion.sim.inference import ServingRun as ServingRun
+    from apportion.sim.inference import cheapest_gpus as cheapest_gpus
+    from apportion.sim.inference import checked_requests as checked_requests
+    from apportion.sim.inference import fewest_gpus as fewest_gpus
+    from apportion.sim.inference import generate_requests as generate_requests
+    from apportion.sim.inference import gpu_states_table as gpu_states_table
+    from apportion.sim.inference import most_at_once as most_at_once
+    from apportion.sim.inference import offered_load as offered_load
+    from apportion.sim.inference import peak_gpus as peak_gpus
+    from apportion.sim.inference import read_azure_llm as read_azure_llm
+    from apportion.sim.inference import read_request_rate as read_request_rate
+    from apportion.sim.inference import read_requests as read_requests
+    from apportion.sim.inference import requests_table as requests_table
+    from apportion.sim.inference import serve as serve
+    from apportion.sim.inference import serve_replicas as serve_replicas
+    from apportion.sim.traces.pollux import DEEPBOOT_RESTART_S as DEEPBOOT_RESTART_S
+    from apportion.sim.traces.pollux import POLLUX_LOCAL_BATCHES as POLLUX_LOCAL_BATCHES
+    from apportion.sim.traces.pollux import read_pollux_profile as read_pollux_profile
+    from apportion.sim.traces.pollux import read_pollux_workload as read_pollux_workload
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.exports.entity_gpus import gpus_by, whole_gpus
-from apportion.exports.kubernetes import (
-    kai_queues,
-    kueue_objects,
-    kueue_quotas,
-    kueue_weights,
-    volcano_queues,
-)
-from apportion.exports.ray import placement_groups
-from apportion.exports.slurm import slurm_commands, slurm_reservations
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "gpus_by",
-    "kai_queues",
-    "kueue_objects",
-    "kueue_quotas",
-    "kueue_weights",
-    "placement_groups",
-    "slurm_commands",
-    "slurm_reservations",
-    "volcano_queues",
-    "whole_gpus",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.exports.entity_gpus import gpus_by as gpus_by
+    from apportion.exports.entity_gpus import whole_gpus as whole_gpus
+    from apportion.exports.kubernetes import kai_queues as kai_queues
+    from apportion.exports.kubernetes import kueue_objects as kueue_objects
+    from apportion.exports.kubernetes import kueue_quotas as kueue_quotas
+    from apportion.exports.kubernetes import kueue_weights as kueue_weights
+    from apportion.exports.kubernetes import volcano_queues as volcano_queues
+    from apportion.exports.ray import placement_groups as placement_groups
+    from apportion.exports.slurm import slurm_commands as slurm_commands
+    from apportion.exports.slurm import slurm_reservations as slurm_reservations
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -11,8 +11,8 @@ import pytest
 from tests.seeds import sampled
 
 from apportion.cluster import Cluster
+from apportion.mechanism.decider import Part
 from apportion.mechanism.deciders import get_scheduler, scheduler_table
-from apportion.mechanism.parts import Part
 from apportion.sim import Workload, generate_rack_workload, resample, simulate
 from apportion.ties import EXACT, significant
 from apportion.ties import ranks as ranks_of
