@@ -121,7 +121,6 @@ def _by_data_sheets(names: list[str]) -> Floats:
 
 
 def _read(given: Any) -> _Column:
-    """Read the label of one column."""
     parts = given if isinstance(given, tuple) else (given,)
     if not 1 <= len(parts) <= 3:
         raise InputError(f"The column of speeds {written(given)} must be {_VALID}.")

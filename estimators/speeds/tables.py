@@ -100,7 +100,6 @@ def read_speeds(name: str, given: Any, columns: SpeedColumns | None) -> SpeedTab
 
 
 def _of_frame(name: str, given: pd.DataFrame, columns: SpeedColumns | None) -> SpeedTable:
-    """Read a DataFrame."""
     check_unique(f"row of {name}", given.index)
     own = SpeedColumns.of(given.columns)
     columns = own if columns is None else columns

@@ -114,7 +114,6 @@ class MultifactorPriority:
         return whole
 
     def _fair_share(self, jobs: JobTable, use: EntityUse, now_s: float) -> Floats:
-        """Return the factor of each entity."""
         used_s = use.by_entity(now_s)
         names = jobs.entities
         shares = np.array([self.shares.get(each, 1.0) for each in names] or np.ones(used_s.size))

@@ -263,6 +263,5 @@ def _packed(free: Free, gpus: int) -> dict[tuple[int, int], int]:
 
 
 def _remove(free: Free, gpus: Mapping[tuple[int, int], int]) -> None:
-    """Take GPUs off what is free."""
     for (rack, machine), count in gpus.items():
         free[rack][machine] -= count

@@ -123,7 +123,6 @@ def generate_workload(
 
 
 def _in_words(arrivals: str, jobs_per_hour: float | None, days: float | None) -> str:
-    """Say how the jobs arrive."""
     if days:
         return f"{arrivals} arrivals over {days:g} days"
     return f"{arrivals} arrivals, {jobs_per_hour:g} jobs/h" if jobs_per_hour else "all jobs at 0 s"

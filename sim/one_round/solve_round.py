@@ -154,7 +154,6 @@ def solve_round(
 def _tensor(
     throughputs: Throughputs, cluster: Workers | None, jobs: Jobs | None
 ) -> ThroughputTensor:
-    """Return the throughputs with cluster and jobs."""
     tensor = ThroughputTensor.of(throughputs, workers=cluster, jobs=jobs)
     if tensor.workers is None:
         raise InputError(

@@ -215,7 +215,6 @@ def _cells(table: pd.DataFrame) -> Floats:
 def _members(
     name: str, row: Any, known: Mapping[Any, tuple[Hashable, ...]]
 ) -> tuple[Hashable, ...]:
-    """Return the jobs of a row."""
     if row in known:
         return known[row]
     jobs = tuple(row) if isinstance(row, (tuple, list)) else tuple(str(row).split(" + "))

@@ -89,7 +89,6 @@ def _read(file: Path, profiles: str | Path | None) -> ElasticWorkload:
 
 
 def _only_csv(folder: Path) -> Path:
-    """Return the one csv of a folder."""
     found = sorted(each for each in folder.glob("*.csv*") if each.is_file())
     if len(found) != 1:
         names = ", ".join(each.name for each in found) or "none"

@@ -101,7 +101,6 @@ def _kept(log: Log) -> dict[str, pd.Series]:
 
 
 def _cells(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a workload as cells."""
     meta, spec, status = (_object(item, key) for key in ("metadata", "spec", "status"))
     true = {
         str(each.get("type")): each

@@ -202,7 +202,6 @@ def _length_s(log: Log, column: str) -> pd.Series:
 
 
 def _last_runs(log: Log, jobs: pd.DataFrame) -> pd.DataFrame:
-    """Keep the last run of each job."""
     jobs = jobs.sort_values("recorded_start_s", kind="stable")
     earlier = jobs["job"].duplicated(keep="last")
     hours = (jobs["scale_factor"] * jobs["duration_s"])[earlier].sum() / 3600

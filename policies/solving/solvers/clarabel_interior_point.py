@@ -92,7 +92,6 @@ def interior_point(program: ConeProgram) -> Point:
 
 
 def _clarabel(program: ConeProgram) -> Point:
-    """Solve a cone program by Clarabel."""
     linear = np.arange(program.linear)
     equal = linear[program.equality]
     order = np.concatenate(

@@ -58,7 +58,6 @@ def state(policy: Policy, instance: Instance) -> WholeProgram:
 def _stated(
     policy: Policy, p: Problem
 ) -> tuple[cp.Maximize | cp.Minimize, Sequence[cp.Constraint]]:
-    """Return what a policy states."""
     try:
         with solvable(policy):
             objective, constraints = policy.objective(p), policy.constraints(p)

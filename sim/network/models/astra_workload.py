@@ -118,7 +118,6 @@ def _part(where: str, words: list[str]) -> tuple[float, Exchange]:
 
 
 def _number(where: str, what: str, text: str) -> float:
-    """Read a number >= 0."""
     try:
         value = float(text)
     except ValueError:

@@ -170,7 +170,6 @@ def merged(profile: CommunicationProfile, part: float) -> CommunicationProfile:
 
 
 def _samples(name: str, gbps: ArrayLike) -> Floats:
-    """Check the samples."""
     try:
         load = np.asarray(gbps, dtype=float)
     except (TypeError, ValueError) as error:

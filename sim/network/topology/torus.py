@@ -83,7 +83,6 @@ class TorusTopology:
         return tuple(used)
 
     def _place(self, node: int) -> tuple[int, ...]:
-        """Return the coordinates of a node."""
         place = []
         for size in reversed(self.dimensions):
             node, at = divmod(node, size)

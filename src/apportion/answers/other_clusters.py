@@ -273,7 +273,6 @@ class OtherClusters:
 
 
 def _change(row: pd.Series[Any]) -> str:
-    """Say what is changed."""
     rate = f"{row['rate']:g} times the arrivals" if row["rate"] != 1 else ""
     change = row["change"] if row["change"] != "today" else ""
     return " at ".join(filter(None, [change, rate]))

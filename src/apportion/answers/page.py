@@ -194,7 +194,6 @@ class Page:
         return f"{means}, {interval} {word if surely else f'(perhaps {word})'}."
 
     def _which(self) -> AdvicePart:
-        """Say which decider."""
         said, left = self.race.sentences(), self.race.left
         aware = [label for label in left if self._knows(label)]
         if aware:
@@ -266,7 +265,6 @@ class Page:
         return AdvicePart(f"By {by}?", tuple(said), self._compare("--by", by))
 
     def _rests(self) -> AdvicePart:
-        """Say what all of it rests on."""
         notes = tuple(dict.fromkeys(f"{note}." for note in self.compared.workload.notes))
         more = (
             "Jobs come when they came, whatever their users would do with shorter waits.",
@@ -276,7 +274,6 @@ class Page:
 
 
 def _group_line(name: object, row: pd.Series[Any], best: pd.DataFrame | None) -> str:
-    """Say what one group had."""
     wait = f"{row['queueing_s'] / 3600:.2f} h"
     if best is not None:
         other = best["queueing_s"].to_dict()[name]

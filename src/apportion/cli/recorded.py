@@ -107,7 +107,6 @@ def fill_in(args: argparse.Namespace, recorded: Recorded) -> Cluster | None:
 
 
 def _fill_workload(args: argparse.Namespace, recorded: Recorded) -> None:
-    """Fill in the options that make the workload."""
     given = {name for name in _WORKLOAD if getattr(args, name) is not None}
     if "workload" in given:
         return
@@ -145,7 +144,6 @@ def _read_as_options(values: Mapping[str, Any], config: str) -> dict[str, Any]:
 
 
 def _fill(args: argparse.Namespace, options: Mapping[str, Any]) -> None:
-    """Fill in options that are not given."""
     for name, value in options.items():
         if getattr(args, name) is None:
             setattr(args, name, value)

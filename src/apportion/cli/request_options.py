@@ -35,7 +35,6 @@ def add_serve(commands: Any) -> None:
 
 
 def _add_request_generator(parser: argparse.ArgumentParser) -> None:
-    """Add how to draw requests."""
     group = parser.add_argument_group("how often they come")
     add_option(
         group,

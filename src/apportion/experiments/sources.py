@@ -206,7 +206,6 @@ def _has_jobs(given: Any) -> bool:
 
 
 def _source(given: Any, too_large: str | None) -> Source:
-    """Make the source of one workload."""
     if _has_jobs(given):
         return _Given(given.name, given, {} if too_large is None else {"too_large": too_large})
     if isinstance(given, (str, Path)):

@@ -71,7 +71,6 @@ def dots_figure(dots: Mapping[str, Sequence[Dot]], nothing: float, axis: str) ->
 
 
 def _draw(axes: Any, row: int, dot: Dot, what: str, styles: Mapping[str, Any]) -> None:
-    """Draw a dot and its interval."""
     colour = styles[dot.keys[0]]["color"]
     (line,) = axes.plot([dot.low, dot.high], [row, row], color=colour, linewidth=2.0, alpha=0.55)
     (point,) = axes.plot([dot.estimate], [row], "o", color=colour, markersize=5)

@@ -67,7 +67,6 @@ def best_in_words(best: str, mean: pd.Series, apart: pd.DataFrame, of: str = "jo
 
 
 def _worst(best: str, mean: pd.Series, apart: pd.DataFrame, unit: str, seconds: float) -> str:
-    """Say who is worst, and by how much."""
     worst = str(mean.idxmax())
     said = f"The longest is that of {worst}, {mean[worst] / seconds:.4g} {unit}"
     low = apart["low"].astype(float).get(worst, np.nan)

@@ -84,7 +84,6 @@ class HumanTable:
         return [self._with([*range(self.keys), *part]) for part in parts]
 
     def _with(self, columns: Sequence[int]) -> HumanTable:
-        """Return the table with some of its columns."""
 
         def chosen(row: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(row[column] for column in columns)
@@ -118,7 +117,6 @@ class HumanTable:
         return "\n".join([*lines, *[_latex(self.legend)] * bool(self.legend)]) + "\n"
 
     def _marked(self) -> list[list[str]]:
-        """Return the cells with their marks."""
         return [
             [text + mark for text, mark in zip(row, marks, strict=True)]
             for row, marks in zip(self.cells, self.marks, strict=True)

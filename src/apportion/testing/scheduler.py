@@ -146,7 +146,6 @@ _OF_RUNS = ("seed", "beliefs", *BELIEFS)
 
 
 def _kind_of(mechanism: Any) -> str:
-    """Return what is drawn for a mechanism."""
     if mechanism.elastic:
         return "elastic"
     network = getattr(mechanism, "network", None)

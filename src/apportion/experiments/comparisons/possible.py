@@ -139,7 +139,6 @@ def nearest_in_words(table: pd.DataFrame, plan: Plan) -> dict[str, list[str]]:
 def _nearest_at(
     runs: pd.DataFrame, setup: Setup, workload: str, cluster: str | None, load: float
 ) -> str | None:
-    """Say it at one point."""
     failed = set(runs.loc[runs["error"].notna(), "seed"])
     runs = runs[~runs["seed"].isin(failed)]
     seeds = [int(seed) for seed in runs["seed"].unique()]
