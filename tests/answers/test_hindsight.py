@@ -14,7 +14,8 @@ import apportion as ap
 from apportion.answers.drawn_futures import History
 from apportion.answers.foretelling import Foretelling
 from apportion.answers.futures import foretold
-from apportion.answers.hindsight import Hindsight, Moment, at_level, levels
+from apportion.answers.hindsight import Hindsight, Moment
+from apportion.answers.levels import at_level, levels
 from apportion.answers.state import ClusterState, read_state
 
 GPUS = "a100=8"

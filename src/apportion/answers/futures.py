@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from apportion.annotations import checked
+from apportion.answers.caveats import caveats
 from apportion.answers.drawn_futures import History
 from apportion.answers.evidence import one_source
 from apportion.answers.foretelling import Foretelling
-from apportion.answers.hindsight import Hindsight, at_level
+from apportion.answers.hindsight import Hindsight
+from apportion.answers.levels import at_level
 from apportion.answers.state import read_state
 from apportion.checks import seed as check_seed
 from apportion.checks import whole
@@ -21,7 +24,7 @@ from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.05, 0.5, 0.9, 0.95)
 """Parts of jobs of which it is told by when they start and end."""
+
+_SAID = {"waiting": "waited", "running": "ran"}
 
 FUTURES_OF_MOMENTS = 25
 """Futures of each earlier moment."""
@@ -136,7 +141,8 @@ def foretold(
     earlier = partial(foretells.remembered, count=min(futures, FUTURES_OF_MOMENTS))
     hindsight = Hindsight.of(earlier, known, history, cluster, moments, foretells.seed)
     held = history.durations(known).held
-    return Forecast(known, starts, ends, held, history.gpus.size, history.later, hindsight)
+    said = caveats(known, history, cluster)
+    return Forecast(known, starts, ends, held, history.gpus.size, hindsight, said)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,10 +161,10 @@ class Forecast:
         when it came (`Durations.held`).
     of_jobs
         How many jobs of the log durations were learnt from.
-    later
-        How many more it has, that had not ended by the time of the state and were left out.
     hindsight
         How forecasts of earlier moments turned out.
+    caveats
+        Why times mean less than they say (`apportion.answers.caveats`).
     """
 
     state: ClusterState
@@ -166,8 +172,8 @@ class Forecast:
     ends_s: np.ndarray
     held: np.ndarray
     of_jobs: int
-    later: int = 0
     hindsight: Hindsight = field(default_factory=Hindsight)
+    caveats: Sequence[str] = ()
 
     def table(self) -> pd.DataFrame:
         """One row per job: ``state``, ``gpus``, and by when it starts and ends.
@@ -209,11 +215,7 @@ class Forecast:
         if later.size:
             kept = f"; of its second half {later.mean():.0%} took as long as 90 % were foretold to"
         log = f"durations like those of the {self.of_jobs:,} jobs of the log"
-        if self.later:
-            said.append(
-                f"(Left out of the log: {self.later:,} jobs that had not ended by the time of the "
-                f"state.)"
-            )
+        said += [f"({caveat})" for caveat in self.caveats]
         said.append(f"({futures} futures with {log}{kept})")
         return [*said, f"({self._rests_on()})"]
 
@@ -222,12 +224,23 @@ class Forecast:
         seen = self.hindsight
         if seen.why:
             return f"No earlier moment of the log says how far forecasts hold: {seen.why}"
-        held, ends_held = (seen.held("waiting", what, 0.9) for what in ("start", "end"))
-        at, ends_at = (seen.part("waiting", what, 0.95) for what in ("start", "end"))
+        here = set(self.state.jobs["state"])
+        parts = [
+            self._held(state, what)
+            for state, what in (("waiting", "start"), ("waiting", "end"), ("running", "end"))
+            if state in here and not math.isnan(seen.held(state, what, 0.9))
+        ]
+        if not parts:
+            return f"At none of {seen.moments} earlier moments of the log came what is told here"
+        count = f"{seen.moments} earlier moment{'s' * (seen.moments > 1)}"
+        return f"At {count} of the log came within 90 % of the futures {'; '.join(parts)}"
+
+    def _held(self, state: str, what: str) -> str:
+        """Say of how many it held, and what that does."""
+        held, at = (self.hindsight.held(state, what, 0.9), self.hindsight.part(state, what, 0.95))
         return (
-            f"At {seen.moments} earlier moments of the log {held:.0%} of starts and "
-            f"{ends_held:.0%} of ends of who waited came within 90 % of the futures; for 95 % is "
-            f"told by when {at:.1%} of starts and {ends_at:.1%} of ends of those of today are"
+            f"{held:.0%} of {what}s of who {_SAID[state]}, so that for 95 % is told by when "
+            f"{at:.1%} of those of today are"
         )
 
     def __repr__(self) -> str:
