@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.answers.drawn_futures import History
 from apportion.answers.foretelling import Foretelling
+from apportion.answers.history import History
 from apportion.answers.state import read_state
 
 GPUS, NOW_S = 4, 5_000_000.0

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.answers.durations import DurationLaw, Durations
+from apportion.answers.durations import DurationLaw, Durations, kinds_of
 from apportion.answers.state import placed, read_state
 from apportion.errors import InputError
 from apportion.sim.carried_on import carried_on
@@ -137,7 +137,8 @@ def drawn_log(seed: int, count: int, campaigns: int = 1) -> tuple[np.ndarray, ..
 def known_at(now_s: float, log: tuple[np.ndarray, ...]) -> Durations:
     """Return what is known of durations at a time."""
     arrival_s, start_s, end_s, gpus = (each[log[0] <= now_s] for each in log)
-    return Durations(arrival_s, start_s, np.where(end_s <= now_s, end_s, np.nan), gpus, now_s)
+    end_s = np.where(end_s <= now_s, end_s, np.nan)
+    return Durations(arrival_s, start_s, end_s, gpus[:, None], now_s)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -147,24 +148,74 @@ def test_the_law_is_the_product_limit(seed: int) -> None:
     count = int(rng.integers(1, 30))
     duration_s = rng.integers(1, 12, count) + np.arange(count) / 100  # no two alike
     ended = rng.uniform(size=count) < 0.7
-    law = DurationLaw(duration_s, ended, np.ones(count, dtype=np.intp))
+    law = DurationLaw(duration_s, ended, np.ones((count, 1), dtype=np.intp))
     for than_s in (0.5, 3.0, 6.5, float(duration_s.max())):
         left = 1.0
         for at_s in sorted(duration_s[ended & (duration_s <= than_s)]):
             left *= 1 - 1 / np.count_nonzero(duration_s >= at_s)
         expected = 1 - (1 - left) * count / (count + 1)
-        assert law.longer(np.array([1]), np.array([than_s]))[0] == pytest.approx(expected)
+        assert law.longer(np.array([[1]]), np.array([than_s]))[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_job_has_the_law_of_its_narrowest_kind_that_is_known(seed: int) -> None:
+    """Against the rule, on jobs of users and sizes of which there are many, few and none."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 900))
+    gpus, user = (rng.choice([0, 1, 2, 5], count, p=[0.6, 0.3, 0.09, 0.01]) for _ in range(2))
+    ended, duration_s = rng.random(count) < 0.8, rng.lognormal(5, 1, count)
+    for one in ((0, 0), (1, 0), (0, 2), (2, 2), (5, 1), (7, 0), (0, 7), (7, 7)):
+        same = np.ones(count, dtype=bool)
+        for some in ((gpus == one[0]) & (user == one[1]), user == one[1], gpus == one[0]):
+            if np.count_nonzero(some & ended) >= 100:
+                same = some
+                break
+        alone = DurationLaw(duration_s[same], ended[same], np.zeros((same.sum(), 1), np.intp))
+        than_s = rng.lognormal(5, 1, 20)
+        kinds = kinds_of(np.append(gpus, one[0]), np.append(user, one[1]))
+        law = DurationLaw(duration_s, ended, kinds[:-1])
+        expected = alone.longer(np.zeros((20, 1), np.intp), than_s)
+        np.testing.assert_array_equal(law.longer(kinds[-1:].repeat(20, axis=0), than_s), expected)
+
+
+@pytest.mark.parametrize("name", ["user", "user_name", "entity"])
+def test_jobs_take_as_long_as_those_of_their_user(name: str) -> None:
+    """One user's jobs take a minute, another's ten hours; whoever is new has the law of all."""
+    count = 600
+    short = np.arange(count) % 2 == 0
+    table = pd.DataFrame(
+        {
+            "arrival_s": np.arange(count) * 100.0,
+            "job_type": "any",
+            "scale_factor": 1,
+            "total_steps": np.where(short, 60.0, 36_000.0) + np.arange(count) % 7,
+            "entity": np.where(short, "ann", "bob"),
+        },
+        index=[f"j{number:03d}" for number in range(count)],
+    )
+    index = pd.MultiIndex.from_product([["any"], [1]], names=["job_type", "scale_factor"])
+    log = ap.Workload("jobs", table, pd.DataFrame({"a100": 1.0}, index=index))
+    entry = {"job_state": "PENDING", "submit_time": 1e6, "gpus": 1}
+    jobs = [entry | {"job_id": user, name: user} for user in ("ann", "bob", "eve")]
+    jobs.append(entry | {"job_id": "none"})
+    found = ap.forecast("fcfs", {"now": 1e6, "jobs": jobs}, log, "a100=8", futures=80)
+    took_s = found.ends_s - 1e6
+    assert np.quantile(took_s[0], 0.9) < 70
+    assert np.quantile(took_s[1], 0.1) >= 36_000
+    for other in (2, 3):
+        assert 0.2 < (took_s[other] < 100).mean() < 0.8
+    assert "Job eve is of a user of whom the log has no job" in str(found)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_law_turned_round_is_itself(seed: int) -> None:
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 300))
-    gpus = rng.choice([1, 2], count).astype(np.intp)
+    gpus = rng.choice([1, 2], (count, 1)).astype(np.intp)
     duration_s = rng.lognormal(5, 2, count)
     law = DurationLaw(duration_s, rng.uniform(size=count) < 0.8, gpus)
     part = np.sort(rng.uniform(size=200))
-    of = np.ones(200, dtype=np.intp)
+    of = np.ones((200, 1), dtype=np.intp)
     found_s = law.duration(of, part)
     assert (np.diff(found_s) <= 0).all()
     assert found_s.max() <= 20 * duration_s.max()
@@ -180,7 +231,7 @@ def test_misses_are_as_often_as_said_though_jobs_change() -> None:
     arrival_s, start_s, end_s, gpus = drawn_log(1, 3000)
     took_s = (end_s - arrival_s) * np.where(np.arange(3000) < 1500, 1, 10)
     log = arrival_s, start_s, arrival_s + took_s, gpus
-    missed, one = list[bool](), np.ones(1, dtype=np.intp)
+    missed, one = list[bool](), np.ones((1, 1), dtype=np.intp)
     for job in range(1700, 3000, 50):
         told = known_at(arrival_s[job], tuple(np.delete(each, job) for each in log))
         no = np.zeros(1, dtype=bool)
@@ -192,7 +243,7 @@ def test_misses_are_as_often_as_said_though_jobs_change() -> None:
 
 def test_what_runs_is_drawn_longer_than_it_has_run() -> None:
     told = known_at(1e9, drawn_log(0, 200))
-    rng, two = np.random.default_rng(0), np.ones(2, dtype=np.intp)
+    rng, two = np.random.default_rng(0), np.ones((2, 1), dtype=np.intp)
     for had_s in (400.0, 1e6):
         drawn = [
             told.draw(rng, two, np.array([had_s, 0.0]), np.array([True, False])) for _ in range(300)
@@ -208,7 +259,7 @@ def test_draws_hang_together_as_jobs_of_the_log_do() -> None:
     alike = []
     for campaigns in (20, 1):
         told = known_at(1e9, drawn_log(3, 2000, campaigns))
-        drawn = [told.draw(rng, np.ones(4, np.intp), np.zeros(4), none) for _ in range(1500)]
+        drawn = [told.draw(rng, np.ones((4, 1), np.intp), np.zeros(4), none) for _ in range(1500)]
         alike.append(float(pd.DataFrame(drawn).corr("spearman").to_numpy()[0, 1]))
     assert alike[0] > 0.7
     assert abs(alike[1]) < 0.15

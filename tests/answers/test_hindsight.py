@@ -11,10 +11,10 @@ import pytest
 from tests.answers.test_forecast import jobs_of
 
 import apportion as ap
-from apportion.answers.drawn_futures import History
 from apportion.answers.foretelling import Foretelling
 from apportion.answers.futures import foretold
 from apportion.answers.hindsight import Hindsight, Moment
+from apportion.answers.history import History
 from apportion.answers.levels import at_level, levels
 from apportion.answers.state import ClusterState, read_state
 
@@ -52,7 +52,7 @@ def test_earlier_moments_are_told_as_they_were(seed: int) -> None:
 
     def foretells(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
         asked.append((moment.state(), moment.history()))
-        return np.zeros((len(moment.jobs), 3)), np.zeros((len(moment.jobs), 3))
+        return np.zeros((moment.rows.size, 3)), np.zeros((moment.rows.size, 3))
 
     found = Hindsight.of(foretells, known, history, cluster, 16, 0)
     assert found.moments == len(asked) >= 5
@@ -139,7 +139,7 @@ def test_times_are_told_later_where_those_before_came_later(late: float) -> None
 
     def foretells(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
         at_s = by_arrival["arrival_s"].to_numpy()
-        rows = np.searchsorted(at_s, moment.jobs["submit_s"].to_numpy())
+        rows = np.searchsorted(at_s, moment.submit_s)
         spread = np.linspace(0.1, 2, 39) / late
         told = [
             moment.at_s + np.outer(by_arrival[name].to_numpy()[rows] - moment.at_s, spread)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.answers.durations import FEWEST
+from apportion.answers.history import users_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from apportion.answers.drawn_futures import History
+    from apportion.answers.history import History
     from apportion.answers.state import ClusterState
     from apportion.cluster import Cluster
 
@@ -77,6 +78,11 @@ def _of_jobs(state: ClusterState, history: History) -> Iterator[str]:
             f"{named} for longer than any job of the log ({longest_s / 3600:.1f} h): how much "
             f"longer is not learnt from it."
         )
+    user, known = users_of(jobs), users_of(history.told)
+    new = (user != "") & ~np.isin(user, known)
+    if new.any() and (known != "").any():
+        named = _named(jobs.index[new].tolist(), "is of a user", "are of users")
+        yield f"{named} of whom the log has no job: durations are those of all users."
     most = int(history.gpus.max())
     wide = jobs["gpus"].to_numpy() > most
     if wide.any():

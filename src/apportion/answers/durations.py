@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from apportion.types import Bools, Floats, Ints
 
 ENOUGH = 100
-"""Ended jobs of one number of GPUs from which their durations are their own: five in each tail."""
+"""Ended jobs of one kind from which their durations are their own: five in each tail."""
 
 MOMENTS = 300
 """Earlier moments at most, spread evenly over the jobs of a log."""
@@ -23,62 +25,88 @@ _MOST = 20.0
 """How many times the longest known duration a job takes at most."""
 
 
+def kinds_of(gpus: Ints, user: Ints) -> Ints:
+    """Return the kinds of jobs, narrowest first: of one user and size, of one user, of one size.
+
+    Parameters
+    ----------
+    gpus, user
+        Of each job, shape (jobs,); users by number, whoever is not told being one of them.
+
+    Returns
+    -------
+    array
+        Shape (jobs, 3). Jobs are of one kind if they are equal in a column; the first tells all.
+    """
+    both = user * (gpus.max(initial=0) + 1) + gpus
+    return np.stack([both, user, gpus], axis=1)
+
+
 class DurationLaw:
-    r"""The law of durations by number of GPUs, of jobs that ended and of those that still run.
+    r"""The law of durations by kind of job, of jobs that ended and of those that still run.
 
     The product limit of Kaplan and Meier (1958): who still runs is longer than it has run, and
     leaving it out would leave the short ones. With n jobs known, 1 / (n + 1) is kept for longer
     ones than any; beyond the longest known L the part that is longer than x falls as L / x, to 20
-    times L. Numbers of GPUs with fewer than 100 ended jobs have the law of all.
+    times L. A job has the law of its narrowest kind of which 100 jobs have ended, else that of all.
 
     Parameters
     ----------
-    duration_s, gpus
+    duration_s
         Of the jobs, shape (jobs,); how long they have run for those that still do.
     ended
         Which have ended, shape (jobs,).
+    kinds
+        As `kinds_of` has them, or fewer columns, shape (jobs, columns).
     """
 
-    def __init__(self, duration_s: Floats, ended: Bools, gpus: Ints) -> None:
-        self._known = duration_s, ended, gpus
-        self._steps: dict[int, tuple[Floats, Floats, float]] = {}
+    def __init__(self, duration_s: Floats, ended: Bools, kinds: Ints) -> None:
+        self._known = duration_s, ended, kinds
+        self._steps: dict[tuple[int, ...], tuple[Floats, Floats, float]] = {}
 
-    def longer(self, gpus: Ints, than_s: Floats) -> Floats:
+    def longer(self, kinds: Ints, than_s: Floats) -> Floats:
         """Return the part of jobs that is longer, shape (jobs,)."""
-        found = np.empty(gpus.size)
-        for each in np.unique(gpus).tolist():
-            at, left, longest_s = self._law(each)
-            rows = gpus == each
+        found = np.empty(len(kinds))
+        for kind, rows in _alike(kinds):
+            at, left, longest_s = self._law(kind)
             some_s = np.maximum(than_s[rows], 1e-9)
             within = left[np.searchsorted(at, some_s, side="right")]
             found[rows] = np.where(some_s > longest_s, left[-1] * longest_s / some_s, within)
         return found
 
-    def duration(self, gpus: Ints, longer: Floats) -> Floats:
+    def duration(self, kinds: Ints, longer: Floats) -> Floats:
         """Return the durations that given parts of jobs are longer than: `longer`, turned round."""
-        found = np.empty(gpus.size)
-        for each in np.unique(gpus).tolist():
-            at, left, longest_s = self._law(each)
-            rows = gpus == each
+        found = np.empty(len(kinds))
+        for kind, rows in _alike(kinds):
+            at, left, longest_s = self._law(kind)
             some = np.maximum(longer[rows], 1e-9)
             step = np.searchsorted(-left[1:], -some, side="left")
             beyond = longest_s * np.minimum(left[-1] / some, _MOST)
             found[rows] = np.where(some < left[-1], beyond, at[np.minimum(step, at.size - 1)])
         return found
 
-    def _law(self, gpus: int) -> tuple[Floats, Floats, float]:
+    def _law(self, kind: tuple[int, ...]) -> tuple[Floats, Floats, float]:
         """Return durations, the part longer than none, one, ... of them, and the longest."""
-        if gpus not in self._steps:
-            duration_s, ended, has = self._known
-            own = has == gpus
-            if np.count_nonzero(own & ended) >= ENOUGH:
-                duration_s, ended = duration_s[own], ended[own]
+        if kind not in self._steps:
+            duration_s, ended, kinds = self._known
+            for column, each in enumerate(kind):
+                own = kinds[:, column] == each
+                if np.count_nonzero(own & ended) >= ENOUGH:
+                    duration_s, ended = duration_s[own], ended[own]
+                    break
             order = np.argsort(duration_s, kind="stable")
             at, came = duration_s[order], ended[order]
             left = np.cumprod(np.where(came, 1 - 1 / np.arange(at.size, 0, -1), 1.0))
             kept = 1 - (1 - left[came]) * at.size / (at.size + 1)
-            self._steps[gpus] = at[came], np.concatenate([[1.0], kept]), float(at[-1])
-        return self._steps[gpus]
+            self._steps[kind] = at[came], np.concatenate([[1.0], kept]), float(at[-1])
+        return self._steps[kind]
+
+
+def _alike(kinds: Ints) -> Iterator[tuple[tuple[int, ...], Bools]]:
+    """Go through jobs of one kind: the kind, and which they are."""
+    _, first = np.unique(kinds[:, 0], return_index=True)
+    for row in first.tolist():
+        yield tuple(kinds[row].tolist()), kinds[:, 0] == kinds[row, 0]
 
 
 class _Moment(NamedTuple):
@@ -109,8 +137,8 @@ class Durations:
     arrival_s, start_s, end_s
         Of all jobs known, shape (jobs,); those who wait have a start of NaN, and those who have
         not ended an end of NaN.
-    gpus
-        Of all jobs known, shape (jobs,).
+    kinds
+        Of all jobs known, as `DurationLaw` takes them.
     now_s
         The time, not before any end.
 
@@ -123,36 +151,36 @@ class Durations:
     """
 
     def __init__(
-        self, arrival_s: Floats, start_s: Floats, end_s: Floats, gpus: Ints, now_s: float
+        self, arrival_s: Floats, start_s: Floats, end_s: Floats, kinds: Ints, now_s: float
     ) -> None:
         order = np.argsort(arrival_s, kind="stable")
-        self._arrival_s, self._gpus, self._now_s = arrival_s[order], gpus[order], now_s
+        self._arrival_s, self._kinds, self._now_s = arrival_s[order], kinds[order], now_s
         self._start_s = np.where(np.isnan(start_s), np.inf, start_s)[order]
         self._end_s = np.where(np.isnan(end_s), np.inf, end_s)[order]
         self._law = self._law_at(now_s)
         self._levels: dict[tuple[int, int, int], tuple[Floats, Bools]] = {}
 
-    def draw(self, rng: np.random.Generator, gpus: Ints, had_s: Floats, runs: Bools) -> Floats:
+    def draw(self, rng: np.random.Generator, kinds: Ints, had_s: Floats, runs: Bools) -> Floats:
         """Draw the durations of jobs in the order of arrival, seconds, shape (jobs,).
 
         Parameters
         ----------
         rng
             Of all draws.
-        gpus
-            Of each job.
+        kinds
+            Of each job, as those known have them.
         had_s
             For how long each has run; durations are a second longer at least.
         runs
             Which of them run; the others wait.
         """
-        level = np.empty(gpus.size)
+        level = np.empty(len(kinds))
         waiting = int(np.count_nonzero(~runs))
         for some, levels in zip((runs, ~runs), self._drawn(waiting, rng), strict=True):
             count = int(np.count_nonzero(some))
             level[some] = np.resize(levels, count) if levels.size else rng.random(count)
-        longer = self._law.longer(gpus, had_s) * (1 - level)
-        return np.maximum(self._law.duration(gpus, longer), had_s + 1.0)
+        longer = self._law.longer(kinds, had_s) * (1 - level)
+        return np.maximum(self._law.duration(kinds, longer), had_s + 1.0)
 
     @cached_property
     def held(self) -> Floats:
@@ -172,7 +200,7 @@ class Durations:
         ended = self._end_s <= at_s
         rows = np.flatnonzero(ended | (self._start_s < at_s))
         duration_s = np.minimum(self._end_s[rows], at_s) - self._start_s[rows]
-        return DurationLaw(duration_s, ended[rows], self._gpus[rows])
+        return DurationLaw(duration_s, ended[rows], self._kinds[rows])
 
     @cached_property
     def _moments(self) -> list[_Moment]:
@@ -195,7 +223,7 @@ class Durations:
             return [np.empty(0), np.empty(0)]
         number = int(rng.integers(len(self._moments)))
         moment = self._moments[number]
-        last = min(moment.first + waiting, self._gpus.size)
+        last = min(moment.first + waiting, len(self._kinds))
         found = []
         for rows in (moment.ran, np.arange(moment.first, last)):
             key = number, int(rows[0]) if rows.size else -1, rows.size
@@ -210,6 +238,6 @@ class Durations:
         start_s, end_s = self._start_s[rows], self._end_s[rows]
         had_s = np.maximum(moment.at_s - start_s, 0.0)
         took_s = np.maximum(np.minimum(end_s, self._now_s) - start_s, 0.0)
-        before = moment.law.longer(self._gpus[rows], had_s)
-        level = 1 - moment.law.longer(self._gpus[rows], np.maximum(took_s, had_s)) / before
+        before = moment.law.longer(self._kinds[rows], had_s)
+        level = 1 - moment.law.longer(self._kinds[rows], np.maximum(took_s, had_s)) / before
         return level, end_s <= self._now_s

@@ -14,8 +14,8 @@ from apportion.sim.deciders import get_decider
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apportion.answers.drawn_futures import History
     from apportion.answers.hindsight import Moment
+    from apportion.answers.history import History
     from apportion.answers.state import ClusterState
     from apportion.cluster import Cluster
     from apportion.mechanism.own import Decides

@@ -12,10 +12,10 @@ import numpy as np
 
 from apportion.annotations import checked
 from apportion.answers.caveats import caveats
-from apportion.answers.drawn_futures import History
 from apportion.answers.evidence import one_source
 from apportion.answers.foretelling import Foretelling
 from apportion.answers.hindsight import Hindsight
+from apportion.answers.history import History
 from apportion.answers.levels import at_level
 from apportion.answers.state import read_state
 from apportion.checks import seed as check_seed
@@ -140,9 +140,8 @@ def foretold(
     starts, ends = foretells(known, history, futures)
     earlier = partial(foretells.remembered, count=min(futures, FUTURES_OF_MOMENTS))
     hindsight = Hindsight.of(earlier, known, history, cluster, moments, foretells.seed)
-    held = history.durations(known).held
     said = caveats(known, history, cluster)
-    return Forecast(known, starts, ends, held, history.gpus.size, hindsight, said)
+    return Forecast(known, starts, ends, history, hindsight, said)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,11 +155,8 @@ class Forecast:
     starts_s, ends_s
         When each job starts and ends in each future, in the clock of the state, shape (jobs,
         futures).
-    held
-        Of jobs of the log, some hundreds in their order, whether each took as long as was foretold
-        when it came (`Durations.held`).
-    of_jobs
-        How many jobs of the log durations were learnt from.
+    history
+        The log, until the time of the state.
     hindsight
         How forecasts of earlier moments turned out.
     caveats
@@ -170,8 +166,7 @@ class Forecast:
     state: ClusterState
     starts_s: np.ndarray
     ends_s: np.ndarray
-    held: np.ndarray
-    of_jobs: int
+    history: History
     hindsight: Hindsight = field(default_factory=Hindsight)
     caveats: Sequence[str] = ()
 
@@ -209,12 +204,13 @@ class Forecast:
             )
             said.append(f"{job} ({row['gpus']} GPUs) waits: starts {starts}; ends {ends}")
         futures = self.starts_s.shape[1]
-        later = self.held[self.held.size // 2 :]
+        held = self.history.durations(self.state)[0].held
+        later = held[held.size // 2 :]
         later = later[~np.isnan(later)]
         kept = ""
         if later.size:
             kept = f"; of its second half {later.mean():.0%} took as long as 90 % were foretold to"
-        log = f"durations like those of the {self.of_jobs:,} jobs of the log"
+        log = f"durations like those of the {self.history.gpus.size:,} jobs of the log"
         said += [f"({caveat})" for caveat in self.caveats]
         said.append(f"({futures} futures with {log}{kept})")
         return [*said, f"({self._rests_on()})"]

@@ -16,9 +16,9 @@ from apportion.answers.state import ClusterState
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from apportion.answers.drawn_futures import History
+    from apportion.answers.history import History
     from apportion.cluster import Cluster
-    from apportion.types import Bools, Floats
+    from apportion.types import Bools, Floats, Ints
 
     Foretells = Callable[["Moment"], tuple[Floats, Floats]]
 
@@ -34,18 +34,20 @@ class Moment:
     ----------
     at_s
         When it was.
-    jobs
-        Who was here, as `_everyone` has it.
-    start_s, end_s
-        Of these, shape (jobs,).
+    submit_s, start_s, end_s
+        Of those who were here, shape (jobs,).
+    everyone, rows
+        All jobs, and which of them were here.
     log
-        From which history and state are taken when somebody wants them.
+        From which the history is taken when somebody wants it.
     """
 
     at_s: float
-    jobs: pd.DataFrame
+    submit_s: Floats
     start_s: Floats
     end_s: Floats
+    everyone: pd.DataFrame
+    rows: Ints
     log: History
 
     @property
@@ -56,14 +58,18 @@ class Moment:
     @property
     def key(self) -> bytes:
         """What tells it from others, as long as the log is the same."""
-        submit_s = self.jobs["submit_s"].to_numpy(dtype=float)
-        return np.array([self.at_s, *submit_s, *np.where(self.runs, self.start_s, -1.0)]).tobytes()
+        begun_s = np.where(self.runs, self.start_s, -1.0)
+        return np.concatenate([[self.at_s], self.submit_s, begun_s]).tobytes()
 
     def state(self) -> ClusterState:
         """Return it as a state."""
-        told = self.jobs.drop(columns="end_s").assign(
-            state=np.where(self.runs, "running", "waiting"),
-            start_s=np.where(self.runs, self.start_s, np.nan),
+        told = (
+            self.everyone.iloc[self.rows]
+            .drop(columns="end_s")
+            .assign(
+                state=np.where(self.runs, "running", "waiting"),
+                start_s=np.where(self.runs, self.start_s, np.nan),
+            )
         )
         return ClusterState(self.at_s, told)
 
@@ -212,7 +218,8 @@ def _earlier(
         runs = start_s[rows] < at_s
         if gpus[rows][runs].sum() > sum(cluster.gpus.values()):
             continue
-        yield Moment(at_s, jobs.iloc[rows], start_s[rows], end_s[rows], history)
+        times = submit_s[rows], start_s[rows], end_s[rows]
+        yield Moment(at_s, *times, jobs, rows, history)
 
 
 def _everyone(state: ClusterState, history: History) -> pd.DataFrame:

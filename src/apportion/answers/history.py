@@ -1,0 +1,158 @@
+"""What is known of a log at a time: who came, and how long they took; and what is drawn of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.answers.durations import Durations, kinds_of
+from apportion.errors import InputError
+from apportion.ties import order_of_submission
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from apportion.answers.state import ClusterState
+    from apportion.cluster import Cluster
+    from apportion.sim import Workload
+    from apportion.types import Floats, Ints
+
+_MOST_COMING = 300
+"""Jobs that come later, at most, in each future."""
+
+
+def users_of(jobs: pd.DataFrame) -> NDArray[np.str_]:
+    """Return whose each job is, shape (jobs,), as texts: the user, else the entity, else empty."""
+    found = np.full(len(jobs), "", dtype=object)
+    for name in ("entity", "user_name", "user"):  # the last that is told counts
+        if name in jobs:
+            told = jobs[name].notna().to_numpy()
+            found[told] = jobs[name].astype(str).to_numpy(dtype=object)[told]
+    return found.astype(str)
+
+
+def in_order(state: ClusterState) -> Ints:
+    """Return the order of jobs in futures, none of the file's: what is drawn hangs on it."""
+    return order_of_submission(state.jobs.index, state.jobs["submit_s"].to_numpy(dtype=float))
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Jobs of a log, in the order of arrival.
+
+    Attributes
+    ----------
+    arrival_s, start_s, end_s, gpus
+        Shape (jobs,); a log that tells no starts is taken for one in which nobody waited.
+    fits
+        Whether the cluster holds each job, shape (jobs,).
+    told
+        The other columns of the log, one row per job.
+    later
+        How many jobs more the log has, which had not ended by the time of the state.
+    """
+
+    arrival_s: np.ndarray
+    start_s: np.ndarray
+    end_s: np.ndarray
+    gpus: np.ndarray
+    fits: np.ndarray
+    told: pd.DataFrame
+    later: int = 0
+
+    @classmethod
+    def of(cls, log: Workload, cluster: Cluster) -> History:
+        """Read the durations of a log: as recorded, else at the speed of its fastest type."""
+        jobs = log.jobs
+        arrival_s = start_s = jobs["arrival_s"].to_numpy(dtype=float)
+        gpus = jobs["scale_factor"].to_numpy(dtype=np.intp)
+        if "recorded_end_s" in jobs:
+            end_s = jobs["recorded_end_s"].to_numpy(dtype=float)
+            start_s = jobs["recorded_start_s"].to_numpy(dtype=float)
+        else:
+            speed = log.to_frame().filter(regex="_steps_per_s$").to_numpy(dtype=float)
+            end_s = start_s + jobs["total_steps"].to_numpy(dtype=float) / speed.max(axis=1)
+        kept = np.isfinite(end_s - start_s) & (end_s > start_s)
+        if not kept.any():
+            raise InputError(f"The log {log.name!r} tells no durations.")
+        found = [each[kept] for each in (arrival_s, start_s, end_s, gpus)]
+        order = np.argsort(found[0], kind="stable")
+        arrival_s, start_s, end_s, gpus = (each[order] for each in found)
+        fits, told = gpus <= cluster.counts.max(), jobs[kept].iloc[order]
+        return cls(arrival_s, start_s, end_s, gpus, fits, told)
+
+    def until(self, now_s: float) -> History:
+        """Return what is known of it at a time: jobs that ended by then.
+
+        A log that begins later, or has ended, is left as it is: the former has another clock.
+
+        Raises
+        ------
+        InputError
+            If none had ended.
+        """
+        if not self.arrival_s[0] <= now_s < self.end_s.max():
+            return self
+        known = self.end_s <= now_s
+        if not known.any():
+            raise InputError(
+                f"No job of the log had ended by the time of the state, {now_s:g}; the log goes "
+                f"from {self.arrival_s[0]:g} to {self.end_s.max():g} s. Give a log of what was "
+                f"before."
+            )
+        arrays = ("arrival_s", "start_s", "end_s", "gpus", "fits", "told")
+        kept = {name: getattr(self, name)[known] for name in arrays}
+        return replace(self, **kept, later=int(np.count_nonzero(~known)))
+
+    def now_s(self, state: ClusterState) -> float:
+        """Return the time of a state in the clock of the log.
+
+        A log that begins after the state has another clock: its last end is taken for now.
+        """
+        return max(state.now_s, float(self.end_s.max()))
+
+    def durations(self, state: ClusterState) -> tuple[Durations, Ints]:
+        """Return how long jobs take, as the log tells and those tell that run now.
+
+        And the kinds of those who are here, in the order of `_in_order`.
+        """
+        now_s = self.now_s(state)
+        here = state.jobs.iloc[in_order(state)]
+        moved_s = now_s - state.now_s
+        users = np.concatenate([users_of(self.told), users_of(here)])
+        gpus = np.append(self.gpus, here["gpus"]).astype(np.intp)
+        kinds = kinds_of(gpus, np.unique(users, return_inverse=True)[1])
+        found = Durations(
+            np.append(self.arrival_s, here["submit_s"] + moved_s),
+            np.append(self.start_s, here["start_s"] + moved_s),
+            np.append(self.end_s, np.full(len(here), np.nan)),
+            kinds,
+            now_s,
+        )
+        return found, kinds[self.gpus.size :]
+
+    def coming(self, rng: np.random.Generator, horizon_s: float) -> Coming:
+        """Draw a stretch of the log: who comes in it, how long after its beginning."""
+        came_s = self.arrival_s[self.fits]
+        if not came_s.size:
+            return Coming(came_s, came_s, self.gpus[:0], self.gpus[:0])
+        begin_s = rng.uniform(came_s[0], max(came_s[-1] - horizon_s, came_s[0]))
+        within = self.fits & (self.arrival_s > begin_s) & (self.arrival_s <= begin_s + horizon_s)
+        rows = np.flatnonzero(within)[:_MOST_COMING]
+        took_s = np.ceil(self.end_s[rows] - self.start_s[rows])
+        return Coming(np.ceil(self.arrival_s[rows] - begin_s), took_s, self.gpus[rows], rows)
+
+
+class Coming(NamedTuple):
+    """Who comes later, in the order of arrival: whole seconds from now on, and places in the log.
+
+    All of shape (jobs,).
+    """
+
+    after_s: Floats
+    took_s: Floats
+    gpus: Ints
+    row: Ints
