@@ -130,9 +130,8 @@ def asked_about(log: ap.Workload, asked: int) -> list[int]:
 def margin(held: pd.Series[bool]) -> float:
     """Return the half width of Student's interval, 95 %, of a share of jobs in their order."""
     stretches = [part.mean() for part in np.array_split(held.to_numpy(float), STRETCHES)]
-    spread = float(np.std(stretches, ddof=1)) / len(stretches) ** 0.5
-    quantile: float = stats.t.ppf(0.975, len(stretches) - 1)
-    return quantile * spread
+    spread = np.std(stretches, ddof=1) / len(stretches) ** 0.5
+    return float(stats.t.ppf(0.975, len(stretches) - 1) * spread)
 
 
 def covered(table: pd.DataFrame) -> dict[str, float]:
