@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from apportion.types import Ints
 
-__all__ = ["SERVES", "FreeGpus", "Serving"]
+__all__ = ["SERVES", "FreeGpus", "ServedQueue"]
 
 _SAME_TIME = 1e-9
 """Part of a length of time by which two are one but for rounding."""
@@ -85,7 +85,7 @@ class FreeGpus:
         return place
 
 
-class Serving(Protocol):
+class ServedQueue(Protocol):
     """A queue that is served: jobs by number, and what each is taken to need."""
 
     chooses: str
@@ -123,7 +123,7 @@ class Line:
     """
 
     def __init__(
-        self, serving: Serving, now_s: float, running: Mapping[int, int], waiting: list[int]
+        self, serving: ServedQueue, now_s: float, running: Mapping[int, int], waiting: list[int]
     ) -> None:
         self.now_s, self.types, self.seconds = now_s, serving.types, serving.seconds
         self.depth, self.chooses, self.whole = serving.depth, serving.chooses, serving.whole

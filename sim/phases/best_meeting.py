@@ -52,7 +52,7 @@ CLEARLY = 0.005
 """Part of an iteration by which shifts must gain on random starts, of which there are few."""
 
 
-class Measured(Protocol):
+class Slowdowns(Protocol):
     """How long iterations take."""
 
     @property
@@ -69,7 +69,7 @@ class Measures(Protocol):
         """Part by which computations vary."""
         ...
 
-    def of(self, meeting: Meeting) -> Measured:
+    def of(self, meeting: Meeting) -> Slowdowns:
         """Return how long iterations take."""
         ...
 
