@@ -12,6 +12,7 @@ import numpy as np
 
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
+from apportion.policies.solving.rows import group_rows
 from apportion.policies.solving.solvers.price_walk import PriceWalk
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def served_at_prices(
     options that are worth the same (`PriceWalk`). Every optimum keeps to what is worth most at
     these prices and fills each type that has one. So where no other job is near a tie, and no other
     type near a price of 0, the shares of those who are split solve a square, regular system: there
-    is one x.
+    is one x. Jobs that are alike are one with all their GPUs, and share evenly what that has.
 
     Returns
     -------
@@ -127,14 +128,19 @@ def served_at_prices(
     adds = np.where(runs, sign * gains.slope[:, None] * told.throughput, -np.inf)
     some = np.where(runs, adds, 0.0)
     unit = np.abs(some).max(initial=0.0)
-    alike = np.unique(some.sum(axis=1)).size < told.jobs  # they are tied wherever one of them is
-    if alike or not 0 < unit < np.inf or (told.throughput > 0)[~runs].any():
+    if not 0 < unit < np.inf or (told.throughput > 0)[~runs].any():
         return None
-    walk = PriceWalk(adds, told.gpus, told.option_accelerator, capacity)
+    gpus, class_of = told.gpus, np.arange(told.jobs)
+    if np.unique(some.sum(axis=1)).size < told.jobs:  # there may be some that are alike
+        first, class_of = group_rows(told.throughput, gains.slope, gpus)
+        count = np.bincount(class_of).astype(float)[:, None]
+        adds, gpus = np.asarray(count * adds[first]), np.asarray(count * gpus[first])
+        unit = np.abs(some[first] * count).max()
+    walk = PriceWalk(adds, gpus, told.option_accelerator, capacity)
     started = np.zeros(capacity.size) if near is None or near.size != capacity.size else near
     if not walk.run(started) or walk.apart <= _APART * unit or (least and walk.degenerate):
         return None
-    X = make_feasible(walk.shares, told)
+    X = make_feasible(walk.shares[class_of], told)
     value = float((some * X).sum())
     constant = sign * gains.constant
     gap = relative_gap(value + constant, walk.bound + constant)

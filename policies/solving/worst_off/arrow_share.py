@@ -169,7 +169,7 @@ class ArrowShare:
 def _draws_on(instance: Instance) -> NDArray[np.bool_]:
     """Whether any row holds a resource under an option, shape (options, resources)."""
     if instance.holds_gpus_only:
-        return instance.option_accelerator[:, None] == np.arange(instance.capacity.size)
+        return np.equal.outer(instance.option_accelerator, np.arange(instance.capacity.size))
     cells = np.bincount(
         instance.usage.indices,
         weights=instance.usage.data != 0,

@@ -94,10 +94,19 @@ def test_by_hand_a_job_is_split_where_a_type_is_full() -> None:
     assert found.objective == pytest.approx(6.75)
 
 
+def test_by_hand_jobs_that_are_alike_share_evenly() -> None:
+    told = Instance.of_jobs(np.array([[2.0, 1.0], [2.0, 1.0], [1.0, 0.9]]), np.ones(3), [1.5, 2.0])
+    found = served(told, Gains(np.ones(3), 0.0, maximised=True))
+    assert found is not None  # both have three quarters of a time where it is worth more to them
+    np.testing.assert_allclose(found.X, [[0.75, 0.25], [0.75, 0.25], [0.0, 1.0]], atol=1e-12)
+    np.testing.assert_allclose(found.prices, [1.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(solve_instance(get_policy("max_total_throughput"), told).X, found.X)
+
+
 @pytest.mark.parametrize(
     ("speed", "slope", "gpus"),
     [
-        ([[2.0, 1.0], [2.0, 1.0]], [1.0, 1.0], [1.0, 1.0]),  # two alike
+        ([[2.0, 1.0], [4.0, 2.0]], [2.0, 1.0], [1.0, 0.5]),  # two that only add alike
         ([[2.0, 2.0], [1.0, 0.5]], [1.0, 1.0], [9.0, 9.0]),  # two options alike
         ([[2.0, 1.0], [1.0, 0.5]], [0.0, 1.0], [1.0, 1.0]),  # one that adds nothing
         ([[2.0, 1.0], [1.0, 0.5]], [1.0, 1.0], [1.0, 0.0]),  # a type without GPUs
