@@ -44,7 +44,7 @@ def add_option(
     flag: str,
     metavar: str,
     text: str,
-    read: Callable[[str], Any] | None = None,
+    read: Callable[[str], Any] = str,
     usual: Any = None,
 ) -> None:
     """Add an option with a value; help says what it usually is.
