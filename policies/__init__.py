@@ -87,8 +87,7 @@ from apportion.policies.total_throughput import (
     NetworkSensitive,
 )
 from apportion.policies.whole.dally_round import DallyRound
-from apportion.policies.whole.gpus_of_servers import one_job
-from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
+from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload, one_job
 from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
 from apportion.policies.whole.pollux import DeepBoot, Pollux
 from apportion.policies.whole.remaining_time import Lyra, Optimus

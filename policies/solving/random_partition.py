@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from apportion.errors import InputError
 from apportion.policies.problem import Problem
@@ -19,14 +20,14 @@ from apportion.policies.solution import Solution
 from apportion.policies.solving.certificate import relative_gap
 from apportion.policies.solving.demands import levels_of, posed_value, reported
 from apportion.policies.solving.rows import believed, group_identical
-from apportion.policies.solving.worst_off.level_bound import as_derivatives, level_bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.types import Ints
+    from apportion.policies.solving.demands import Levels
+    from apportion.types import Floats, Ints
 
 
 def parts_of(instance: Instance, parts: int, seed: int) -> list[Ints]:
@@ -125,3 +126,127 @@ def solve_in_parts(
             "slowest_part_s": max(solution.stats["solve_s"] for solution in solutions),
         },
     )
+
+
+_BETWEEN = 1e-13
+"""Relative distance of a level that can be paid for from one that cannot, at the end."""
+_ANY = 1e-290
+"""A level that can be had for nothing."""
+_KINK = 1e-9
+"""Distance of a demand from an option's throughput, relative to the fastest, taken for none."""
+
+
+def level_bound(levels: Levels, p: Problem, prices: Floats, reached: float) -> float:
+    """Bound the level by prices: all demands must be worth no more than there is.
+
+    What demands cost at least never falls as levels get better, but it may stay the same for a
+    while, at zero where nothing is scarce, and ends where a job is as fast as it can be. So the
+    bound is the end of the levels that can be paid for, found by halving, not a root.
+
+    Parameters
+    ----------
+    p
+        The problem; rows are single jobs.
+    prices
+        Any prices >= 0, shape (resources,).
+    reached
+        A level that can be reached; any will do where that is none, as a job makes no steps at all.
+    """
+    if not (np.isfinite(reached) and reached > 0):
+        reached = _ANY if levels.maximised else 1 / _ANY
+    instance, price = p.instance, _price_of_time(p, prices)
+    worth = instance.worth(prices)
+
+    def beyond(level: float) -> float:
+        demand = levels.demand(level)
+        if not (demand <= instance.fastest_throughput).all():
+            return worth + 1.0
+        return float(instance.count @ least_cost(instance.throughput, price, demand)) - worth
+
+    better = 2.0 if levels.maximised else 0.5
+    near, far = reached, reached * better
+    while beyond(far) <= 0:
+        near, far = far, far * better
+    while abs(far - near) > _BETWEEN * abs(near):
+        middle = 0.5 * (near + far)
+        near, far = (near, middle) if beyond(middle) > 0 else (middle, far)
+    return float(far)
+
+
+def least_cost(throughput: Floats, price: Floats, demand: Floats) -> Floats:
+    """Return what it costs each job at least to make the steps/s that it needs.
+
+    The lower convex hull of the options' (throughput, price) and (0, 0), read at the demand: some
+    two of these points mix to it.
+
+    Parameters
+    ----------
+    throughput, price
+        Steps/s and price of all its time under each option, shape (jobs, options).
+    demand
+        Steps/s, at most the fastest throughput, shape (jobs,).
+    """
+    nothing = np.zeros((throughput.shape[0], 1))
+    speed, cost = np.hstack([nothing, throughput]), np.hstack([nothing, price])
+    least = np.full(demand.shape, np.inf)
+    for low, paid in zip(speed.T, cost.T, strict=True):
+        for high, due in zip(speed.T, cost.T, strict=True):
+            between = (low <= demand) & (demand <= high)
+            part = np.divide(demand - low, high - low, out=np.ones_like(low), where=high > low)
+            np.minimum(least, paid + part * (due - paid), out=least, where=between)
+    return least
+
+
+def as_derivatives(levels: Levels, p: Problem, prices: Floats, bound: float) -> Floats:
+    """Scale prices to what one more unit of each resource adds to the level that they prove.
+
+    At that level L the demands are worth what there is: ``cost(L) = prices @ capacity``. So one
+    more unit of a resource moves L by ``price / cost'(L)``, and prices for which ``cost'(L) = 1``
+    are these derivatives. Where the cost has a kink, any slope between those of its sides is one.
+    Where the level ends before all is spent, as a job is as fast as it can be, no unit adds to it.
+
+    Parameters
+    ----------
+    prices
+        Any prices >= 0, shape (resources,); the level that they prove does not hang on their size.
+    bound
+        That level, from `level_bound`.
+    """
+    instance, price = p.instance, _price_of_time(p, prices)
+    fast = instance.fastest_throughput
+    demand = np.minimum(levels.demand(bound), fast)
+    spent = float(instance.count @ least_cost(instance.throughput, price, demand))
+    if spent < (1 - _KINK) * instance.worth(prices):
+        return np.zeros_like(prices)
+    change = instance.count * levels.rise(bound)
+    if not np.isfinite(change).all():  # the level is at its end: a job would have to be done by now
+        return prices
+    slopes = least_cost_slopes(instance.throughput, price, demand)
+    low, high = (float((slope[change > 0] * change[change > 0]).sum()) for slope in slopes)
+    if low > 1:
+        return prices / low
+    return prices / high if 0 < high < 1 else prices
+
+
+def _price_of_time(p: Problem, prices: Floats) -> Floats:
+    """Price of all its time under each option, for each job, shape (jobs, options)."""
+    instance = p.instance
+    each = sparse.kron(sparse.eye_array(instance.options), prices[:, None], format="csr")
+    return np.asarray((instance.usage @ each).toarray(), dtype=float)
+
+
+def least_cost_slopes(throughput: Floats, price: Floats, demand: Floats) -> tuple[Floats, Floats]:
+    """Return the slopes of `least_cost` on both sides of each demand, the higher one second.
+
+    Every option lies on or above the hull, and its next corners do so on it: seen from the point
+    on the hull, they are the steepest on the left and the flattest on the right. There is no right
+    side, and the slope is infinite, where a demand is all that a job can make.
+    """
+    nothing = np.zeros((throughput.shape[0], 1))
+    speed, cost = np.hstack([nothing, throughput]), np.hstack([nothing, price])
+    here = least_cost(throughput, price, demand)[:, None]
+    run, near = speed - demand[:, None], _KINK * speed.max(axis=1, keepdims=True)
+    slope = np.divide(cost - here, run, out=np.zeros_like(run), where=np.abs(run) > near)
+    left = np.where(run < -near, slope, -np.inf).max(axis=1)
+    right = np.where(run > near, slope, np.inf).min(axis=1)
+    return np.maximum(left, 0.0), np.maximum(right, 0.0)

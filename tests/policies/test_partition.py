@@ -19,11 +19,11 @@ from apportion.policies import (
     solve_instance,
 )
 from apportion.policies.solving.demands import Levels, levels_of, reported
-from apportion.policies.solving.random_partition import parts_of
-from apportion.policies.solving.worst_off.level_bound import (
+from apportion.policies.solving.random_partition import (
     least_cost,
     least_cost_slopes,
     level_bound,
+    parts_of,
 )
 
 if TYPE_CHECKING:

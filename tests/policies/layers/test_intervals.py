@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from apportion.policies import Instance
 from apportion.policies.solving.demand_intervals import Bins, DemandIntervals, worth_merging
-from apportion.policies.solving.worst_off.level_bound import least_cost
+from apportion.policies.solving.random_partition import least_cost
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

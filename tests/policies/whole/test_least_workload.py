@@ -16,8 +16,7 @@ from tests.seeds import sampled
 
 from apportion.errors import InfeasibleError, InputError
 from apportion.policies import Policy, Resource, solve, solve_instance
-from apportion.policies.whole.gpus_of_servers import one_job
-from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
+from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload, one_job
 
 VARIANTS = [
     LeastWorkload(),
