@@ -10,6 +10,8 @@ from apportion.mechanism.scheduler import NOBODY, Decision, DutyCycle, Gangs
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from apportion.mechanism.devices import Devices, Held
     from apportion.types import Bools, Floats, Ints
 
@@ -61,8 +63,9 @@ class Holders(Resumable):
         anew = [job for job in self._touched if before.get(job) != held.get(job)]
         self._touched = {}
         if not anew and self._gangs is not None:
-            starts, job = np.zeros(self._gangs.job.size, dtype=bool), self._gangs.job
-            return Decision(self._gangs, starts, duty_cycle=duty_cycle.of(job), resolved=offered)
+            job = self._gangs.job
+            nobody = _of_the_last(job.size, [])
+            return Decision(self._gangs, nobody, duty_cycle=duty_cycle.of(job), resolved=offered)
         had = {job: before.pop(job) for job in anew if job in before}
         new = [job for job in anew if job in held]
         moved = [job for job in new if job in had and self._same(had[job], held[job])]
@@ -86,7 +89,7 @@ class Holders(Resumable):
         return one[0] == other[0] and place(one) == place(other)
 
 
-def _of_the_last(lines: int, marks: list[bool]) -> Bools:
+def _of_the_last(lines: int, marks: Sequence[bool]) -> Bools:
     """Mark some of the last of so many lines."""
     marked = np.zeros(lines, dtype=bool)
     if marks:
@@ -102,6 +105,7 @@ class DutyCycles(Resumable):
     def __init__(self, jobs: int) -> None:
         self._rows: Floats = np.full((3, jobs), np.inf)
         self.changed = False
+        self._last: tuple[Any, DutyCycle | None] = (None, None)
 
     def ready_s(self, job: int) -> float:
         """Return when a job begins to work."""
@@ -126,6 +130,9 @@ class DutyCycles(Resumable):
         self._rows[0, job] = np.inf
 
     def of(self, jobs: Any) -> DutyCycle:
-        """Return the duty cycle of some jobs."""
-        self.changed = False
-        return DutyCycle(*self._rows.take(jobs, axis=1))
+        """Return the duty cycle of some jobs, the same value as long as nothing has changed."""
+        of, last = self._last
+        if last is None or self.changed or jobs is not of:
+            last = DutyCycle(*self._rows.take(jobs, axis=1))
+            self._last, self.changed = (jobs, last), False
+        return last

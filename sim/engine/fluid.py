@@ -179,7 +179,10 @@ class Fluid(Resumable):
             if gangs.mate is not None:
                 alone = gangs.mate == np.arange(gangs.mate.size)
                 self._gpus *= np.where(alone, 1.0, 0.5)
-        self._clock = None if duty_cycle is None else DutyClock(duty_cycle)
+        if duty_cycle is None:
+            self._clock = None
+        elif self._clock is None or self._clock.duty_cycle is not duty_cycle:
+            self._clock = DutyClock(duty_cycle)
 
     def _repeated(self, length_s: float, times: int) -> GangProgress:
         """Book so many stretches in which everybody works all the time and nobody is done."""
