@@ -202,7 +202,8 @@ def test_rules_of_leases_see_them() -> None:
     index = pd.MultiIndex.from_tuples([("net", 2)], names=["job_type", "scale_factor"])
     speeds = pd.DataFrame({"v100": [1.0]}, index=index)
     two = ap.Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=3, accelerator="v100")
-    terms = ap.OfferScheduler("due", rule=WaitsForDue(), lease_s=60.0)
+    rule: Any = WaitsForDue()
+    terms = ap.OfferScheduler("due", rule=rule, lease_s=60.0)
     for due_s in (300.0, 900.0):
         load = ap.Workload("own", jobs.assign(arrival_s=[0.0, 0.0, 1.0], due_s=due_s), speeds)
         run = ap.simulate(terms, load, two, network="none")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -116,12 +116,11 @@ class Told:
     def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Tell the workload's speeds."""
         pairs = truth.beside
-        start = getattr(self.pair_estimates, "start", None)
-        if start is not None:
-            return _Fixed(truth.speed, start(truth, workload, cluster))
-        if pairs is not None and self.pair_estimates is not None:
-            told = self.pair_estimates, workload, cluster, self.learn_pairs, self.rows
-            pairs = pairs.estimated(*told)
+        estimates: Any = self.pair_estimates
+        if hasattr(estimates, "start"):
+            return _Fixed(truth.speed, estimates.start(truth, workload, cluster))
+        if pairs is not None and estimates is not None:
+            pairs = pairs.estimated(estimates, workload, cluster, self.learn_pairs, self.rows)
         return _Fixed(truth.speed, pairs)
 
 

@@ -135,7 +135,7 @@ def _knowing_skews(
         return scheduler
     profiles, skews = getattr(getattr(model, "analytic", model), "profiles", {}), {}
     for job_type in dict.fromkeys(job_types):
-        profile = profiles.get(spelled(job_type, profiles))
+        profile: Any = profiles.get(spelled(job_type, profiles))
         if len(getattr(profile, "layers", ())) > 1:  # of one nothing is known of its tensors
             skews[job_type] = profile.skew
     return replace(scheduler, rule=rule.knowing(skews))
