@@ -178,8 +178,16 @@ def test_a_job_has_the_law_of_its_narrowest_kind_that_is_known(seed: int) -> Non
         np.testing.assert_array_equal(law.longer(kinds[-1:].repeat(20, axis=0), than_s), expected)
 
 
-@pytest.mark.parametrize("name", ["user", "user_name", "entity"])
-def test_jobs_take_as_long_as_those_of_their_user(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "users"),
+    [
+        ("user", ["ann", "bob", "eve"]),
+        ("user_name", ["ann", "bob", "eve"]),
+        ("entity", ["ann", "bob", "eve"]),
+        ("user", [1001, 12, 7]),
+    ],
+)
+def test_jobs_take_as_long_as_those_of_their_user(name: str, users: list[Any]) -> None:
     """One user's jobs take a minute, another's ten hours; whoever is new has the law of all."""
     count = 600
     short = np.arange(count) % 2 == 0
@@ -189,14 +197,14 @@ def test_jobs_take_as_long_as_those_of_their_user(name: str) -> None:
             "job_type": "any",
             "scale_factor": 1,
             "total_steps": np.where(short, 60.0, 36_000.0) + np.arange(count) % 7,
-            "entity": np.where(short, "ann", "bob"),
+            "entity": np.where(short, *map(str, users[:2])),
         },
         index=[f"j{number:03d}" for number in range(count)],
     )
     index = pd.MultiIndex.from_product([["any"], [1]], names=["job_type", "scale_factor"])
     log = ap.Workload("jobs", table, pd.DataFrame({"a100": 1.0}, index=index))
     entry = {"job_state": "PENDING", "submit_time": 1e6, "gpus": 1}
-    jobs = [entry | {"job_id": user, name: user} for user in ("ann", "bob", "eve")]
+    jobs = [entry | {"job_id": user, name: user} for user in users]
     jobs.append(entry | {"job_id": "none"})
     found = ap.forecast("fcfs", {"now": 1e6, "jobs": jobs}, log, "a100=8", futures=80)
     took_s = found.ends_s - 1e6
@@ -204,7 +212,7 @@ def test_jobs_take_as_long_as_those_of_their_user(name: str) -> None:
     assert np.quantile(took_s[1], 0.1) >= 36_000
     for other in (2, 3):
         assert 0.2 < (took_s[other] < 100).mean() < 0.8
-    assert "Job eve is of a user of whom the log has no job" in str(found)
+    assert f"Job {users[2]} is of a user of whom the log has no job" in str(found)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -30,8 +30,13 @@ def users_of(jobs: pd.DataFrame) -> NDArray[np.str_]:
     for name in ("entity", "user_name", "user"):  # the last that is told counts
         if name in jobs:
             told = jobs[name].notna().to_numpy()
-            found[told] = jobs[name].astype(str).to_numpy(dtype=object)[told]
+            found[told] = [_text(each) for each in jobs[name].to_numpy(dtype=object)[told]]
     return found.astype(str)
+
+
+def _text(user: object) -> str:
+    """Write a user; numbers of users are whole, also where a table holds them as floats."""
+    return str(int(user)) if isinstance(user, float) and user.is_integer() else str(user)
 
 
 def in_order(state: ClusterState) -> Ints:
