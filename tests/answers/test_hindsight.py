@@ -186,6 +186,19 @@ def test_who_asks_again_has_earlier_moments_ready() -> None:
         assert one.table().equals(foretold(new, state, log, futures=6, moments=30).table())
 
 
+def test_nobody_is_told_to_end_before_the_start() -> None:
+    """Also where starts were late in the past, and ends, of which others are known, were not."""
+    log, state, _ = replayed(0, 60_000.0)
+    found = ap.forecast("fcfs", state, log, GPUS, moments=0, **OPTIONS)
+    late = [(np.full(40, 0.999), np.ones(40, bool), np.ones(40))]
+    found.hindsight._seen["waiting", "start"] = late
+    table = found.table()
+    waits = table["state"] == "waiting"
+    assert (found.starts_s.max(axis=1)[waits] < table["start_95"][waits]).all()
+    for part in ("05", "50", "90", "95"):
+        assert (table[f"end_{part}"] >= table[f"start_{part}"]).all()
+
+
 def test_logs_that_do_not_tell_who_ran_are_not_looked_back_at() -> None:
     log, state, _ = replayed(1, 60_000.0)
     untold = replace(log, jobs=log.jobs.drop(columns=["recorded_start_s", "recorded_end_s"]))

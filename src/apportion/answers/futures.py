@@ -175,7 +175,8 @@ class Forecast:
 
         ``start_05``, ``start_50``, ``start_90``, ``start_95`` and the same of ``end``, in seconds
         of the clock of the state: so many jobs have it by then, by the futures and by what came of
-        forecasts before (`Hindsight.part`). From 05 to 95 is an interval of 90 %.
+        forecasts before (`Hindsight.part`). From 05 to 95 is an interval of 90 %. No job is told to
+        end before it is told to start.
         """
         found = self.state.jobs[["state", "gpus"]].copy()
         runs = (found["state"] == "running").to_numpy()
@@ -186,6 +187,8 @@ class Forecast:
                     for state in ("running", "waiting")
                 )
                 found[f"{what}_{at * 100:02.0f}"] = np.where(runs, running, waiting)
+        for at in (f"{at * 100:02.0f}" for at in QUANTILES):  # what came before is told apart
+            found[f"end_{at}"] = np.maximum(found[f"end_{at}"], found[f"start_{at}"])
         return found
 
     def sentences(self) -> list[str]:
