@@ -48,9 +48,9 @@ class Audit:
     lies
         A row for each lie that brings something, the best first: ``job`` says that it runs
         ``factor`` times as fast on ``accelerator``, and has ``ratio`` > 1 times its throughput by
-        its true speeds.
-    lies_tried
-        How many were.
+        its true speeds. Of a run they are those of `apportion.try_lies`.
+    lies_tried, lies_told
+        How many were, and, of a run, what came of it, in words.
     subject
         What is audited, in words.
     """
@@ -63,6 +63,7 @@ class Audit:
     lies: pd.DataFrame
     lies_tried: int = 0
     subject: str = ""
+    lies_told: str = ""
 
     def by(self, groups: pd.Series) -> pd.DataFrame:
         """Return what the jobs of each group have to say, as of a user or an entity.
@@ -87,9 +88,10 @@ class Audit:
         envious = self.envy.loc[other, "job"].drop_duplicates()
         counted_as = {"envy": envious}
         if self.lies_tried:
-            counted_as["gain_by_lies"] = self.lies["job"].drop_duplicates()
+            counted_as["gain_by_lies"] = self.lies.iloc[:, 0].drop_duplicates()
         for name, jobs in counted_as.items():
-            counted = own.loc[jobs].value_counts()
+            alone = jobs.name in ("job", None)  # else a group lies together
+            counted = (own.loc[jobs] if alone else jobs).value_counts()
             table[name] = counted.reindex(table.index, fill_value=0).astype(int)
         return table
 
@@ -111,7 +113,9 @@ class Audit:
             said += ["nobody can have more without another having less (Pareto efficient)"]
         else:
             said += [f"jobs could have {self.pareto_gain:.3g} more of their fastest in sum"]
-        if len(self.lies):
+        if self.lies_told:
+            said += [self.lies_told]
+        elif len(self.lies):
             job, kind, factor, ratio = next(self.lies.itertuples(index=False))
             what = f"{job!r} has {ratio:.3g} times as much if it says {factor:g} times on {kind}"
             said += [f"of {self.lies_tried} lies {len(self.lies)} pay: {what}"]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from apportion.answers import recommend as recommend
     from apportion.answers import what_if as what_if
     from apportion.answers.audited_runs import audit_run as audit_run
+    from apportion.answers.lies import try_lies as try_lies
     from apportion.cluster import Cluster as Cluster
     from apportion.cluster import accelerators as accelerators
     from apportion.errors import ApportionError as ApportionError

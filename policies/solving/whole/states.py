@@ -130,8 +130,8 @@ class States:
         held = self.amounts[settled, 0].sum(axis=0)
         if (held > self.capacity + 1e-9).any():
             return None
-        open_ = np.flatnonzero(~settled)
-        open_ = open_[np.argsort(-second[open_], kind="stable")]
+        wait = np.flatnonzero(~settled)
+        open_ = wait[np.argsort(-second[wait], kind="stable")]
         near = self.cost[open_] <= reach
         key = np.array([held @ (1 << self.shift)], dtype=np.int64)
         cost, work, whole = np.zeros(1), 0, True
@@ -158,8 +158,8 @@ class States:
         at = int(total.argmin())
         if total[at] > reach:
             return None
-        for (since, choice), job in zip(reversed(steps), reversed(open_.tolist()), strict=True):
-            chosen[job] = choice[at]
+        for (since, taken), job in zip(reversed(steps), reversed(open_.tolist()), strict=True):
+            chosen[job] = taken[at]
             at = int(since[at])
         return self.option[np.arange(jobs), chosen], float(total.min()), whole
 

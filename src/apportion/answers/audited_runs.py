@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.answers.lies import Lies
     from apportion.sim.workload import Workload
     from apportion.types import Floats
 
@@ -37,7 +38,9 @@ class _Period(NamedTuple):
 
 
 @checked
-def audit_run(run: Run, workload: Workload, *, together_s: float = 3600.0) -> Audit:
+def audit_run(
+    run: Run, workload: Workload, *, together_s: float = 3600.0, lies: Lies | None = None
+) -> Audit:
     """Look for jobs that had reason to complain of a run, whoever decided.
 
     Between two arrivals or completions shares of time are what jobs held, by `Run.schedule`, and
@@ -51,6 +54,8 @@ def audit_run(run: Run, workload: Workload, *, together_s: float = 3600.0) -> Au
         That was run.
     together_s
         Envy is told of pairs that were there together for so long at least, seconds.
+    lies
+        What `apportion.try_lies` found of this run; without it no lies are tried.
 
     Returns
     -------
@@ -58,7 +63,7 @@ def audit_run(run: Run, workload: Workload, *, together_s: float = 3600.0) -> Au
         ``sharing``: means over the life of each job, its part being of all who were there then;
         ``envy``: what ``job`` would have made of all that ``other`` held while both were there;
         ``pareto_gain``: the mean over time, ``better``: the shares in the stretch of time in which
-        most could have been gained. No lies are tried.
+        most could have been gained; ``lies``: those that pay.
 
     Raises
     ------
@@ -67,6 +72,8 @@ def audit_run(run: Run, workload: Workload, *, together_s: float = 3600.0) -> Au
         another workload.
     """
     seconds("together_s", together_s)
+    if lies is not None and not lies.run.jobs["completion_s"].equals(run.jobs["completion_s"]):
+        raise InputError(f"The lies are of another run than that of {run.policy!r}.")
     mechanism = run.settings.get("mechanism")
     if mechanism not in ALONE_ON_GPUS:
         raise InputError(
@@ -103,8 +110,10 @@ def audit_run(run: Run, workload: Workload, *, together_s: float = 3600.0) -> Au
         envy=envious(run.jobs.index, mine, theirs),
         better=better,
         pareto_gain=gained / whole_s if whole_s else 0.0,
-        lies=pd.DataFrame(columns=["job", "accelerator", "factor", "ratio"]),
+        lies=pd.DataFrame(columns=["job"]) if lies is None else lies.pay,
+        lies_tried=0 if lies is None else len(lies.table),
         subject=f"the run of {run.policy}",
+        lies_told="" if lies is None else lies.told,
     )
 
 

@@ -49,7 +49,8 @@ def most(instance: Instance) -> float:
     worth = np.sqrt(instance.columns["weight"] / left_s)[:, None] * speed / fastest[:, None]
     held = np.kron(instance.columns["scale_factor"], np.eye(types))
     rows = np.vstack([held, np.kron(np.eye(jobs), np.ones(types))])
-    limits: Any = optimize.LinearConstraint(rows, ub=np.append(instance.capacity, np.ones(jobs)))
+    most: Any = np.append(instance.capacity, np.ones(jobs))
+    limits: Any = optimize.LinearConstraint(rows, ub=most)
     found = optimize.milp(
         -worth.ravel(),
         constraints=limits,
@@ -110,7 +111,7 @@ def test_a_session_decides_as_solve_does() -> None:
         session.add(speed, jobs)
         session.solve()
         session.remove(names[:5])
-        now = session.solve()
+        now: Any = session.solve()
     anew = ap.solve("least_mean_completion", speed[5:], workers="a=4,b=2", jobs=jobs[5:])
     assert now.choice.to_dict() == anew.choice.to_dict()
     assert now.stats["path"] == "solved anew"

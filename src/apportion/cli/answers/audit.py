@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.answers.audited_runs import audit_run
+from apportion.answers.lies import try_lies
 from apportion.cli.answers.inputs import settings_given
 from apportion.cli.inputs import workload_and_origin
 from apportion.cli.output import print_table
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from apportion.policies.auditing import Audit
 
 _MOST_ROWS = 10
-_OF_RUNS = ("workload", "generate_jobs", "racks")
+_OF_RUNS = ("workload", "generate_jobs", "racks", "tries", "jobs")
 _OF_FILES = ("jobs_table", "lies")
 
 
@@ -79,7 +80,12 @@ def _of_run(args: argparse.Namespace) -> tuple[Audit, pd.DataFrame]:
     check_by(args.by, made)
     args.policies = args.policy
     settings = {**settings_given(args), "seed": args.seed}
-    return audit_run(simulate(args.policy, made, cluster, **settings), made), made.jobs
+    if args.tries is None:
+        return audit_run(simulate(args.policy, made, cluster, **settings), made), made.jobs
+    told = {"lies": args.tries, "by": args.by, "n_jobs": args.jobs}
+    lies = try_lies(args.policy, made, cluster, **told, **settings)
+    print(lies, end="\n\n")
+    return audit_run(lies.run, made, lies=lies), made.jobs
 
 
 def _refuse(args: argparse.Namespace, names: tuple[str, ...], subject: str) -> None:

@@ -141,6 +141,9 @@ def add_audit(commands: Any) -> None:
         "each job says of each type that it runs X times as fast (default: 0,0.5,2)",
         comma_separated(real()),
     )
+    tries = "of a run: try N lies, each a simulation more (with --by, groups lie together)"
+    add_option(parser, "--tries", "N", tries, whole(1))
+    add_option(parser, "--jobs", "N", "of --tries: runs at once", whole(1))
     add_option(parser, "--out", "DIR", "write the tables, .csv")
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)
