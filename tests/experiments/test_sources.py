@@ -8,6 +8,7 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
+from apportion.experiments import compare
 from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.sources import sources_of
 from apportion.sim import (
@@ -199,3 +200,29 @@ def test_paths_do_not_depend_on_the_folder_of_the_worker(
 def test_what_is_no_workload(workloads: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         sources_of(workloads)
+
+
+class Derived(Workload):
+    """A workload of one's own."""
+
+
+class Tables:
+    """What has the tables of a workload, and does nothing."""
+
+    elastic = False
+
+    def __init__(self, workload: Workload) -> None:
+        self.name, self.jobs, self.throughputs = "own", workload.jobs, workload.throughputs
+
+
+def test_workloads_of_ones_own_are_derived() -> None:
+    known = generate_workload(jobs=6, seed=0)
+    own: Any = Derived(known.name, known.jobs, known.throughputs)
+    found, expected = (
+        compare(["fifo"], each, CLUSTER, n_jobs=2)["fifo"].jobs for each in (own, known)
+    )
+    pd.testing.assert_frame_equal(found, expected)
+    assert [each.name for each in sources_of([own])] == [known.name]
+    for refuses in (sources_of, lambda own: compare(["fifo"], own, CLUSTER)):
+        with pytest.raises(InputError, match="Workload"):
+            refuses(Tables(known))
