@@ -176,8 +176,8 @@ class Hindsight:
             order = np.lexsort((~known, level))
             level, known, weight = level[order], known[order], weight[order]
             here = np.cumsum(weight[::-1])[::-1]
-            reached = 1 - np.cumprod(np.where(known, 1 - weight / here, 1.0))
-            self._laws[state, what] = level, reached
+            left: Floats = np.where(known, 1 - weight / here, 1.0)
+            self._laws[state, what] = level, 1 - left.cumprod()
         return self._laws[state, what]
 
     def held(self, state: str, what: str, part: float) -> float:
