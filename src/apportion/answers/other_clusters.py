@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -19,12 +18,13 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.experiments import sweep
 from apportion.experiments.fitted_jobs import made_for
-from apportion.report.files import write_text
+from apportion.report.files import written_too
 from apportion.report.tables import time_unit
 from apportion.sim.floors import Floor, floor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from apportion.answers.changes import Changes
     from apportion.experiments import Sweep
@@ -263,10 +263,7 @@ class OtherClusters:
         ApportionError
             If jinja2 is not installed.
         """
-        page = clusters_page(self, level)
-        if path is not None:
-            write_text(Path(path), page)
-        return page
+        return written_too(path, clusters_page(self, level))
 
     def __repr__(self) -> str:
         return "\n".join([*self.sentences(), f"({self.rests_on})"])

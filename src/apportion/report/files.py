@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.csv_cells import to_csv
@@ -13,8 +14,6 @@ from apportion.report.style import plotting_style
 from apportion.whole_files import replace_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -66,6 +65,13 @@ def write_png(path: Path, figure: Figure) -> Path:
 def write_text(path: Path, content: str) -> Path:
     """Replace a text file in one step, UTF-8; see `write_bytes`."""
     return write_bytes(path, content.encode())
+
+
+def written_too(path: str | Path | None, content: str) -> str:
+    """Return a text, once it is in a file as well if a path is given; see `write_bytes`."""
+    if path is not None:
+        write_text(Path(path), content)
+    return content
 
 
 def write_table(path: Path, table: pd.DataFrame) -> Path:

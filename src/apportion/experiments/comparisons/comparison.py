@@ -23,7 +23,7 @@ from apportion.experiments.provenance import plain, record
 from apportion.experiments.shared import notes_on_mechanisms
 from apportion.report import human_table, plot, report_page, summary_html
 from apportion.report.against import RECORDED, differences_table, notes_on_recorded
-from apportion.report.files import write_table, write_text
+from apportion.report.files import write_table, written_too
 from apportion.report.html import has_templates, write_page
 from apportion.report.plots import kinds_of
 from apportion.report.tables import longest_time_s, notes_on
@@ -336,17 +336,11 @@ class Comparison:
         Without matplotlib the page has tables only. `sections` are names out of
         `apportion.report.REPORT_SECTIONS`, in the order wanted; all that there are by default.
         """
-        page = report_page(self, sections)
-        if path is not None:
-            write_text(Path(path), page)
-        return page
+        return written_too(path, report_page(self, sections))
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return `record` as JSON text, and write it if a path is given."""
-        text = json.dumps(self.record(), indent=2, allow_nan=False) + "\n"
-        if path is not None:
-            write_text(Path(path), text)
-        return text
+        return written_too(path, json.dumps(self.record(), indent=2, allow_nan=False) + "\n")
 
     def to_csv(self, folder: str | Path) -> list[Path]:
         """Write ``summary.csv``, ``jobs.csv`` and, if there are any, the others of `save`."""

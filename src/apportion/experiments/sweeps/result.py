@@ -18,7 +18,7 @@ from apportion.experiments.sweeps.page import (
     readable_tables,
     sweep_page,
 )
-from apportion.report.files import write_table, write_text
+from apportion.report.files import write_table, write_text, written_too
 from apportion.report.groups import group_table
 from apportion.report.html import has_templates, part, table_html, write_page
 from apportion.sim.fingerprint import versions
@@ -308,10 +308,7 @@ class Sweep:
         ApportionError
             If jinja2 is not installed.
         """
-        page = sweep_page(self, against)
-        if path is not None:
-            write_text(Path(path), page)
-        return page
+        return written_too(path, sweep_page(self, against))
 
     def __repr__(self) -> str:
         failed = len(self.errors())
