@@ -178,3 +178,23 @@ def test_too_small_a_cluster_is_told_the_gpus_that_the_log_had_of_each_type() ->
     on = jobs.assign(recorded_on=["t4", "t4", "a100", "t4"])
     assert gpus_at_least(on) == ", with at least a100=1,t4=8"
     assert gpus_at_least(on.head(3)) == ", with at least a100=1,t4=6"
+
+
+def test_a_log_of_four_jobs_is_said_to_be_too_short() -> None:
+    jobs = {
+        "arrival_s": [0.0, 100.0, 500.0, 900.0],
+        "scale_factor": [4, 8, 2, 4],
+        "total_steps": [3600.0, 7200.0, 600.0, 5000.0],
+        "job_type": "m",
+    }
+    pairs = [("m", size) for size in (2, 4, 8)]
+    rows = pd.MultiIndex.from_tuples(pairs, names=["job_type", "scale_factor"])
+    speeds = pd.DataFrame({"v100": [1.0, 1.0, 1.0]}, rows)
+    log = ap.Workload("four", pd.DataFrame(jobs, index=list("abcd")), speeds)
+    found = ap.advise(log, "v100=8", ["shortest_job_first", "fcfs"], draws=16, n_jobs=1)
+    said = {part.question: " ".join(part.answer) for part in found.parts}
+    assert said["Which decider?"].startswith("The log is too short to tell which is better of ")
+    assert "too little is known to tell" in said["What would v100=8 bring?"]
+    for answer in said.values():
+        assert "inf" not in answer
+        assert "0.000" not in answer

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 MATTERS = 0.01
 """A smaller relative difference is none to speak of, however sure it is."""
 
+TELLS = 10.0
+"""An interval that holds 1 and whose ends are more than so many times apart says nothing."""
+
 
 class Difference(NamedTuple):
     """By what factor a figure is another one, with an interval.
@@ -58,6 +61,11 @@ class Difference(NamedTuple):
     def none(self) -> bool:
         """Whether the whole interval is within 1 % of 1: no difference, and that is known."""
         return self.within(self.low, self.high)
+
+    @property
+    def tells(self) -> bool:
+        """Whether the interval says anything: where it does not, draws are too short or few."""
+        return self.sure or not self.high > TELLS * self.low
 
     @staticmethod
     def within(low: float, high: float) -> bool:

@@ -12,7 +12,7 @@ import pandas as pd
 from apportion.annotations import checked
 from apportion.answers.changes import changed_clusters
 from apportion.answers.clusters_page import clusters_page, floors_in_words
-from apportion.answers.evidence import MATTERS, Difference, between, blocks_of, one_source
+from apportion.answers.evidence import MATTERS, TELLS, Difference, between, blocks_of, one_source
 from apportion.checks import listed, number
 from apportion.cluster import Cluster
 from apportion.errors import InputError
@@ -288,6 +288,10 @@ def _effect(row: pd.Series[Any], sure: pd.Series[Any], today: pd.Series[Any], le
     found, surely = (_difference(each) for each in (row, sure))
     if found.none:
         return f"no difference that matters, within {MATTERS:.0%}: {means} {unit}, {interval}"
+    if not found.tells:
+        return (
+            f"too little is known to tell: the ends of the interval are over {TELLS:g} times apart"
+        )
     if not found.sure:
         return f"no difference that is more than chance: {means} {unit}, {interval}"
     word = "shorter" if found.ratio < 1 else "longer"
