@@ -66,12 +66,12 @@ def mechanism_for(
     if isinstance(mechanism, type) and hasattr(mechanism, "parts"):
         kind = mechanism.__name__
         raise InputError(f"mechanism is the class {kind}; write mechanism={kind}().")
-    chosen: Any
-    if hasattr(mechanism, "parts"):
+    chosen: Any = mechanism
+    if hasattr(chosen, "parts"):
         beside = left_to_run(mechanism, told)
         _refuse_beside(mechanism, {name: told[name] for name in told if name not in beside})
         ready = isinstance(mechanism, MechanismSettings) and not beside
-        chosen = mechanism if ready else OwnMechanism(mechanism, beside=beside)
+        chosen = chosen if ready else OwnMechanism(chosen, beside=beside)
     elif is_own(mechanism):
         kind = type(mechanism).__name__
         raise InputError(

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from apportion.mechanism.job_table import JobTable
 
@@ -104,5 +104,5 @@ class Gate(Protocol):
 
 def knowing(gate: Gate, jobs: JobTable) -> Gate:
     """Return the gate of a run: one that asks for the jobs is told them."""
-    told: Gate = gate.knowing(jobs) if hasattr(gate, "knowing") else gate
-    return told
+    ask: Callable[[JobTable], Gate] | None = getattr(gate, "knowing", None)
+    return gate if ask is None else ask(jobs)
