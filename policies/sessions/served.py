@@ -151,18 +151,21 @@ def served_at_prices(
 def best_of(told: Instance, found: Bargains) -> tuple[Bools, float] | None:
     """Return the cells with the best ratio, and that ratio, which no allocation is better than.
 
-    ``None`` where no job runs, something costs nothing, or a ratio is nearly as good.
+    ``None`` where no job runs, something costs nothing, a ratio is nearly as good, or one on a type
+    without GPUs no worse: that type has a price.
     """
-    runs = (told.throughput > 0) & (told.capacity > 0)[told.option_accelerator]
-    if not runs.any() or not (found.costs[runs] > 0).all():
+    able = told.throughput > 0
+    runs = able & (told.capacity > 0)[told.option_accelerator]
+    if not runs.any() or not (found.costs[able] > 0).all():
         return None
     sign = 1.0 if found.maximised else -1.0
-    ratio = np.divide(sign * found.adds, found.costs, out=np.full(runs.shape, -np.inf), where=runs)
-    best = float(ratio.max())
+    ratio = np.divide(sign * found.adds, found.costs, out=np.full(able.shape, -np.inf), where=able)
+    best = float(ratio[runs].max())
     behind = (best - ratio) / (abs(best) or 1.0)
-    if ((behind > _SAME) & (behind < _OTHER)).any():
+    chosen = runs & (behind <= _SAME)
+    if ((behind < _OTHER) & ~chosen).any():
         return None
-    return behind <= _SAME, sign * best
+    return chosen, sign * best
 
 
 def shared_evenly(told: Instance, best: Bools, costs: Floats) -> Floats | None:

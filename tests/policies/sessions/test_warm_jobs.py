@@ -177,6 +177,15 @@ def test_no_allocation_is_a_better_bargain(seed: int) -> None:
                 assert worth / (price * X).sum() <= found.objective * (1 + 1e-12)
 
 
+def test_a_better_bargain_on_a_type_without_gpus_has_a_price() -> None:
+    one = np.zeros(1, dtype=np.intp)
+    for room, kept in (([1.0, 0.0], False), ([0.0, 1.0], True), ([1.0, 1.0], True)):
+        told = Instance.of_jobs([[1.0, 0.9]], [1.0], room, prices=[3.0, 1.0])
+        found = WarmJobs(MinCost()).certified(one, told)
+        assert (found is not None) is kept
+        assert found is None or not solve_instance(MinCost(), told).prices.any()
+
+
 def test_what_has_other_limits_or_another_objective_is_solved_anew() -> None:
     one = np.zeros(1, dtype=np.intp)
     columns = {name: np.ones(1) for name in ("order", "steps_remaining", "elapsed_s")}
