@@ -159,7 +159,7 @@ class FastState:
         self.paused = False
         self._spans: dict[int, tuple[int, int, int]] = {}
         self._iterations: dict[Iteration, tuple[int, int]] = {}
-        self._used = dict.fromkeys(("workers", "links_of", "tasks", "sends"), 0)
+        self._used: dict[str, int] = dict.fromkeys(("workers", "links_of", "tasks", "sends"), 0)
         self._state = State(
             jobs=_records(_ROOM, JOB),
             workers=_records(_ROOM, WORKER),
