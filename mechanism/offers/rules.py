@@ -40,8 +40,9 @@ class Rule(Protocol):
     """The rule in a few words."""
 
     steady: ClassVar[bool] = False
-    """Whether what a job accepts without a wait hangs on nothing but its size, its model, and which
-    of its delay timers are 0: then it is not asked again for who stays alone."""
+    """Whether for how long a job rejects a tier hangs on nothing but its size, its model and its
+    delay timers, and whether at all on which of these are 0: then it is not asked again while none
+    of them changes, nor for who stays alone."""
 
     at_once: ClassVar[bool] = False
     """Whether a job accepts each tier at once or never, by its size and model alone: then it is

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -190,12 +191,15 @@ def test_a_scheduler_by_the_text_lets_go_of_a_rack_that_the_job_no_longer_accept
     assert not table.mechanism.surely_keeps(job, 13 * HOUR_S)
 
 
-def drive(mechanism: LeaseMechanism, seed: int, steps: range) -> list[Any]:
-    """Let random jobs come, go and be stopped; the choices follow from the seed and the step."""
+def drive(mechanism: LeaseMechanism, seed: int, steps: range, *, apart: bool = False) -> list[Any]:
+    """Let random jobs come, go and be stopped; the choices follow from the seed and the step.
+
+    Leases end with the offers, or `apart`, each before all are asked again.
+    """
     told: list[Any] = []
     for step in steps:
         rng, now_s = np.random.default_rng([seed, step]), step * 1800.0
-        holders = sorted(mechanism.held)
+        holders, ending = sorted(mechanism.held), list[int]()
         for job in holders:
             book(mechanism, job, 1000.0, 1000.0 + 100.0 * mechanism.jobs.tier[job])
         if step % 2 == 0:
@@ -208,12 +212,32 @@ def drive(mechanism: LeaseMechanism, seed: int, steps: range) -> list[Any]:
             if (draw := rng.random()) < 0.15:
                 mechanism.complete(job)
             elif draw < 0.5:
+                ending.append(job)
+        if apart:
+            for job in ending:
                 mechanism.release(job, now_s)
-        told.append(mechanism.offer(now_s))
+            told.append(mechanism.offer(now_s))
+        else:
+            told.append(mechanism.offer(now_s, ending))
         while moved := mechanism.migrate(sorted(mechanism.held)):
             told += [moved, mechanism.offer(now_s)]
         told.append(mechanism.next_change_s(now_s))
     return told
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULERS))
+@pytest.mark.parametrize("fit", ["best_fit", "first_fit", "random"])
+def test_leases_end_with_the_offers_as_they_do_before(name: str, fit: str) -> None:
+    scheduler = replace(get_scheduler(name), placement=fit)
+    cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+    for seed in range(4):
+        once, apart = (LeaseMechanism(scheduler, cluster, seed=seed) for _ in range(2))
+        told = drive(once, seed, range(40))
+        assert told == drive(apart, seed, range(40), apart=True)
+        states = once.state(), apart.state()
+        for state in states:
+            state["racks"].sort()  # who keeps its GPUs keeps its place
+        assert states[0] == states[1]
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))
