@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import cvxpy as cp
 import numpy as np
@@ -119,7 +119,8 @@ def least_slowdown(meeting: Meeting) -> float:
     speed = cp.Variable(sent.size)  # 1 / s
     slowdown = cp.sum(cp.inv_pos(speed)) / sent.size
     carried = on * sent @ speed <= np.array([gbps for gbps, _ in meeting.links])
-    return float(cp.Problem(cp.Minimize(slowdown), [speed <= 1, carried]).solve(cp.CLARABEL))
+    least: Any = cp.Problem(cp.Minimize(slowdown), [speed <= 1, carried]).solve(cp.CLARABEL)
+    return float(least)
 
 
 def _with_noise(
