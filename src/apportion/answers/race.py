@@ -214,13 +214,14 @@ class Recommendation:
         if self.race.same(self.runs, left):
             return f"No difference between {near}: the same {name} in every draw."
         apart = {label: self.race.difference(self.runs, label, left[0]) for label in left[1:]}
-        if not all(each.tells for each in apart.values()):
+        if not any(each.tells for each in apart.values()):
             short = "The log is too short" if self.race.resampled else "The draws are too few"
             return (
                 f"{short} to tell which is better of {near}: from draw to draw their {name} "
                 f"differs so much that the ends of an interval are over {TELLS:g} times apart."
             )
-        rest = [f"{label} {each}" for label, each in apart.items()]
+        wide = f"(an interval over {TELLS:g} times wide)"
+        rest = [f"{label} {each if each.tells else wide}" for label, each in apart.items()]
         alike = self.race.alike(self.runs, left)
         what = f"that matters (all within {MATTERS:.0%})" if alike else "that is more than chance"
         said = f"No difference in {name} {what} between {near}"
