@@ -215,7 +215,11 @@ class Recommendation:
             return f"No difference between {near}: the same {name} in every draw."
         apart = {label: self.race.difference(self.runs, label, left[0]) for label in left[1:]}
         if not any(each.tells for each in apart.values()):
-            short = "The log is too short" if self.race.resampled else "The draws are too few"
+            short = (
+                "The log is too short, or the draws are too few,"
+                if self.race.resampled
+                else "The draws are too few"
+            )
             return (
                 f"{short} to tell which is better of {near}: from draw to draw their {name} "
                 f"differs so much that the ends of an interval are over {TELLS:g} times apart."
