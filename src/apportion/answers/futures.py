@@ -187,8 +187,8 @@ class Forecast:
                     for state in ("running", "waiting")
                 )
                 found[f"{what}_{at * 100:02.0f}"] = np.where(runs, running, waiting)
-        for at in (f"{at * 100:02.0f}" for at in QUANTILES):  # what came before is told apart
-            found[f"end_{at}"] = np.maximum(found[f"end_{at}"], found[f"start_{at}"])
+        for level in (f"{at * 100:02.0f}" for at in QUANTILES):  # what came before is told apart
+            found[f"end_{level}"] = np.maximum(found[f"end_{level}"], found[f"start_{level}"])
         return found
 
     def sentences(self) -> list[str]:

@@ -58,6 +58,7 @@ def most(instance: Instance) -> float:
         bounds=optimize.Bounds(0, (worth > 0).ravel()),
         options={"mip_rel_gap": 0.0},
     )
+    assert found.fun is not None
     return -float(found.fun)
 
 
