@@ -36,6 +36,7 @@ TIGHT = [
     if "has_one_optimum" not in policy.traits
     and not issubclass(policy, MinCost)
     and "entity" not in policy.columns
+    and not policy.integral  # whole gangs may leave what no gang fits into
 ]
 
 

@@ -211,8 +211,9 @@ def test_with_labels(name: str) -> None:
     }
     again = ap.solve(name, SPEED.loc[order], workers="t4=2,a100=4", jobs=moved)
     assert again.choice.reindex(found.choice.index).tolist() == found.choice.tolist()
-    with pytest.raises(InputError, match="decides in whole numbers"):
-        ap.session(name, "a100=4,t4=2").add(SPEED)
+    session = ap.session(name, "a100=4,t4=2")
+    session.add(SPEED, jobs)
+    assert session.solve().choice.tolist() == found.choice.tolist()
 
 
 @pytest.mark.parametrize("wrong", [np.nan, -1.0, np.inf, None, "x"])

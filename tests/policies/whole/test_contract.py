@@ -13,7 +13,7 @@ from tests.policies.whole.oracle import Knapsack, LeastLoaded, Rotations, random
 from tests.seeds import ranges_of_seeds, sampled
 
 from apportion.errors import InfeasibleError, InputError, SolveError
-from apportion.policies import WHOLE, Policy, get_policy, session
+from apportion.policies import WHOLE, Policy, get_policy
 from apportion.policies.solving.driver import solve_instance
 from apportion.policies.solving.whole import branch_and_bound as search
 from apportion.policies.solving.whole import relaxation
@@ -129,8 +129,6 @@ def test_what_does_not_go_with_whole_decisions_is_refused() -> None:
         solve_instance(Knapsack(), instance, partitions=2)
     with pytest.raises(InputError, match="solver='clarabel' does not go with Knapsack"):
         solve_instance(Knapsack(), instance, solver="clarabel")
-    with pytest.raises(InputError, match="of which nothing is kept"):
-        session(Knapsack(), "v100=1")
     with pytest.raises(InputError, match="gap is 2"):
         solve_instance(Knapsack(), instance, gap=2)
 

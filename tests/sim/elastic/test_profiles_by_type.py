@@ -171,13 +171,13 @@ def test_profiles_of_types_tell_of_no_further_types() -> None:
 @pytest.mark.parametrize("goodputs", ["fitted", "one_type", "virtual_nodes"])
 def test_what_is_told_by_type_is_not_measured_on_one(goodputs: str) -> None:
     workload = ap.ElasticWorkload.from_table(JOBS, SPEEDS)
-    with pytest.raises(InputError, match=f"'bert' are told by type.*{goodputs}"):
+    with pytest.raises(InputError, match=f"'bert' are told by number of GPUs.*{goodputs}"):
         ap.simulate("pollux", workload, CLUSTER, goodputs=goodputs)
 
 
 def test_speeds_for_more_gpus_than_there_are_say_so() -> None:
     workload = ap.ElasticWorkload.from_table(JOBS, SPEEDS)
-    with pytest.raises(InputError, match=r"1 GPUs on none of a100.*told for 2, 4"):
+    with pytest.raises(InputError, match="1 GPUs on none of a100; it runs with 2, 3, 4"):
         ap.simulate("pollux", workload, {"a100": 1})
 
 
