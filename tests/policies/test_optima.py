@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,13 +73,13 @@ def total(problem: Bench) -> float:
     return float((problem.speed * problem.most(problem.speed)).sum())
 
 
-LINEAR: list[tuple[type[Policy], Callable[[Bench], float]]] = [
+LINEAR: list[tuple[Callable[..., Policy], Callable[[Bench], float]]] = [
     (MaxMinFairness, max_min),
     (Makespan, makespan),
     (FIFO, fifo),
     (ShortestJobFirst, shortest_first),
     (MaxTotalThroughput, total),
-    (LeastMeanCompletion, jobs_done),
+    (partial(LeastMeanCompletion, integral=False), jobs_done),
 ]
 
 

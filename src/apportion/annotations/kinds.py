@@ -137,6 +137,7 @@ _CLASSES = (
     "Resource",
     "RoundPlan",
     "Rounds",
+    "Lies",
     "Run",
     "ServedModel",
     "ServedRequest",

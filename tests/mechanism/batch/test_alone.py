@@ -63,6 +63,7 @@ def from_then(
 ) -> tuple[QueuedJobs, dict[int, int]]:
     """Return jobs as they are at a moment, and the types of those that run."""
     jobs, types = log.jobs.iloc[here], [*log.throughputs.columns]
+    first = sorted(range(len(types)), key=types.__getitem__)  # of types as fast as each other
     begun = start_s.iloc[here].to_numpy() < now_s
     had_s = np.where(begun, now_s - start_s.iloc[here].to_numpy(), 0.0)
     limit_s = jobs.get("time_limit_s", pd.Series(np.nan, index=jobs.index)).to_numpy() - had_s
@@ -71,7 +72,7 @@ def from_then(
         jobs["scale_factor"].tolist(),
         (jobs["total_steps"].to_numpy() - had_s).tolist(),
         limit_s.tolist(),
-        [[k for k, on in enumerate(types) if kind in ("any", on)] for kind in jobs["job_type"]],
+        [[k for k in first if kind in ("any", types[k])] for kind in jobs["job_type"]],
     )
     kinds = on.iloc[here].tolist()
     return queued, {int(job): types.index(kinds[job]) for job in np.flatnonzero(begun)}

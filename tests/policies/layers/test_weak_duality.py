@@ -185,7 +185,9 @@ NO_BOUND = {"min_cost", "min_cost_slos", "isolated", "proportional", "strategy_p
 def test_prices_prove_the_objective(policy: Any) -> None:
     for seed in range(4):
         i = drawn(seed)
-        solution = solve_instance(policy(), i)
+        # Whole decisions may leave a gap to what prices prove.
+        asked = policy(integral=False) if policy.integral else policy()
+        solution = solve_instance(asked, i)
         reached = solution.objective
         assert (solution.prices >= 0).all()
         assert (i.columns["scale_factor"] @ solution.X <= i.capacity * (1 + 1e-9)).all()
