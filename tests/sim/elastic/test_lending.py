@@ -108,7 +108,7 @@ def test_what_cannot_be_lent() -> None:
 def test_speeds_told_by_type_are_those_of_the_gpus_that_train() -> None:
     asked = pd.DataFrame({"arrival_s": [3600.0], "service": ["a"], "duration_s": [1.0]})
     idle = ap.serve(asked, 3)
-    jobs = pd.DataFrame({"arrival_s": [0.0], "application": ["x"], "total_steps": [1e6]})
+    jobs = pd.DataFrame({"arrival_s": [0.0], "application": ["x"], "total_steps": [5e3]})
     speeds = pd.DataFrame({"application": "x", "gpus": [1, 2, 3, 4], "a100": [1.0, 2.0, 3.0, 4.0]})
     mine = ap.ElasticWorkload.from_table(jobs, speeds)
     for gpus in (1, "a100=1", {"a100": 1}):
