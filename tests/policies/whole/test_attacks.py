@@ -213,7 +213,9 @@ def test_with_labels(name: str) -> None:
     assert again.choice.reindex(found.choice.index).tolist() == found.choice.tolist()
     session = ap.session(name, "a100=4,t4=2")
     session.add(SPEED, jobs)
-    assert session.solve().choice.tolist() == found.choice.tolist()
+    kept = session.solve()
+    assert isinstance(kept, ap.Allocation)
+    assert kept.choice.tolist() == found.choice.tolist()
 
 
 @pytest.mark.parametrize("wrong", [np.nan, -1.0, np.inf, None, "x"])
