@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.batch.scheduler import BatchScheduler
 
-__all__ = ["QueuedJobs", "starts_alone"]
-
 
 @dataclass(frozen=True)
 class QueuedJobs:

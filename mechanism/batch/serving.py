@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from apportion.types import Ints
 
-__all__ = ["SERVES", "FreeGpus", "ServedQueue"]
-
 _SAME_TIME = 1e-9
 """Part of a length of time by which two are one but for rounding."""
 

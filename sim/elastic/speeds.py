@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
-__all__ = ["ElasticSpeeds", "ElasticSteps", "elastic_speeds"]
-
 
 class ElasticSpeeds(Speeds):
     """Progress per second, anew at every decision of the policy: its worth changes as jobs train.

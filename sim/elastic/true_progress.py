@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-__all__ = ["Step", "TrueProgress", "epoch_of"]
-
 logger = logging.getLogger(__name__)
 
 _ROUNDING = 1e-9

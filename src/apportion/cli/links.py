@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from apportion.sim.phases.sampled_sharing import SharedPair
 
 
-__all__ = ["run"]
-
 _MOST_GPUS = 1_000_000
 
 
