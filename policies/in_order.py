@@ -6,13 +6,12 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
+import numpy as np
 
-from apportion.policies.base import Policy
+from apportion.policies.total_throughput import WeightedThroughput
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from apportion.policies.problem import Problem
@@ -22,7 +21,7 @@ _ROUNDING = 1e-9
 what a solver left open."""
 
 
-class OrderedPolicy(Policy):
+class OrderedPolicy(WeightedThroughput):
     """Give each job its fastest throughput, the first of the order above all.
 
     The job in place m of M weighs ``M + 1 - m`` (Gavel, section 4.2), times the GPUs that it holds
@@ -35,11 +34,11 @@ class OrderedPolicy(Policy):
     def order(self, p: Problem) -> NDArray[np.float64]:
         """Return a number for each job: the smaller, the earlier it is served."""
 
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the throughputs relative to the fastest, weighted by place in the order."""
+    def gain(self, p: Problem) -> NDArray[np.float64]:
+        """Weigh throughputs relative to the fastest by place in the order."""
         place = ranks(self.order(p), relative=_ROUNDING)
-        weight = p.instance.fastest_gpus * (place.max() + 1 - place) / p.fastest_throughput
-        return cp.Maximize(p.total(cp.multiply(weight, p.throughput)))
+        weight = p.instance.fastest_gpus * (place.max() + 1 - place)
+        return np.asarray(weight / p.fastest_throughput)
 
 
 @dataclass(frozen=True)

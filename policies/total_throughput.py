@@ -5,6 +5,7 @@ Network-sensitive priorities: the jobs that lost most time to the network come f
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,26 @@ from apportion.policies.base import Policy
 
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
+    from apportion.types import Floats
+
+
+class WeightedThroughput(Policy):
+    """Maximise a weighted sum of throughputs: a policy says what each job's steps/s add.
+
+    Who solves again and again asks for `gain` alone, and needs no expression.
+    """
+
+    @abstractmethod
+    def gain(self, p: Problem) -> Floats:
+        """Return what one step/s of each job adds to the objective, shape (jobs,)."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the sum over jobs of gain * throughput."""
+        return cp.Maximize(p.total(cp.multiply(self.gain(p), p.throughput)))
 
 
 @dataclass(frozen=True)
-class MaxTotalThroughput(Policy):
+class MaxTotalThroughput(WeightedThroughput):
     r"""Maximise the sum of all jobs' steps/s (Gavel, section 4.2).
 
     .. math:: \max_X \sum_i \mathrm{thr}_i
@@ -39,13 +56,13 @@ class MaxTotalThroughput(Policy):
     heterogeneity_aware: bool = True
     space_sharing: bool = False
 
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the total throughput, steps/s."""
-        return cp.Maximize(p.total(p.throughput))
+    def gain(self, p: Problem) -> Floats:
+        """Count every step of every job alike."""
+        return np.ones(p.instance.jobs)
 
 
 @dataclass(frozen=True)
-class LeastMeanCompletion(Policy):
+class LeastMeanCompletion(WeightedThroughput):
     r"""Serve the jobs that are soonest done, on the types that shorten them most.
 
     .. math:: \max_X \sum_i \sqrt{\frac{w_i}{\max(R_i / \mathrm{fast}_i, h)}}\,
@@ -87,11 +104,10 @@ class LeastMeanCompletion(Policy):
         object.__setattr__(self, "integral", self.integral and not self.space_sharing)
         seconds("horizon_s", self.horizon_s, strict=True)
 
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the throughputs, relative to the fastest, by the root of Smith's index."""
+    def gain(self, p: Problem) -> Floats:
+        """Weigh throughputs relative to the fastest by the root of Smith's index."""
         left_s = np.maximum(p.steps_remaining / p.fastest_throughput, self.horizon_s)
-        urgency = np.sqrt(p.weight / left_s)
-        return cp.Maximize(p.total(cp.multiply(urgency / p.fastest_throughput, p.throughput)))
+        return np.sqrt(p.weight / left_s) / p.fastest_throughput
 
 
 _LEAST_PRIORITY = 1e-3
@@ -99,7 +115,7 @@ _LEAST_PRIORITY = 1e-3
 
 
 @dataclass(frozen=True)
-class NetworkSensitive(Policy):
+class NetworkSensitive(WeightedThroughput):
     r"""Maximise relative throughput, jobs weighted by what the network cost them so far.
 
     .. math:: \max_X \sum_i \frac{\mathrm{thr}_i}{\mathrm{fast}_i \max(P_i, 0.001)}
@@ -121,7 +137,7 @@ class NetworkSensitive(Policy):
     heterogeneity_aware: bool = True
     space_sharing: bool = False
 
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the weighted throughputs relative to the fastest."""
+    def gain(self, p: Problem) -> Floats:
+        """Weigh throughputs relative to the fastest by the inverse of the priority."""
         urgency = 1 / np.maximum(p.column("network_priority"), _LEAST_PRIORITY)
-        return cp.Maximize(p.total(cp.multiply(urgency / p.fastest_throughput, p.throughput)))
+        return urgency / p.fastest_throughput

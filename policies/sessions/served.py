@@ -6,6 +6,7 @@ chooses. So it does among the best bargains of a ratio, unless they are shared b
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,13 +20,43 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
     from apportion.policies.solving.demands import Gains
     from apportion.policies.solving.ratio import Bargains
-    from apportion.types import Bools, Floats
+    from apportion.policies.solving.solvers.price_walk import Tie
+    from apportion.types import Bools, Floats, Ints
 
 
 _SAME, _OTHER = 1e-13, 1e-9
 """Part of a number by which another one that is the same may differ, and by which others do."""
 _APART = 1e-6
 """Least difference, relative to the largest, of what jobs add per GPU that no solver overlooks."""
+
+
+@dataclass
+class LastWalk:
+    """Where the last walk over prices ended; the next one begins there.
+
+    Attributes
+    ----------
+    prices
+        Per GPU of each type, shape (types,); ``None`` before the first walk.
+    ties
+        Jobs by number, to which two options were worth as much.
+    """
+
+    prices: Floats | None = None
+    ties: list[Tie] = field(default_factory=list)
+
+    def near(self, types: int, jobs: Ints, class_of: Ints) -> tuple[Floats, list[Tie]]:
+        """Return prices to begin at, and the ties of those who are still there, by class."""
+        if self.prices is None or self.prices.size != types:
+            return np.zeros(types), []
+        found = [(np.flatnonzero(jobs == tie.job), tie) for tie in self.ties]
+        ties = [tie._replace(job=int(class_of[at[0]])) for at, tie in found if at.size]
+        return self.prices, ties
+
+    def ended(self, walk: PriceWalk, jobs: Ints) -> None:
+        """Note where a walk ended, and which jobs stand for the classes."""
+        self.prices = walk.prices
+        self.ties = [tie._replace(job=int(jobs[tie.job])) for tie in walk.ties]
 
 
 def served_in_order(told: Instance, gains: Gains) -> Attempted | None:
@@ -78,24 +109,35 @@ def served_in_order(told: Instance, gains: Gains) -> Attempted | None:
 
 
 def served(
-    told: Instance, gains: Gains, near: Floats | None = None, *, least: bool = True
+    told: Instance,
+    gains: Gains,
+    jobs: Ints | None = None,
+    last: LastWalk | None = None,
+    *,
+    least: bool = True,
 ) -> Attempted | None:
     """Serve jobs in an order on one type, at prices on several; ``None`` where neither will do.
 
     Parameters
     ----------
-    near
-        Prices to begin at, shape (types,).
+    jobs, last
+        A number for each job, by which it is known again, shape (jobs,), and where the last walk
+        over prices ended, which takes the end of this one.
     least
         Whether prices are to be the least where several are right.
     """
     if told.options == 1:
         return served_in_order(told, gains)
-    return served_at_prices(told, gains, near, least=least)
+    return served_at_prices(told, gains, jobs, last, least=least)
 
 
 def served_at_prices(
-    told: Instance, gains: Gains, near: Floats | None = None, *, least: bool = True
+    told: Instance,
+    gains: Gains,
+    jobs: Ints | None = None,
+    last: LastWalk | None = None,
+    *,
+    least: bool = True,
 ) -> Attempted | None:
     """Let each job take the option that is worth most to it, at prices that fill each type.
 
@@ -130,15 +172,21 @@ def served_at_prices(
     unit = np.abs(some).max(initial=0.0)
     if not 0 < unit < np.inf or (told.throughput > 0)[~runs].any():
         return None
-    gpus, class_of = told.gpus, np.arange(told.jobs)
-    if np.unique(some.sum(axis=1)).size < told.jobs:  # there may be some that are alike
+    jobs = np.arange(told.jobs) if jobs is None else jobs
+    last = LastWalk() if last is None else last
+    gpus, first = told.gpus, np.arange(told.jobs)
+    class_of = first
+    told_by = some.sum(axis=1) + unit * gpus.sum(axis=1)
+    if np.unique(told_by).size < told.jobs:  # there may be some that are alike
         first, class_of = group_rows(told.throughput, gains.slope, gpus)
         count = np.bincount(class_of).astype(float)[:, None]
         adds, gpus = np.asarray(count * adds[first]), np.asarray(count * gpus[first])
         unit = np.abs(some[first] * count).max()
     walk = PriceWalk(adds, gpus, told.option_accelerator, capacity)
-    started = np.zeros(capacity.size) if near is None or near.size != capacity.size else near
-    if not walk.run(started) or walk.apart <= _APART * unit or (least and walk.degenerate):
+    if not walk.run(*last.near(capacity.size, jobs, class_of)):
+        return None
+    last.ended(walk, jobs[first])
+    if walk.apart <= _APART * unit or (least and walk.degenerate):
         return None
     X = make_feasible(walk.shares[class_of], told)
     value = float((some * X).sum())

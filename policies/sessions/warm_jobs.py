@@ -14,7 +14,7 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.sessions.job_places import JobPlaces, Stated
-from apportion.policies.sessions.served import best_of, served, shared_evenly
+from apportion.policies.sessions.served import LastWalk, best_of, served, shared_evenly
 from apportion.policies.sessions.warm_share import WarmShare
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import make_feasible, relative_gap
@@ -86,7 +86,7 @@ class WarmJobs:
         self.policy = policy
         self._may = not (policy.space_sharing or policy.integral or fills_further(policy))
         self.places: JobPlaces | None = None
-        self._prices: Floats | None = None  # at which the last walk ended
+        self._last = LastWalk()
 
     def certified(
         self,
@@ -130,10 +130,9 @@ class WarmJobs:
         self._may &= is_exact(self.policy, told)
         if not self._may:
             return None
-        alone = None if gains is None else served(told, gains, self._prices, least=least_prices)
+        alone = None if gains is None else served(told, gains, jobs, self._last, least=least_prices)
         try:
             if alone is not None:
-                self._prices = alone.prices
                 solution = _solution(told, alone)
             elif bargains is not None:
                 solution = self._of_bargains(jobs, told, bargains)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 import cvxpy as cp
@@ -29,6 +29,7 @@ from apportion.policies.problem import Problem
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.ratio import Bargains, over_scale
 from apportion.policies.solving.slopes import affine_in
+from apportion.policies.total_throughput import WeightedThroughput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,6 +191,11 @@ def _read(policy: Policy, instance: Instance) -> _Read:
     known = _FOUND.get(instance)
     if known is None or known.policy is not policy:
         p = SpeedProblem(instance)
+        if type(policy).objective is WeightedThroughput.objective:
+            told = _told(cast("WeightedThroughput", policy), p)
+            if told is not None:
+                known = _FOUND[instance] = _Read(policy, None, False, told, None, not p.inexact)
+                return known
         objective = policy.objective(p)
         stated = isinstance(objective, cp.Maximize | cp.Minimize)  # what is not, cvxpy refuses
         value = objective.args[0] if stated else objective
@@ -202,6 +208,15 @@ def _read(policy: Policy, instance: Instance) -> _Read:
         known = _Read(policy, levels, ratio, gains, bargains, not p.inexact)
         _FOUND[instance] = known
     return known
+
+
+def _told(policy: WeightedThroughput, p: SpeedProblem) -> Gains | None:
+    """Return what throughputs add, as a policy tells it; ``None`` where there is more to it."""
+    if has_earlier(policy) or policy.constraints(p):
+        return None
+    gain = np.asarray(policy.gain(p))
+    fits = gain.shape == p.count.shape and gain.dtype.kind == "f" and not p.variables
+    return Gains(p.count * gain, 0.0, maximised=True) if fits else None
 
 
 def _linear(

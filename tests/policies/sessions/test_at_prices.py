@@ -1,15 +1,20 @@
 """Jobs served at prices of several types, against the program that they need no longer."""
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 from tests.seeds import each_seed
 
 from apportion.policies import Instance, solve_instance
+from apportion.policies.problem import Problem
 from apportion.policies.registry import get_policy
-from apportion.policies.sessions.served import served, served_at_prices
+from apportion.policies.sessions.served import LastWalk, served, served_at_prices
 from apportion.policies.sessions.warm_jobs import WarmJobs
-from apportion.policies.solving.demands import Gains, gains_of
+from apportion.policies.solving.demands import Gains, SpeedProblem, gains_of
+from apportion.policies.solving.slopes import affine_in
+from apportion.policies.solving.solvers.price_walk import Tie
+from apportion.policies.total_throughput import WeightedThroughput
 from apportion.types import Floats
 
 POLICIES = ("fifo", "shortest_job_first", "network_sensitive", "max_total_throughput")
@@ -53,7 +58,7 @@ def test_what_prices_give_is_the_only_optimum_of_the_program(seed: int) -> None:
         assert gains is not None
         from_nothing = served_at_prices(told, gains)
         near = rng.uniform(0.0, 3.0, told.capacity.size)
-        elsewhere = served_at_prices(told, gains, near, least=False)
+        elsewhere = served_at_prices(told, gains, None, LastWalk(near), least=False)
         for found in (from_nothing, elsewhere):
             if found is None:
                 continue
@@ -119,3 +124,69 @@ def test_where_other_choices_count_there_are_no_prices(
     told = Instance.of_jobs(np.array(speed), np.ones(2), np.array(gpus))
     gains = Gains(np.array(slope), 0.0, maximised=True)
     assert served_at_prices(told, gains, least=False) is None
+
+
+@pytest.mark.parametrize("seed", each_seed(10, 300))
+def test_wrong_ties_lead_to_the_same_shares(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    told = drawn(rng, int(rng.integers(1, 20)), int(rng.integers(2, 5)))
+    jobs, options = told.throughput.shape
+    gains = gains_of(get_policy("network_sensitive"), told)
+    assert gains is not None
+    known = served_at_prices(told, gains, least=False)
+    if known is None:
+        return
+    for _ in range(5):
+        ends = rng.permuted(np.tile(np.arange(options + 1), (jobs, 1)), axis=1)[:, :2]
+        who = rng.permutation(jobs)[: int(rng.integers(1, options + 1))]
+        ties = [Tie(int(job), *map(int, ends[job])) for job in who]
+        last = LastWalk(known.prices * rng.choice([1.0, rng.uniform(0.0, 2.0)]), ties)
+        found = served_at_prices(told, gains, np.arange(jobs), last, least=False)
+        assert found is not None
+        np.testing.assert_allclose(found.X, known.X, atol=1e-11)
+        assert last.prices is not None
+        np.testing.assert_allclose(last.prices, found.prices)
+
+
+@pytest.mark.parametrize("name", [*POLICIES, "least_mean_completion"])
+def test_the_gain_of_a_policy_is_what_its_objective_says(name: str) -> None:
+    told = drawn(np.random.default_rng(3), 12, 3)
+    told = told.with_columns({**told.columns, "count": np.arange(1.0, 13.0)})
+    policy = get_policy(name)
+    gains = gains_of(policy, told)
+    assert gains is not None
+    p = SpeedProblem(told)
+    slopes = affine_in(policy.objective(p).args[0], p.throughput)
+    assert slopes is not None
+    np.testing.assert_allclose(gains.slope, slopes[0][0], rtol=1e-14)
+    assert gains.maximised
+    assert gains.constant == slopes[1] == 0.0
+
+
+class _Told(WeightedThroughput):
+    """A gain that is given."""
+
+    name = "told"
+
+    def __init__(self, gain: Floats) -> None:
+        self._gain = gain
+
+    def gain(self, p: Problem) -> Floats:
+        return self._gain
+
+
+class _More(_Told):
+    """There is more to the objective."""
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(super().objective(p).args[0] + 0.5)
+
+
+def test_an_objective_of_ones_own_counts_and_not_the_gain_alone() -> None:
+    told = Instance.of_jobs(np.array([[4.0, 1.0], [3.0, 1.5]]), [1, 2], [2.0, 8.0])
+    for policy, constant in ((_Told, 0.0), (_More, 0.5)):
+        gains = gains_of(policy(np.ones(2)), told)
+        assert gains is not None
+        assert gains.constant == constant
+        with pytest.raises(ValueError, match="shape mismatch"):
+            gains_of(policy(np.ones(3)), told)
