@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.job_table import JobTable
 
     Ints = NDArray[np.intp]

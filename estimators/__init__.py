@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from apportion.estimators.imputer import Imputer as Imputer
     from apportion.estimators.interference import InterferenceEstimator as InterferenceEstimator
     from apportion.estimators.learnt_pairs import EstimatedPairs as EstimatedPairs
-    from apportion.estimators.scaling import DISTRIBUTED_FAMILIES as DISTRIBUTED_FAMILIES
-    from apportion.estimators.scaling import family_of as family_of
-    from apportion.estimators.scaling import scaled_throughput as scaled_throughput
-    from apportion.estimators.scaling import speedup as speedup
     from apportion.estimators.speeds import ColumnMeans as ColumnMeans
     from apportion.estimators.speeds import EstimatedSpeeds as EstimatedSpeeds
     from apportion.estimators.speeds import EstimatedThroughputs as EstimatedThroughputs
     from apportion.estimators.speeds import ImputedSpeeds as ImputedSpeeds
     from apportion.estimators.speeds import SpeedModel as SpeedModel
     from apportion.estimators.speeds import estimate_speeds as estimate_speeds
+    from apportion.estimators.speeds.columns import DISTRIBUTED_FAMILIES as DISTRIBUTED_FAMILIES
+    from apportion.estimators.speeds.columns import family_of as family_of
+    from apportion.estimators.speeds.columns import scaled_throughput as scaled_throughput
+    from apportion.estimators.speeds.columns import speedup as speedup
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

@@ -11,7 +11,7 @@ from apportion.errors import InputError, written
 from apportion.estimators.interference import InterferenceEstimator
 from apportion.estimators.pair_completion import checked_cells
 from apportion.estimators.speeds.job_rows import JobRows
-from apportion.estimators.speeds.runs import checked_jobs
+from apportion.estimators.speeds.measurements import checked_jobs
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:

@@ -1,17 +1,25 @@
-"""Who decides and is no policy, a value that makes the scheduler of each run; and its parts."""
+"""What a run is about, and who decides in it and is no policy: a value that makes the scheduler."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from apportion.annotations import check_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
+
+    from apportion.cluster import Cluster
+    from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.machines import Layout
+    from apportion.mechanism.placement import Placer
+    from apportion.types import Floats
 
 
 class Part:
@@ -42,7 +50,7 @@ class Decider:
     """Decides who has GPUs; a value, that ``make(about)`` makes the scheduler of each run of.
 
     `about` has jobs and devices, and what the mechanism tells of them
-    (`apportion.mechanism.about.About`). Whoever has no ``make`` is asked by mechanisms, when it
+    (`apportion.mechanism.decider.About`). Whoever has no ``make`` is asked by mechanisms, when it
     suits these: rules of elastic jobs (``choose``), and policies, which have these attributes, too.
     Beside them it has a ``name``, and perhaps a ``source``, paper and section.
     """
@@ -96,3 +104,63 @@ class AsRecorded(Decider):
 
     name: str = "as_recorded"
     source: str = "the log of the workload"
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """Jobs and devices of a run, in its own order; given to whoever decides and to networks.
+
+    Attributes
+    ----------
+    jobs
+        What is told of the jobs; kept up to date as the run goes on.
+    ids
+        What users call them, by number.
+    cluster
+        Where they run, types without GPUs left out, the others sorted by name.
+    devices
+        Devices, and the placement by which gangs get them.
+    network
+        A network model (`apportion.sim.network.NetworkModel`), if gangs are slower by where they
+        are; ``None`` if not.
+    seed
+        Of everything at random.
+    models
+        What each job trains at the moment, as networks ask for it, length (jobs,); ``None`` if that
+        is its job type for good.
+    steps
+        Makes what gangs do in a step, as a network asks for it that knows their bytes
+        (`apportion.sim.contention.speeds.Steps`), of speeds and the network; ``None`` for rigid
+        jobs, whose bytes follow from what they train.
+    lost_s
+        Seconds that each job loses at a start, whoever decides, shape (jobs,); none by default.
+    needs
+        What jobs that share GPUs need beside, by iterations
+        (`apportion.mechanism.run_to_completion.StayNeeds`); ``None`` elsewhere.
+    """
+
+    jobs: JobTable
+    ids: Sequence[Any]
+    cluster: Cluster
+    devices: Placer
+    network: Any = None
+    seed: int = 0
+    models: Sequence[str] | None = None
+    steps: Callable[..., Any] | None = None
+    lost_s: Floats = field(default_factory=lambda: np.zeros(0))
+    needs: Any = None
+
+    @property
+    def job_types(self) -> Sequence[str]:
+        """What each job trains, length (jobs,)."""
+        return self.jobs.job_type if self.models is None else self.models
+
+    @property
+    def elastic(self) -> bool:
+        """Whether jobs may have any number of GPUs."""
+        return self.steps is not None
+
+    @property
+    def layout(self) -> Layout:
+        """In which machines and racks devices are, whoever holds them."""
+        return self.devices.devices.layout

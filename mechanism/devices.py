@@ -9,8 +9,7 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.mechanism.gpu_memory import GPUMemory
 from apportion.mechanism.machines import Layout, MachinePool
-from apportion.mechanism.places import Placement, tier_of
-from apportion.mechanism.scheduler import Gangs
+from apportion.mechanism.scheduler import Gangs, Placement, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

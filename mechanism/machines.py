@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.mechanism.places import Placement, Room
+from apportion.mechanism.scheduler import Placement, Room
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.devices import Held
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms.past import Past
@@ -57,7 +57,7 @@ class OwnScheduler(Decider):
     ----------
     scheduler
         Has ``decide(event)``. If it has ``start(about)``, it is told of its jobs and devices
-        (`apportion.mechanism.about.About`) before the first decision of a run. A run works on a
+        (`apportion.mechanism.decider.About`) before the first decision of a run. A run works on a
         copy of it. What else it lacks of a `Scheduler` is as there. Or it has ``make(about)``,
         which returns for each run what decides.
     """

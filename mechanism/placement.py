@@ -12,7 +12,7 @@ from apportion.mechanism.devices import Devices, Held
 from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
 from apportion.mechanism.placements.by_speed import Placing
 from apportion.mechanism.placements.strategy import WatchedPlacement
-from apportion.mechanism.places import Placement, can_hold, tier_of
+from apportion.mechanism.scheduler import Placement, can_hold, tier_of
 from apportion.own_code import answered_by
 
 if TYPE_CHECKING:

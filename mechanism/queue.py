@@ -17,7 +17,7 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms.past import Past

@@ -18,7 +18,7 @@ from apportion.resumable import Resumable
 if TYPE_CHECKING:
     import pandas as pd
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.gates import Gate
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.orders import Order

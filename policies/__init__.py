@@ -47,9 +47,9 @@ Where the options are network tiers, `eligible` masks those that delay timers ke
 from apportion.annotations import open_doors
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
+from apportion.policies.completion import FinishTimeFairness, Makespan
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.entities import Cohort, FairOverTime
-from apportion.policies.finish_time_fairness import FinishTimeFairness
 from apportion.policies.fixed_shares import (
     GandivaPacking,
     IsolatedShare,
@@ -60,7 +60,6 @@ from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
 from apportion.policies.instance import Instance
 from apportion.policies.labelled import solve
-from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness, PowerCapped
 from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.placements.place_round import RoundPlacement, place_round
@@ -88,10 +87,14 @@ from apportion.policies.total_throughput import (
 )
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload, one_job
-from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
 from apportion.policies.whole.pollux import DeepBoot, Pollux
 from apportion.policies.whole.remaining_time import Lyra, Optimus
-from apportion.policies.whole.rotations import RotationProblem, Rotations, rotation_problem
+from apportion.policies.whole.rotations import (
+    PlacementAndRotation,
+    RotationProblem,
+    Rotations,
+    rotation_problem,
+)
 from apportion.policies.whole.sia import Sia
 from apportion.policies.whole.values import reallocation_factor
 

@@ -21,7 +21,7 @@ from apportion.ties import ranks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.policies.extensions import Rates
+    from apportion.policies.base import Rates
     from apportion.types import Floats, Ints
 
 

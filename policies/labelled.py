@@ -12,7 +12,7 @@ from apportion.allocation import Allocation
 from apportion.annotations import checked
 from apportion.errors import InputError
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts
-from apportion.policies.extensions import ChecksJobs, PosedByItself
+from apportion.policies.base import ChecksJobs, PosedByItself
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.labels import (
     aligned,

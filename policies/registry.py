@@ -18,13 +18,12 @@ from apportion.names import (
 )
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
+from apportion.policies.completion import FinishTimeFairness, Makespan
 from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.entities import Cohort, FairOverTime
-from apportion.policies.finish_time_fairness import FinishTimeFairness
 from apportion.policies.fixed_shares import GandivaPacking, IsolatedShare, ProportionalShare
 from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, ShortestJobFirst
-from apportion.policies.makespan import Makespan
 from apportion.policies.max_min_fairness import MaxMinFairness, PowerCapped
 from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.total_throughput import (
@@ -34,10 +33,9 @@ from apportion.policies.total_throughput import (
 )
 from apportion.policies.whole.dally_round import DallyRound
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
-from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
 from apportion.policies.whole.pollux import DeepBoot, Pollux
 from apportion.policies.whole.remaining_time import Lyra, Optimus
-from apportion.policies.whole.rotations import Rotations
+from apportion.policies.whole.rotations import PlacementAndRotation, Rotations
 from apportion.policies.whole.sia import Sia
 from apportion.registry import Registry
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from apportion.sim.contention.workload import (
         generate_contended_workload as generate_contended_workload,
     )
-    from apportion.sim.drawn.generate import generate_workload as generate_workload
-    from apportion.sim.drawn.interference import (
+    from apportion.sim.drawn.generate import (
         generate_pair_throughputs as generate_pair_throughputs,
     )
+    from apportion.sim.drawn.generate import generate_workload as generate_workload
     from apportion.sim.drawn.rack_workloads import generate_rack_workload as generate_rack_workload
     from apportion.sim.drawn.resampling import resample as resample
     from apportion.sim.elastic.generate import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.mechanism.about import About
+from apportion.mechanism.decider import About
 from apportion.mechanism.job_table import read_only
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import PLACEMENTS
@@ -17,8 +17,8 @@ from apportion.sim.beliefs.estimated import chosen_beliefs
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState
 from apportion.sim.given_order import by_arrival_and_id, named_types, present_types
 from apportion.sim.network import get_network, on_topology
+from apportion.sim.network.model import check_models, least_slowdowns, network_beside, pace_of
 from apportion.sim.network.own_speeds import speeds_on
-from apportion.sim.network.pace import check_models, least_slowdowns, network_beside, pace_of
 from apportion.sim.resolve import Resolver
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class AboutRun:
         """Let gangs have these devices; return what schedulers and networks are told.
 
         `more` are ``lost_s``, ``needs``, and ``models`` and ``steps`` of jobs that change what they
-        train, see `apportion.mechanism.about.About`.
+        train, see `apportion.mechanism.decider.About`.
         """
         ids, network = self.workload.jobs.index.tolist(), self.network
         about = About(self.jobs, ids, self.present, devices, network, self.seed, **more)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
-from apportion.csv_cells import to_csv
 from apportion.errors import InputError
 from apportion.estimators.goodput import (
     AnySteps,
@@ -22,7 +21,7 @@ from apportion.estimators.goodput import (
     StepTimes,
 )
 from apportion.jobs import check_jobs
-from apportion.whole_files import writing
+from apportion.whole_files import to_csv, writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from apportion.errors import InputError
 from apportion.sim.inference.tables import serving_figures
 from apportion.sim.metrics import by_group, makespan_s, measured_jobs, summarise
 from apportion.sim.schedule_files import save_batsim, save_schedule
-from apportion.statistics.notebook import as_html
+from apportion.statistics.typeset import as_html
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import file_path
-from apportion.csv_cells import restored, to_csv
 from apportion.errors import InputError, unknown_name
 from apportion.sim.schedule import SCHEDULE_COLUMNS
-from apportion.whole_files import replace_file
+from apportion.whole_files import replace_file, restored, to_csv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -14,9 +14,13 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
 from apportion.sim.describe import describe_workload
 from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
-from apportion.sim.saving import save_tables
-from apportion.sim.workload_tables import checked_jobs, checked_throughputs, throughput_rows
-from apportion.statistics.notebook import as_html
+from apportion.sim.workload_tables import (
+    checked_jobs,
+    checked_throughputs,
+    save_tables,
+    throughput_rows,
+)
+from apportion.statistics.typeset import as_html
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

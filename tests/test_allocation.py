@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from apportion.allocation import Allocation
-from apportion.csv_cells import restored
 from apportion.errors import InputError
 from apportion.policies import MaxMinFairness, solve
+from apportion.whole_files import restored
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import apportion as ap
-from apportion.csv_cells import guarded, restored, to_csv
+from apportion.whole_files import guarded, restored, to_csv
 
 if TYPE_CHECKING:
     from pathlib import Path

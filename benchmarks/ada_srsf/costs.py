@@ -12,7 +12,7 @@ import argparse
 from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.network import all_reduce_cost
 from apportion.sim.network.collectives import ALL_REDUCES
-from apportion.sim.network.models.table_iii import TABLE_III
+from apportion.sim.network.models.trained import TABLE_III
 from benchmarks.reporting import add_out, kept
 
 MEGABYTES = (1, 10, 50, 100, 250, 500)

@@ -20,7 +20,7 @@ from apportion.mechanism.gates import GATES, HOLD, START
 from apportion.papers import Figure
 from apportion.sim.contention import ETHERNET_10G, PlainEngine, SharedCost, in_phases
 from apportion.sim.contention.iteration import Phase
-from apportion.sim.network.models.table_iii import TABLE_III
+from apportion.sim.network.models.trained import TABLE_III
 from benchmarks.experiment import claimed
 from benchmarks.reporting import machine, show, write_csv
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.gates import Flow, Gate, LinksView
     from apportion.sim.contention import Iteration
-    from apportion.sim.network.models.table_iii import TableIII
+    from apportion.sim.network.models.trained import TableIII
 
 PAPER = 675 / 295
 NODES, JOBS = 4, 4

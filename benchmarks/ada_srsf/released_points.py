@@ -14,7 +14,7 @@ import numpy as np
 
 from apportion.mechanism.placements import register
 from apportion.mechanism.placements.built_in import LeastWorkloadFirst
-from apportion.sim.network.models.table_iii import TABLE_III
+from apportion.sim.network.models.trained import TABLE_III
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

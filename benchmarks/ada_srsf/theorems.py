@@ -20,7 +20,7 @@ import pandas as pd
 from apportion.mechanism.gates import GATES, START, Flow
 from apportion.mechanism.gates.rules import start_cost
 from apportion.papers import Figure
-from apportion.sim.network.models.table_iii import TABLE_III
+from apportion.sim.network.models.trained import TABLE_III
 from benchmarks.experiment import claimed, verdict
 from benchmarks.reporting import machine, show, write_csv
 

@@ -17,7 +17,7 @@ from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import Gang
 from apportion.sim.network import get_network
 from apportion.sim.network.cassini import CassiniNetwork
-from apportion.sim.network.pace import pace_of
+from apportion.sim.network.model import pace_of
 from benchmarks.reporting import add_out, kept
 
 MODELS = ("VGG11", "VGG16", "ResNet50", "BERT", "RoBERTa", "CamemBERT")

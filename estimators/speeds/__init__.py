@@ -6,8 +6,7 @@ from apportion.annotations import open_doors
 from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.estimators.speeds.completed import EstimatedThroughputs, estimate_speeds
 from apportion.estimators.speeds.estimated import EstimatedSpeeds
-from apportion.estimators.speeds.imputed import ColumnMeans, ImputedSpeeds
-from apportion.estimators.speeds.model import SpeedModel
+from apportion.estimators.speeds.model import ColumnMeans, ImputedSpeeds, SpeedModel
 
 __all__ = [
     "ColumnMeans",

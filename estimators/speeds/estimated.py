@@ -12,20 +12,18 @@ import numpy as np
 from apportion.checks import LARGEST_NUMBER, choice, number
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
-from apportion.estimators.scaling import family_of
-from apportion.estimators.speeds.columns import SpeedColumns
+from apportion.estimators.speeds.columns import SpeedColumns, family_of
 from apportion.estimators.speeds.completion import completion_by
-from apportion.estimators.speeds.job_rows import ROWS, JobRows
-from apportion.estimators.speeds.measurements import Measurements
-from apportion.estimators.speeds.model import noise_level
-from apportion.estimators.speeds.runs import (
+from apportion.estimators.speeds.job_rows import ROWS, JobRows, checked_optimism, log_worth
+from apportion.estimators.speeds.measurements import (
+    Measurements,
     checked_amounts,
     checked_columns,
     checked_jobs,
     checked_runs,
 )
+from apportion.estimators.speeds.model import noise_level
 from apportion.estimators.speeds.tables import read_speeds
-from apportion.estimators.speeds.worth import checked_optimism, log_worth
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from apportion.estimators.speeds.runs import RanWhere
+    from apportion.estimators.speeds.measurements import RanWhere
     from apportion.types import Floats, Ints
 
 
@@ -48,7 +46,7 @@ class EstimatedSpeeds:
     r"""Believe what `SpeedModel` predicts from references and from what has run so far.
 
     Of a cell that was never measured, policies are told :math:`\exp(m + \kappa\, sd)`: what might
-    be fast is tried; or what it is worth to the job (`apportion.estimators.speeds.worth`), if
+    be fast is tried; or what it is worth to the job (`apportion.estimators.speeds.job_rows`), if
     optimism is ``"worth"``. Of a measured one they are told :math:`\exp(m)`, and of one that cannot
     run, 0. A job's row is estimated anew as soon as it was measured; what is told of it changes
     once the estimate of a cell is off by more than 5 %, so that policies solve no more often than

@@ -19,7 +19,7 @@ from apportion.mechanism.queue import InQueue
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from apportion.mechanism.decider import Decider
 from apportion.mechanism.queue import InQueue
 
 if TYPE_CHECKING:
-    from apportion.mechanism.about import About
     from apportion.mechanism.batch.cluster_queues import QuotaLedger
+    from apportion.mechanism.decider import About
 
 
 @dataclass(frozen=True)

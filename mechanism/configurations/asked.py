@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Held
     from apportion.mechanism.placement import Placer
-    from apportion.mechanism.places import Placement
-    from apportion.mechanism.scheduler import GangProgress
+    from apportion.mechanism.scheduler import GangProgress, Placement
     from apportion.mechanisms.past import Past
     from apportion.types import Bools, Floats, Ints
 

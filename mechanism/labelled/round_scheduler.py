@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from apportion.mechanism.labelled.plan import RoundPlan
+    from apportion.mechanism.labelled.rows import RoundPlan
 
     ScaleFactors = Mapping[Any, int] | pd.Series | int | None
 

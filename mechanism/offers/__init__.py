@@ -9,7 +9,7 @@ from apportion.mechanism.offers.offering import Lease
 from apportion.mechanism.offers.scheduler import OfferScheduler
 from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers, get_timers
 from apportion.mechanism.offers.waiting import WaitingJobs
-from apportion.mechanism.places import Placement, tier_of
+from apportion.mechanism.scheduler import Placement, tier_of
 
 __all__ = [
     "AutoTunedTimers",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.mechanism.places import Placement, Room, room_of, tier_of
+from apportion.mechanism.scheduler import Placement, Room, room_of, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.offering import Lease
     from apportion.mechanism.offers.scheduler import OfferScheduler
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
     from apportion.mechanisms.past import Past
 
     Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ import numpy as np
 from apportion.mechanism.offers.candidates import Served, Takers, first_served
 from apportion.mechanism.offers.waiting import WaitingJobs
 from apportion.mechanism.placements import Gang
-from apportion.mechanism.places import tier_of
+from apportion.mechanism.scheduler import tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.on_types import OnTypes
     from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.offers.waiting import ClusterSize
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
 
 
 class Planned(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.mechanism.places import NETWORK, Placement
+from apportion.mechanism.scheduler import NETWORK, Placement
 from apportion.ties import significant
 
 if TYPE_CHECKING:

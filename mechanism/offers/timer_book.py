@@ -9,7 +9,7 @@ import numpy as np
 from apportion.checks import check_memory
 from apportion.cluster import TIERS
 from apportion.mechanism.offers.waits import Waits
-from apportion.mechanism.places import MACHINE, NETWORK, RACK
+from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
     from apportion.mechanism.offers.timers import Timers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from apportion.checks import choice, number, seconds
 from apportion.mechanism.decider import Part
-from apportion.mechanism.places import MACHINE
+from apportion.mechanism.scheduler import MACHINE
 from apportion.mechanisms.timers import check_timers, timer_seconds
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.mechanism.places import NETWORK, RACK
+from apportion.mechanism.scheduler import NETWORK, RACK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +103,7 @@ class WaitingJobs:
         GPUs per machine, per rack and in all.
     room
         Most GPUs that one gang can have free at each option, length (options,): a
-        `apportion.mechanism.places.Room`, or one for each accelerator type behind each other.
+        `apportion.mechanism.scheduler.Room`, or one for each accelerator type behind each other.
     held_option
         Option at which each job may keep the GPUs that it has, whatever its rule; -1 for none.
         ``None`` if no job may.

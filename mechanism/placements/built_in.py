@@ -24,7 +24,7 @@ from apportion.mechanism.placements.counts import (
     choose,
 )
 from apportion.mechanism.placements.strategy import Gang, Strategy
-from apportion.mechanism.places import MACHINE, NETWORK, RACK
+from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
 from apportion.ties import order_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from apportion.mechanism.placements.counts import (
     evenly_over_machines,
     fewest_places,
 )
-from apportion.mechanism.places import MACHINE, NETWORK, RACK, Placement, tier_of
+from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK, Placement, tier_of
 from apportion.ties import significant
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from apportion.mechanism.placements.built_in import Consolidated
 from apportion.mechanism.placements.drawn import drawn_together
 from apportion.mechanism.placements.strategy import Gang, Strategy
-from apportion.mechanism.places import MACHINE, tier_of
+from apportion.mechanism.scheduler import MACHINE, tier_of
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
 from apportion.ties import significant
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.by_speed import Placing
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
     from apportion.mechanism.time_shifts.link_scores import LinkScores
 
     Trained = tuple[str, int]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from apportion.mechanism.places import MACHINE, RACK, Placement
+from apportion.mechanism.scheduler import MACHINE, RACK, Placement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

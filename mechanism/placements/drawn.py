@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from apportion.mechanism.places import MACHINE, RACK, tier_of
+from apportion.mechanism.scheduler import MACHINE, RACK, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.strategy import Gang
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
     from apportion.types import Int64s
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.by_speed import Placing
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
 
 
 class Gang(NamedTuple):

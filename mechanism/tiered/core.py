@@ -14,15 +14,15 @@ from apportion.mechanism.core import RoundCore
 from apportion.mechanism.core_rows import GangRound
 from apportion.mechanism.placements.counts import BestFit, choose
 from apportion.mechanism.placements.strategy import Gang
-from apportion.mechanism.places import MACHINE, NETWORK, RACK
 from apportion.mechanism.priorities import idle_first
+from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from apportion.mechanism.devices import Held
     from apportion.mechanism.placement import Placer
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
     from apportion.types import Bools, Floats, Int64s, Ints
 
 

@@ -14,7 +14,7 @@ from apportion.mechanism.time_shifts.best_shifts import Mixture, best_shifts
 from apportion.mechanism.time_shifts.circle import MOST_ITERATIONS, TOLERANCE
 from apportion.mechanism.time_shifts.profile import ROUNDING, profiles_of
 from apportion.mechanism.time_shifts.turning import wrapped
-from apportion.statistics.notebook import as_html
+from apportion.statistics.typeset import as_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

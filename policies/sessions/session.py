@@ -23,7 +23,7 @@ from apportion.policies.sessions.session_jobs import SessionJobs
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving.driver import solve_instance
-from apportion.statistics.notebook import as_html
+from apportion.statistics.typeset import as_html
 from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 

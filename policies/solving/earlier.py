@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import cvxpy as cp
 
-from apportion.policies.extensions import HasEarlierObjectives
+from apportion.policies.base import HasEarlierObjectives
 from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
 

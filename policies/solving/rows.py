@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from apportion.policies.extensions import DrawsPairs
+from apportion.policies.base import DrawsPairs
 from apportion.policies.instance import usage_of_gpus
 from apportion.policies.solving.copies import check_stated, counts_as_jobs
 from apportion.policies.solving.pairs import PairTable, add_pairs, pairs_of_jobs

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from apportion.policies.instance import Instance
-from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
+from apportion.policies.whole.rotations import PlacementAndRotation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,7 @@ from apportion.checks import choice, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
 from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, SpeedModel
-from apportion.estimators.speeds.job_rows import ROWS
-from apportion.estimators.speeds.worth import checked_optimism
+from apportion.estimators.speeds.job_rows import ROWS, checked_optimism
 from apportion.mechanism.scheduler import NOBODY
 from apportion.resumable import Resumable
 from apportion.sim.beliefs import Agnostic, Told
@@ -61,7 +60,7 @@ class Estimated:
         GPUs: so many, drawn at random. ``None``: 12, or all if there are fewer.
     optimism
         Standard deviations of the logarithm that are added where nothing was measured; or
-        ``"worth"``, by the steps that the job has left (`apportion.estimators.speeds.worth`).
+        ``"worth"``, by the steps that the job has left (`apportion.estimators.speeds.job_rows`).
     noise
         Standard deviation of the logarithm of a measurement.
     rows

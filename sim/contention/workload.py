@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.checks import choice, number, seconds
 from apportion.checks import seed as check_seed
-from apportion.sim.network.models.table_iii import TABLE_III, V100_FLOPS
+from apportion.sim.network.models.trained import TABLE_III, V100_FLOPS
 from apportion.sim.workload import Workload
 
 GANGS: Mapping[int, int] = MappingProxyType({1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2})

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
 from apportion.mechanism.time_shifts import CommunicationProfile
-from apportion.sim.network.pace import network_beside
+from apportion.sim.network.model import network_beside
 
 if TYPE_CHECKING:
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
     from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic.true_progress import Step, TrueProgress
     from apportion.sim.network import MemoizedNetwork

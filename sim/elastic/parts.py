@@ -39,16 +39,15 @@ from apportion.sim.elastic.with_requests import (
 )
 from apportion.sim.engine import Fluid
 from apportion.sim.inference.serving import Serving
-from apportion.sim.network.pace import pace_of
+from apportion.sim.network.model import pace_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.about import About
     from apportion.mechanism.configurations import ServingSide
-    from apportion.mechanism.decider import Decider
+    from apportion.mechanism.decider import About, Decider
     from apportion.mechanisms import Configurations
     from apportion.policies import Policy
     from apportion.sim.about import AboutRun

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.devices import Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.machines import Layout

@@ -6,10 +6,12 @@ from apportion.annotations import open_doors
 from apportion.sim.inference.cheapest import CheapestGpus, cheapest_gpus
 from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
 from apportion.sim.inference.generate import Bursts, generate_requests
-from apportion.sim.inference.rates import DiurnalRate, MeasuredRate, RequestRate
 from apportion.sim.inference.read import read_azure_llm, read_request_rate, read_requests
 from apportion.sim.inference.requests import (
     REQUEST_COLUMNS,
+    DiurnalRate,
+    MeasuredRate,
+    RequestRate,
     checked_requests,
     offered_load,
     peak_gpus,

@@ -20,7 +20,7 @@ from apportion.sim.inference.requests import checked_requests
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.sim.inference.rates import RequestRate
+    from apportion.sim.inference.requests import RequestRate
     from apportion.types import Floats
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.cluster import TIERS
-from apportion.mechanism.places import tier_of
-from apportion.mechanism.scheduler import NOBODY
+from apportion.mechanism.scheduler import NOBODY, tier_of
 from apportion.mechanisms.settings import TICK_S
 from apportion.resumable import Resumable
 from apportion.sim.record import Columns
@@ -17,7 +16,7 @@ from apportion.sim.record import Columns
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.scheduler import Decision, GangProgress
     from apportion.sim.engine.true_state import TrueState

@@ -20,7 +20,7 @@ from apportion.sim.tiers.tier_shares import TierShares
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanisms import Leases
     from apportion.policies import Policy
     from apportion.sim.about import AboutRun

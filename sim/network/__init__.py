@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from apportion.sim.network.collectives import phases as phases
     from apportion.sim.network.collectives import ring as ring
     from apportion.sim.network.contention import ContentionNetwork as ContentionNetwork
+    from apportion.sim.network.contention import PhaseNetwork as PhaseNetwork
     from apportion.sim.network.interconnect import TOPOLOGIES as TOPOLOGIES
     from apportion.sim.network.interconnect import Dimension as Dimension
     from apportion.sim.network.interconnect import Interconnect as Interconnect
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.models.published_speeds import PUBLISHED_SPEEDS as PUBLISHED_SPEEDS
     from apportion.sim.network.models.published_speeds import PublishedSpeed as PublishedSpeed
     from apportion.sim.network.models.table_i import model_profiles as model_profiles
-    from apportion.sim.network.phase_network import PhaseNetwork as PhaseNetwork
     from apportion.sim.network.profile import Exchange as Exchange
     from apportion.sim.network.profile import Layer as Layer
     from apportion.sim.network.profile import ModelProfile as ModelProfile
@@ -73,7 +73,8 @@ if TYPE_CHECKING:
     from apportion.sim.network.shapes import tier_of as tier_of
     from apportion.sim.network.topology import Topology as Topology
     from apportion.sim.network.topology import jobs_on_links as jobs_on_links
-    from apportion.sim.network.topology.dragonfly import DragonflyTopology as DragonflyTopology
+    from apportion.sim.network.topology.direct import DragonflyTopology as DragonflyTopology
+    from apportion.sim.network.topology.direct import TorusTopology as TorusTopology
     from apportion.sim.network.topology.named import TOPOLOGY_PRESETS as TOPOLOGY_PRESETS
     from apportion.sim.network.topology.named import fat_tree as fat_tree
     from apportion.sim.network.topology.named import get_topology as get_topology
@@ -82,7 +83,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.topology.named import read_topology as read_topology
     from apportion.sim.network.topology.paths import ParallelUplinks as ParallelUplinks
     from apportion.sim.network.topology.paths import chosen_paths as chosen_paths
-    from apportion.sim.network.topology.torus import TorusTopology as TorusTopology
     from apportion.sim.network.topology.tree import SwitchLevel as SwitchLevel
     from apportion.sim.network.topology.tree import TreeTopology as TreeTopology
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.cluster import Cluster
-    from apportion.mechanism.about import About
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.decider import About
+    from apportion.mechanism.scheduler import Placement
     from apportion.sim.engine.speeds import Speeds
     from apportion.sim.network.shapes import Shape
 

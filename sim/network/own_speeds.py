@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.devices import Held
     from apportion.mechanism.machines import Layout
     from apportion.mechanism.scheduler import Gangs

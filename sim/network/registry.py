@@ -13,12 +13,11 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.registry import Registry
 from apportion.sim.network.analytic import AnalyticNetwork, StaticNetwork, Table1Network
 from apportion.sim.network.cassini import CassiniNetwork
-from apportion.sim.network.contention import ContentionNetwork
+from apportion.sim.network.contention import ContentionNetwork, PhaseNetwork
 from apportion.sim.network.interconnect import Dimension, Interconnect
 from apportion.sim.network.model import MemoizedNetwork, NetworkModel, NoNetwork
 from apportion.sim.network.models.table_i import model_profiles, scaled_profiles
-from apportion.sim.network.models.table_iii import table_iii_profiles
-from apportion.sim.network.phase_network import PhaseNetwork
+from apportion.sim.network.models.trained import table_iii_profiles
 from apportion.sim.network.profile import ModelProfile
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.allocation import Allocation
 from apportion.cluster import TIERS
-from apportion.mechanism.labelled.plan import Assignment, RoundPlan
+from apportion.mechanism.labelled.rows import Assignment, RoundPlan
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

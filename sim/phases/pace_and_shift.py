@@ -11,7 +11,7 @@ from apportion.checks import mapping, number
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import AffinityGraph, CommunicationProfile
 from apportion.mechanism.time_shifts.circle import PACE
-from apportion.sim.network.phase_network import PhaseNetwork
+from apportion.sim.network.contention import PhaseNetwork
 from apportion.sim.phases.steady import SteadyIterations
 from apportion.sim.shifts.joint import check_links
 from apportion.sim.shifts.meeting import connected, crowded, meeting_of

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.machines import Layout
-    from apportion.mechanism.places import Placement
-    from apportion.mechanism.scheduler import Gangs
+    from apportion.mechanism.scheduler import Gangs, Placement
     from apportion.mechanism.time_shifts import CommunicationProfile
-    from apportion.sim.network.phase_network import PhaseNetwork
+    from apportion.sim.network.contention import PhaseNetwork
     from apportion.types import Bools, Floats
 
     Stay = tuple[int, int, str, Placement]

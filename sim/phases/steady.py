@@ -14,7 +14,7 @@ from apportion.sim.phases.many_ways import drawn_for
 from apportion.sim.phases.segments import PhaseJob
 
 if TYPE_CHECKING:
-    from apportion.sim.network.phase_network import PhaseNetwork
+    from apportion.sim.network.contention import PhaseNetwork
     from apportion.sim.phases.engine import PhaseRun
     from apportion.sim.shifts.meeting import Meeting
     from apportion.types import Floats

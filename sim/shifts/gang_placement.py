@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.allocation import Allocation
-from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
+from apportion.policies.whole.rotations import PlacementAndRotation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

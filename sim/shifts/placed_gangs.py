@@ -16,7 +16,7 @@ from apportion.mechanism.time_shifts import CommunicationProfile
 from apportion.mechanism.time_shifts.circle import PACE
 from apportion.policies import solve_instance
 from apportion.policies.whole.placed_problem import PlacedJobs, demands_of, placed_problem
-from apportion.policies.whole.placement_and_rotation import PlacementAndRotation
+from apportion.policies.whole.rotations import PlacementAndRotation
 from apportion.sim.network.topology import check_gangs
 from apportion.sim.network.topology.named import get_topology
 from apportion.sim.shifts.gang_placement import FoundGangs, GangPlacement, gang_placement

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
     from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
 
     Trained = tuple[str, int]

@@ -10,7 +10,7 @@ from apportion.errors import InputError, SolveError
 from apportion.mechanism.offers.candidates import InOrder, accepts_from_s
 from apportion.mechanism.offers.offering import Planned
 from apportion.mechanism.orders import MostSlowedFirst
-from apportion.mechanism.places import Placement, can_hold, tier_of
+from apportion.mechanism.scheduler import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
 from apportion.policies.placements.round_places import RoundPlaces, Taken
 from apportion.policies.stated_resources import stated_resources, states_constraints
@@ -48,7 +48,7 @@ class RoundPlans(Resumable):
     Parameters
     ----------
     policy
-        A policy whose options are places (`apportion.policies.extensions.SimulatedOtherwise`).
+        A policy whose options are places (`apportion.policies.base.SimulatedOtherwise`).
     rule
         Which tiers a job accepts after which wait.
     speed

@@ -10,11 +10,11 @@ import pandas as pd
 from scipy import sparse
 
 from apportion.cluster import TIERS
-from apportion.mechanism.places import MACHINE, RACK
+from apportion.mechanism.scheduler import MACHINE, RACK
 from apportion.policies import Instance
 from apportion.policies.placements.tiers import gang_limits
 from apportion.sim.network import get_network
-from apportion.sim.network.pace import placings_of
+from apportion.sim.network.model import placings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,14 +9,14 @@ import numpy as np
 from apportion.cluster import TIERS
 from apportion.errors import InputError
 from apportion.mechanism.shares import NO_PAIRS
-from apportion.sim.network.pace import placings_of
+from apportion.sim.network.model import placings_of
 from apportion.sim.resolve import Resolver
 from apportion.sim.tiers.tier_problem import TierOptions, seen_slowdowns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.devices import Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress

@@ -13,7 +13,7 @@ from apportion.mechanism.priorities import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanisms.past import told_otherwise
 from apportion.resumable import Resumable
-from apportion.sim.network.pace import placings_of
+from apportion.sim.network.model import placings_of
 from apportion.sim.tiers.tier_problem import TierOptions, tier_slowdowns
 from apportion.sim.tiers.tier_resolver import TieredResolver
 from apportion.ties import OWED_S, first_of

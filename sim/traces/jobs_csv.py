@@ -9,10 +9,10 @@ import pandas as pd
 
 from apportion.errors import unknown_name
 from apportion.jobs import column_named
-from apportion.sim.saving import kind_of, texts_told, throughputs_beside
 from apportion.sim.traces.assemble import from_steps
 from apportion.sim.traces.oracle import read_throughputs
 from apportion.sim.traces.table import missing_column, parse_table
+from apportion.sim.workload_tables import kind_of, texts_told, throughputs_beside
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions

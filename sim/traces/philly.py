@@ -1,20 +1,117 @@
-"""The trace of Microsoft's Philly clusters (Jeon et al., USENIX ATC 2019), processed to a csv."""
+"""Microsoft's Philly clusters (Jeon et al., USENIX ATC 2019): as published, and as csv."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from apportion.errors import InputError, written
 from apportion.sim.traces.assemble import from_durations
+from apportion.sim.traces.log import items_of, objects_of, read_items
+from apportion.sim.traces.sacct import NOT_KNOWN
 from apportion.sim.traces.table import parse_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.traces.log import Log
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
-COLUMNS = ("timestamp", "duration", "num_gpus")
+
+STATES = ("Pass", "Killed", "Failed")
+"""How a job may have ended."""
+
+_HEAD = 2**16
+_OWN = ("jobid", "vc", "user", "status", "submitted_time")
+_COLUMNS = (*_OWN, "start_time", "end_time", "gpus", "earlier")
+
+
+def is_philly_log(file: TextFile) -> bool:
+    """Tell a log by the list that it is, of jobs with attempts."""
+    head = file.body[:_HEAD]
+    return head.startswith(b"[") and b'"submitted_time"' in head and b'"attempts"' in head
+
+
+def read_philly_log(file: TextFile, options: ReadOptions) -> Workload:
+    """Read ``cluster_job_log``; models are unknown, so job types are drawn.
+
+    Of the attempts of a job the last that started counts, from ``submitted_time`` on: its start and
+    end are kept (``recorded_start_s``, ``recorded_end_s``), and the job has the GPUs that its
+    ``detail`` lists. Jobs that never started, that have no end and whose last attempt lists no GPUs
+    are left out, as are malformed ones; a note counts each. The virtual cluster is the entity;
+    ``user`` and ``state`` are kept as columns of one's own. Types of GPUs are not told.
+
+    Times are those of the clock on the wall, without a zone, and counted as they stand: a length of
+    time across the night in which the clock is set back is an hour short.
+
+    Raises
+    ------
+    InputError
+        For a file that is no list in JSON, an unknown state in ``options.states``, and a log
+        without a job that ran on a GPU.
+    """
+    log = read_items(file, items_of(file), _COLUMNS, _cells)
+    status = log.table.texts("status")
+    log.table.refuse(status, ~status.isin(STATES), f"one of {', '.join(STATES)}")
+    if options.states is not None:
+        log.leave_out(~status.isin([*options.states]), "they are in another state")
+    log.leave_out(log.table.times("start_time", NOT_KNOWN).isna(), "they never started")
+    log.leave_out(log.table.times("end_time", NOT_KNOWN).isna(), "they have no end")
+    jobs = log.readable(_jobs(log))
+    if jobs.empty:
+        raise log.nothing_left()
+    earlier = pd.to_numeric(log.table.rows["earlier"][jobs.index])
+    log.say(earlier > 0, "earlier attempts do not count, from the first submission on")
+    return from_durations(file, jobs.set_index("job"), options, log.notes(len(jobs)))
+
+
+def _jobs(log: Log) -> pd.DataFrame:
+    """Return the jobs that ran, by item; leave out those without GPUs."""
+    gpus = log.table.numbers("gpus", "a whole number >= 0 (GPUs)", whole=True)
+    log.leave_out(gpus == 0, "their last attempt lists no GPUs")
+    table = log.table
+    arrival_s, start_s, end_s = map(table.times, ("submitted_time", "start_time", "end_time"))
+    table.refuse(table.rows["start_time"], start_s < arrival_s, "submitted_time or later")
+    table.refuse(table.rows["end_time"], end_s < start_s, "start_time or later")
+    log.leave_out(start_s == end_s, "they never ran")
+    ids = log.table.texts("jobid")
+    log.table.refuse(ids, ids.duplicated(), "an id of its own")
+    jobs = pd.DataFrame({"job": ids, "arrival_s": arrival_s, "duration_s": end_s - start_s})
+    return jobs.loc[ids.index].assign(
+        scale_factor=gpus,
+        recorded_start_s=start_s,
+        recorded_end_s=end_s,
+        entity=log.table.texts("vc"),
+        user=log.table.texts("user", optional=True),
+        state=log.table.texts("status"),
+    )
+
+
+def _cells(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job with the times and GPUs of its last attempt that started."""
+    attempts = [
+        each
+        for each in objects_of(job, "attempts")
+        if each.get("start_time") not in (None, "", *NOT_KNOWN)
+    ]
+    own = {name: job.get(name) for name in _OWN}
+    if not attempts:
+        return own
+    last = attempts[-1]
+    gpus = 0
+    for machine in objects_of(last, "detail"):
+        held = machine.get("gpus")
+        if not isinstance(held, list):
+            raise InputError(f"gpus is {written(held)}; it must be a list of GPUs.")
+        gpus += len(held)
+    times = {name: last.get(name) for name in ("start_time", "end_time")}
+    return {**own, **times, "gpus": gpus, "earlier": len(attempts) - 1}
+
+
+CSV_COLUMNS = ("timestamp", "duration", "num_gpus")
 """Columns that the csv must have; ``cluster``, the virtual cluster, is used if it is there."""
 
 

@@ -21,7 +21,6 @@ from apportion.sim.traces import (
     microsoft_itp,
     openb,
     philly,
-    philly_log,
     sacct,
     swf,
 )
@@ -92,7 +91,7 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry(
         "microsoft_itp": TraceFormat(
             "Microsoft ITP", microsoft_itp.COLUMNS, microsoft_itp.read_microsoft_itp
         ),
-        "philly": TraceFormat("Microsoft Philly", philly.COLUMNS, philly.read_philly),
+        "philly": TraceFormat("Microsoft Philly", philly.CSV_COLUMNS, philly.read_philly),
         "helios": TraceFormat(
             "SenseTime Helios", helios.COLUMNS, helios.read_helios, states=helios.STATES
         ),
@@ -100,9 +99,9 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry(
         "philly_log": TraceFormat(
             "Microsoft Philly, cluster_job_log (JSON)",
             (),
-            philly_log.read_philly_log,
-            states=philly_log.STATES,
-            knows=philly_log.is_philly_log,
+            philly.read_philly_log,
+            states=philly.STATES,
+            knows=philly.is_philly_log,
         ),
         "kueue": TraceFormat(
             "Kueue, kubectl get workloads -o json", (), kueue.read_kueue, knows=kueue.is_kueue

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, LONGEST_LABEL, at_most
-from apportion.csv_cells import WHOLE, restored
 from apportion.errors import InputError, written
 from apportion.sim.traces.text import read_text
 from apportion.table_checks import as_floats
+from apportion.whole_files import WHOLE, restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from apportion.allocation_files import fields_of, from_json, to_plain, write_object
-from apportion.csv_cells import to_csv
 from apportion.errors import InputError
-from apportion.whole_files import writing
+from apportion.whole_files import to_csv, writing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,7 +137,7 @@ class Allocation:
 
         The columns are ``row``, ``option`` (or ``accelerator`` and ``variant``) and ``share``,
         with all its digits. A text that a spreadsheet would take for a formula has an apostrophe
-        before it (`apportion.csv_cells`).
+        before it (`apportion.whole_files`).
         """
         text = to_csv(self.to_frame(), index=False)
         if path is not None:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import apportion as ap
-from apportion.answers.changes import changed_clusters, read_changes
+from apportion.answers.clusters_page import changed_clusters, read_changes
 from apportion.answers.evidence import Difference, between, one_source, spread_of
 from apportion.errors import InputError
 

@@ -12,7 +12,7 @@ import apportion as ap
 from apportion.answers.durations import DurationLaw, Durations, kinds_of
 from apportion.answers.state import placed, read_state
 from apportion.errors import InputError
-from apportion.sim.carried_on import carried_on
+from apportion.sim.simulation import carried_on
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import pytest
 from tests.answers.test_forecast import STATE, jobs_of, later
 
 import apportion as ap
-from apportion.answers.own_columns import told_columns
+from apportion.answers.history import told_columns
 from apportion.errors import InputError
 from apportion.policies.in_order import OrderedPolicy
 

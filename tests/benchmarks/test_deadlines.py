@@ -12,7 +12,7 @@ import apportion as ap
 from benchmarks import deadlines
 
 if TYPE_CHECKING:
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
 
 
 class Watched(deadlines.AdmitsByDeadline):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from apportion.mechanism.placements.by_speed import Pace
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
 
 
 class Site:

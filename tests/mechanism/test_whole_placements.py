@@ -14,13 +14,13 @@ from apportion.mechanism.placements import Gang
 from apportion.mechanism.placements.compatible import Compatible
 from apportion.sim.network import get_network, get_topology
 from apportion.sim.network.cassini import CassiniNetwork
-from apportion.sim.network.pace import pace_of
+from apportion.sim.network.model import pace_of
 from benchmarks.cassini import scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
 
 SERVERS = 18
 CLUSTER = ap.Cluster({"a100": SERVERS}, gpus_per_machine=1, machines_per_rack=2)

@@ -91,7 +91,7 @@ def test_errors_of_a_page_are_seen(page: str, tmp_path: Path) -> None:
 
 
 def test_a_click_sorts_a_table_by_numbers_and_by_names(tmp_path: Path) -> None:
-    from apportion.report.html import page_of
+    from apportion.report.files import page_of
 
     rows = [("job-10", "9.5*"), ("job-2", "1,000~"), ("job-1", "-"), ("job-20", "-3")]
     body = "".join(f"<tr><td>{a}</td><td>{b}</td></tr>" for a, b in rows)

@@ -224,7 +224,7 @@ def test_without_templates_the_page_alone_is_missing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     (tmp_path / "report.html").write_text("of an earlier comparison")
-    monkeypatch.setattr("apportion.report.html.find_spec", lambda name: None)
+    monkeypatch.setattr("apportion.report.files.find_spec", lambda name: None)
     saved = [file.name for file in a_comparison().save(tmp_path)]
     assert saved == ["summary.csv", "jobs.csv", "run.json"]
     assert sorted(saved) == sorted(file.name for file in tmp_path.iterdir())

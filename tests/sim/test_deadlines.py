@@ -14,7 +14,7 @@ import apportion as ap
 from apportion.cli import main
 from apportion.elastic import ElasticRule
 from apportion.policies import Sia
-from apportion.testing.drawn import drawn
+from apportion.testing.run_case import drawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,7 +22,7 @@ from apportion.sim.about import Parts
 from apportion.sim.network.registry import NETWORKS
 from apportion.sim.record import Columns
 from apportion.testing import check_mechanism, check_network
-from apportion.testing.drawn import drawn
+from apportion.testing.run_case import drawn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,7 +191,7 @@ def test_mistakes_of_networks(model: Any, said: str) -> None:
     text = str(raised.value)
     assert re.search(f"is not {said}", text, flags=re.DOTALL), text
     assert type(model).__qualname__ in text
-    assert "apportion.testing.drawn('racks', seed=0)" in text
+    assert "apportion.testing.run_case('racks', seed=0)" in text
     assert f"{HERE}:" in text
 
 

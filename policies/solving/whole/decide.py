@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.policies.extensions import ServesInOrder
+from apportion.policies.base import ServesInOrder
 from apportion.policies.problem import Problem
 from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.solving.certificate import relative_gap

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InputError
-from apportion.policies.extensions import HasEarlierObjectives
+from apportion.policies.base import HasEarlierObjectives
 from apportion.policies.problem import Problem
 from apportion.policies.solving.canonical import canonicalise
 from apportion.policies.solving.cone import ConeProgram

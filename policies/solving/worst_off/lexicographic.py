@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.policies.extensions import PassesRatesOn
+from apportion.policies.base import PassesRatesOn
 from apportion.policies.solving.demands import levels_of
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.worst_off.float_filling import even_share

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import cvxpy as cp
 
-    from apportion.policies.extensions import Rates
+    from apportion.policies.base import Rates
     from apportion.policies.problem import Problem
     from apportion.policies.solving.solvers.fixed_point import Fixed
     from apportion.types import Bools, Floats

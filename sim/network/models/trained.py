@@ -1,16 +1,85 @@
-"""Models that are trained: seconds of their passes, bytes that they all-reduce, memory."""
+"""Models as they are trained, and Table III of Wang et al.: four of them as measured on a V100."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from apportion.checks import number
+from apportion.checks import number, whole
 from apportion.errors import InputError
 from apportion.names import model_of
 from apportion.registry import Registry
 from apportion.sim.network.models.table_i import model_profiles
-from apportion.sim.network.models.table_iii import TABLE_III, table_iii_profiles
-from apportion.sim.network.profile import ModelProfile
+from apportion.sim.network.profile import Exchange, Layer, ModelProfile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+V100_FLOPS = 14e12
+"""Peak single-precision FLOP/s of the GPUs on which Table III was measured."""
+
+
+@dataclass(frozen=True)
+class TableIII:
+    """A row of Table III of Wang et al., measured on a V100.
+
+    Parameters
+    ----------
+    megabytes
+        Of the gradient.
+    memory_mb
+        Of a GPU.
+    batch
+        Batch size of a worker.
+    forward_s, backward_s
+        Seconds of the two passes.
+    """
+
+    megabytes: float
+    memory_mb: float
+    batch: int
+    forward_s: float
+    backward_s: float
+
+    def passes_s(
+        self, batch: int | None = None, peak_flops: float = V100_FLOPS
+    ) -> tuple[float, float]:
+        """Return the seconds of the passes for another batch and another GPU.
+
+        ``t_f = lambda_f B / P`` and ``t_b = lambda_b B / P`` (Equations 3 and 4), where B is the
+        batch size, P the peak FLOP/s, and the lambdas follow from the table.
+
+        Raises
+        ------
+        InputError
+            For a batch below 1, or FLOP/s that are not above 0.
+        """
+        size = self.batch if batch is None else whole("batch", batch, 1)
+        factor = size / self.batch * V100_FLOPS / number("peak_flops", peak_flops, strict=True)
+        return self.forward_s * factor, self.backward_s * factor
+
+
+TABLE_III: Mapping[str, TableIII] = MappingProxyType(
+    {
+        "VGG-16": TableIII(526.4, 4527, 16, 0.0358, 0.0537),
+        "ResNet-50": TableIII(99.2, 3213, 16, 0.0250, 0.0374),
+        "Inception-V3": TableIII(103.0, 3291, 16, 0.0349, 0.0524),
+        "LSTM-PTB": TableIII(251.8, 2751, 64, 0.0315, 0.0473),
+    }
+)
+"""Table III by model."""
+
+
+def table_iii_profiles() -> Mapping[str, ModelProfile]:
+    """Return a profile of one layer for each model of the table."""
+    profiles = {}
+    for name, row in TABLE_III.items():
+        exchange = Exchange("all_reduce", row.megabytes * 1e6)
+        layer = Layer("all of it", row.forward_s, 0.0, row.backward_s, exchange)
+        profiles[name] = ModelProfile(name, (layer,))
+    return MappingProxyType(profiles)
 
 
 @dataclass(frozen=True)

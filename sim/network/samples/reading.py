@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from apportion.checks import file_path, label
-from apportion.csv_cells import restored
 from apportion.errors import InputError, written
 from apportion.sim.network.samples.boxes import Readings
+from apportion.whole_files import restored
 
 if TYPE_CHECKING:
     from pathlib import Path

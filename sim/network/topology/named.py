@@ -10,9 +10,8 @@ from apportion.checks import file_path, listed, number, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.registry import Registry
 from apportion.sim.network.topology import Topology
-from apportion.sim.network.topology.dragonfly import DragonflyTopology
+from apportion.sim.network.topology.direct import DragonflyTopology, TorusTopology
 from apportion.sim.network.topology.paths import ParallelUplinks
-from apportion.sim.network.topology.torus import TorusTopology
 from apportion.sim.network.topology.tree import SwitchLevel, TreeTopology
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from apportion.report.html import page_of, part
+from apportion.report.files import page_of, part
 
 
 class AdvicePart(NamedTuple):

@@ -19,8 +19,7 @@ from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.plan import deciders_of
 from apportion.experiments.sources import sources_of
 from apportion.jobs import is_recorded
-from apportion.report.files import write_text
-from apportion.report.html import write_page
+from apportion.report.files import write_page, write_text
 from apportion.sim.deciders import knows_durations
 
 if TYPE_CHECKING:

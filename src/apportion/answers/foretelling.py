@@ -1,26 +1,174 @@
-"""When jobs of a state start and end in many futures, by one policy on one cluster."""
+"""Futures of a state, drawn and simulated: who comes, when each starts and ends."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from apportion.answers.drawn_futures import ZERO_S, Futures
-from apportion.mechanism.batch.scheduler import BatchScheduler
-from apportion.sim.carried_on import carried_on
+from apportion.answers.history import in_order, told_columns
+from apportion.answers.state import placed
+from apportion.errors import InputError
+from apportion.mechanism.batch.scheduler import BatchScheduler, QueuedJobs, starts_alone
+from apportion.sim import Workload
 from apportion.sim.deciders import get_decider
+from apportion.sim.given_order import present_types
+from apportion.sim.simulation import carried_on
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from apportion.answers.hindsight import Moment
-    from apportion.answers.history import History
+    from apportion.answers.history import Coming, History
     from apportion.answers.state import ClusterState
     from apportion.cluster import Cluster
     from apportion.mechanism.own import Decides
     from apportion.sim.deciders import AnyDecider
     from apportion.types import Floats
+
+
+ZERO_S = 1e9
+"""The time of the state in its futures: jobs arrived before it, and times are not below 0."""
+
+
+def _name_of(job: Any) -> str:
+    """Return what a job of the state is called in its futures."""
+    return f"here-{job}"
+
+
+class Futures:
+    """Futures of one state: durations of who is here, and who comes while somebody waits.
+
+    Times are whole seconds from the state on, so that no sum of them is rounded.
+
+    Parameters
+    ----------
+    state
+        Who is here.
+    history
+        The log.
+    cluster
+        Where they run.
+    reads
+        Columns that the policy needs.
+    horizon_s
+        For how long jobs come later.
+
+    Raises
+    ------
+    InputError
+        For a state that does not fit the cluster, and as `told_columns`.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        history: History,
+        cluster: Cluster,
+        reads: Iterable[str],
+        horizon_s: float,
+    ) -> None:
+        self.order = in_order(state)
+        self._jobs = jobs = state.jobs.iloc[self.order].reset_index()
+        self._running = placed(state, cluster)
+        self._kinds = [
+            (self._running[job][0] if job in self._running else kind).lower() or "any"
+            for job, kind in zip(jobs["job"].tolist(), jobs["accelerator"].tolist(), strict=True)
+        ]
+        self._runs = (jobs["state"] == "running").to_numpy()
+        self._gpus = jobs["gpus"].to_numpy(dtype=np.intp)
+        had_s = state.now_s - jobs["start_s"].to_numpy(dtype=float)
+        self._had_s = np.where(self._runs, had_s, 0.0)
+        self._limit_s = jobs["time_limit_s"].to_numpy(dtype=float)
+        self._submit_s = jobs["submit_s"].to_numpy(dtype=float) - state.now_s
+        self._cluster, self._history = cluster, history
+        self._durations, self._of_kinds = history.durations(state)
+        self._told = told_columns(state.jobs, history.told, reads)
+        self._horizon_s = horizon_s if not self._runs.all() else 0.0
+        self._check_fit()
+
+    def draw(self, rng: np.random.Generator) -> tuple[Floats, Coming]:
+        """Draw a future: for how long each who is here still runs, and who comes."""
+        drawn_s = self._durations.draw(rng, self._of_kinds, self._had_s, self._runs)
+        left_s = np.fmin(drawn_s, self._limit_s) - self._had_s
+        return np.ceil(np.maximum(left_s, 1.0)), self._history.coming(rng, self._horizon_s)
+
+    def in_queue(self, decider: BatchScheduler, left_s: Floats, coming: Coming) -> Floats:
+        """Return when a queue alone starts who is here, seconds from now on."""
+        present = present_types(self._cluster).gpus
+        kinds = [name.lower() for name in present]
+        every = list(range(len(kinds)))
+        some = [every if kind == "any" else [kinds.index(kind)] for kind in self._kinds]
+        limit_s = np.concatenate([self._limit_s - self._had_s, np.full(coming.row.size, np.nan)])
+        jobs = QueuedJobs(
+            np.concatenate([self._submit_s, coming.after_s]).tolist(),
+            np.concatenate([self._gpus, coming.gpus]).tolist(),
+            np.concatenate([left_s, coming.took_s]).tolist(),
+            limit_s.tolist(),
+            [*some, *[every] * coming.row.size],
+        )
+        running = {int(job): some[job][0] for job in np.flatnonzero(self._runs)}
+        capacity = [int(count) for count in present.values()]
+        return np.array(starts_alone(decider, jobs, capacity, 0.0, running, len(some)))
+
+    def workload(
+        self, left_s: Floats, coming: Coming
+    ) -> tuple[Workload, dict[Hashable, tuple[str, Sequence[int]]]]:
+        """Return a future as jobs, those here first, who arrived by `ZERO_S`; and who has what."""
+        here = pd.DataFrame(
+            {
+                "job": [_name_of(job) for job in self._jobs["job"]],
+                "arrival_s": ZERO_S + self._submit_s,
+                "scale_factor": self._gpus,
+                "total_steps": self._had_s + left_s,
+                "steps_remaining": left_s,
+                "job_type": self._kinds,
+                "time_limit_s": self._limit_s,
+            }
+        ).join(self._told[0].rename(index=_name_of), on="job")
+        later = pd.DataFrame(
+            {
+                "job": [f"later-{number:06d}" for number in range(coming.row.size)],
+                "arrival_s": ZERO_S + coming.after_s,
+                "scale_factor": coming.gpus,
+                "total_steps": coming.took_s,
+                "steps_remaining": coming.took_s,
+                "job_type": "any",
+            }
+        )
+        own = self._told[1].iloc[coming.row].reset_index(drop=True)
+        tables = [here, *([pd.concat([later, own], axis=1)] if len(later) else [])]
+        jobs = pd.concat(tables, ignore_index=True).set_index("job")
+        if jobs["time_limit_s"].isna().all():
+            jobs = jobs.drop(columns="time_limit_s")
+        begun: dict[Hashable, tuple[str, Sequence[int]]]
+        begun = {_name_of(job): devices for job, devices in self._running.items()}
+        return Workload("future", jobs, _speeds(jobs, self._cluster)), begun
+
+    def _check_fit(self) -> None:
+        """Raise an error for a job that waits and that no type of the cluster holds."""
+        most = {name.lower(): int(count) for name, count in self._cluster.gpus.items()}
+        most["any"] = max(most.values())
+        for job, kind, gpus in zip(self._jobs["job"], self._kinds, self._gpus, strict=True):
+            if gpus > most.get(kind, 0):
+                of = "" if kind == "any" else f" {kind}"
+                raise InputError(
+                    f"Job {job} of the state waits for {gpus}{of} GPUs; the cluster "
+                    f"{self._cluster} has no type of which there are so many."
+                )
+
+
+def _speeds(jobs: pd.DataFrame, cluster: Cluster) -> pd.DataFrame:
+    """Return speeds by which steps are seconds, on the type that a job asks for, or on any."""
+    kinds = sorted(set(zip(jobs["job_type"], jobs["scale_factor"].astype(int), strict=True)))
+    runs_on = [
+        [1.0 if kind in ("any", name.lower()) else 0.0 for name in cluster.gpus]
+        for kind, _ in kinds
+    ]
+    index = pd.MultiIndex.from_tuples(kinds, names=["job_type", "scale_factor"])
+    return pd.DataFrame(runs_on, index=index, columns=[*cluster.gpus])
+
 
 _FREE = {"preemption_overhead_seconds": 0.0}
 """Settings under which nothing but the queue counts."""
@@ -43,8 +191,8 @@ class Foretelling:
     Attributes
     ----------
     alone
-        Whether a future is a queue alone (`apportion.mechanism.batch.alone`); if not, it is
-        simulated (`apportion.sim.carried_on`), which takes far longer.
+        Whether a future is a queue alone (`apportion.mechanism.batch.scheduler`); if not, it is
+        simulated (`apportion.sim.simulation`), which takes far longer.
     """
 
     def __init__(

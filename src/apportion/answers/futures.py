@@ -70,7 +70,7 @@ def forecast(
     (`apportion.answers.foretelling.Foretelling`). Where the log tells who waited, earlier moments
     of it are foretold as well, and what is told of today is where by then so many jobs were
     (`apportion.answers.hindsight.Hindsight`). Columns that a policy needs are further keys of the
-    state's jobs and columns of the log (`apportion.answers.own_columns.told_columns`).
+    state's jobs and columns of the log (`apportion.answers.history.told_columns`).
 
     Parameters
     ----------

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.annotations import checked
-from apportion.answers.changes import changed_clusters
-from apportion.answers.clusters_page import clusters_page, floors_in_words
+from apportion.answers.clusters_page import changed_clusters, clusters_page, floors_in_words
 from apportion.answers.evidence import MATTERS, TELLS, Difference, between, blocks_of, one_source
 from apportion.checks import listed, number
 from apportion.cluster import Cluster
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from apportion.answers.changes import Changes
+    from apportion.answers.clusters_page import Changes
     from apportion.experiments import Sweep
     from apportion.experiments.sources import Source
     from apportion.mechanism.own import Decides

@@ -12,7 +12,7 @@ from apportion.answers.advice import AdvicePart
 from apportion.answers.start_costs import costs_in_words
 from apportion.jobs import most_at_once
 from apportion.statistics import paired
-from apportion.statistics.batches import batch_figures
+from apportion.statistics.intervals import batch_figures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

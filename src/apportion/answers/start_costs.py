@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from apportion.statistics import paired
-from apportion.statistics.batches import batch_figures
+from apportion.statistics.intervals import batch_figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.csv_cells import to_csv
 from apportion.report.files import check_folder, write_text
 from apportion.sim.inference import (
     Bursts,
@@ -15,6 +14,7 @@ from apportion.sim.inference import (
     peak_gpus,
     read_request_rate,
 )
+from apportion.whole_files import to_csv
 
 if TYPE_CHECKING:
     import argparse

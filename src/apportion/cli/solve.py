@@ -11,13 +11,13 @@ import pandas as pd
 
 from apportion.checks import file_path
 from apportion.cli.output import print_table
-from apportion.csv_cells import to_csv
 from apportion.errors import InputError
 from apportion.policies import condition, solve
 from apportion.report.files import check_folder, write_text
 from apportion.sim.traces.jobs_csv import jobs_of
 from apportion.sim.traces.table import TraceTable, parse_table
 from apportion.sim.traces.text import read_text
+from apportion.whole_files import to_csv
 
 if TYPE_CHECKING:
     import argparse

@@ -12,7 +12,7 @@ import numpy as np
 from apportion.checks import label, mapping, number, read_whole, whole
 from apportion.cluster.accelerators import ACCELERATORS
 from apportion.errors import InputError, unknown_name, written
-from apportion.statistics.notebook import as_html
+from apportion.statistics.typeset import as_html
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from apportion.exports.kubernetes import kueue_quotas as kueue_quotas
     from apportion.exports.kubernetes import kueue_weights as kueue_weights
     from apportion.exports.kubernetes import volcano_queues as volcano_queues
-    from apportion.exports.ray import placement_groups as placement_groups
+    from apportion.exports.slurm import placement_groups as placement_groups
     from apportion.exports.slurm import slurm_commands as slurm_commands
     from apportion.exports.slurm import slurm_reservations as slurm_reservations
 

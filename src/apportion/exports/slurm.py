@@ -1,8 +1,9 @@
-"""Commands of Slurm that bring shares, weights and an order of jobs into a cluster."""
+"""Decisions in the words of Slurm, shares, weights and orders, and as placement groups of Ray."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.checks import choice, whole
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
+
+    from apportion.sim.one_round.decision import RoundDecision
+
 
 _FAIRSHARES = 1000
 """Shares of all accounts together, so that a thousandth counts."""
@@ -146,3 +150,43 @@ def _word(name: Any) -> str:
     if not _SAFE.fullmatch(str(name)):
         raise InputError(f"{written(name)} is no name for Slurm: use letters, digits, _.,:=/@+-.")
     return str(name)
+
+
+def placement_groups(
+    decided: RoundDecision, gpus_per_machine: int, *, label: str = "ray.io/accelerator-type"
+) -> dict[str, dict[str, Any]]:
+    """Return arguments of ``ray.util.placement_group`` for each job that has devices.
+
+    A bundle for each machine, with the GPUs that the job has there, and a selector of nodes of its
+    type. ``STRICT_PACK`` where it lies on one machine, ``STRICT_SPREAD`` where every bundle must
+    be on a machine of its own. Jobs that share devices have equal parts of them.
+
+    Parameters
+    ----------
+    decided
+        Of `apportion.solve_round`.
+    gpus_per_machine
+        Of the cluster that it was asked about.
+    label
+        Label of nodes that says their type.
+
+    Raises
+    ------
+    InputError
+        If it is no decision, or the GPUs of a machine are no whole number above 0.
+    """
+    if not hasattr(decided, "plan"):
+        raise InputError(f"decided is {written(decided)}; it must be what solve_round returns.")
+    whole("gpus_per_machine", gpus_per_machine, 1)
+    found: dict[str, dict[str, Any]] = {}
+    for gang in decided.plan.assignments:
+        on_machine = Counter(device // gpus_per_machine for device in gang.devices)
+        sizes = [on_machine[machine] / len(gang.jobs) for machine in sorted(on_machine)]
+        for job in gang.jobs:
+            found[str(job)] = {
+                "bundles": [{"GPU": size} for size in sizes],
+                "strategy": "STRICT_PACK" if len(sizes) == 1 else "STRICT_SPREAD",
+                "bundle_label_selector": [{label: gang.accelerator} for _ in sizes],
+                "name": str(job),
+            }
+    return found

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from apportion.report.against import RECORDED
-from apportion.report.found import findings
-from apportion.report.groups import columns_of_groups, group_table
-from apportion.report.html import part, table_html
+from apportion.report.files import part, table_html
+from apportion.report.found import RECORDED, columns_of_groups, findings, group_table
 from apportion.report.plots import kinds_of, plot
 from apportion.report.style import inline_svg
 from apportion.report.tables import human_measures

@@ -1,16 +1,19 @@
-"""What a comparison has found, in three sentences with intervals."""
+"""What a comparison has found: sentences with intervals, who is earlier, and groups of jobs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
-from apportion.report.tables import time_unit
+from apportion.jobs import most_at_once
+from apportion.report.series import natural
+from apportion.report.tables import Measure, human_table, time_unit
+from apportion.statistics.typeset import HumanTable
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from apportion.cluster import Cluster
     from apportion.experiments import Comparison
 
 
@@ -95,3 +98,145 @@ def _fairest(ran: pd.DataFrame) -> str:
         f"cluster under {fair}, with {preemptions:,.0f} preemptions, and "
         f"{worst[unfair]:.3g} times under {unfair}; one draw of jobs, so without an interval."
     )
+
+
+RECORDED = "as_recorded"
+"""The row of a log's own schedule."""
+
+_FIGURES = {"mean_jct_s": "mean JCT", "queueing_s": "wait"}
+
+
+def differences_table(
+    differences: pd.DataFrame, sooner: pd.Series, longest_s: float
+) -> HumanTable | None:
+    """Put differences into words: what is below 0 is sooner.
+
+    Parameters
+    ----------
+    differences
+        As `Comparison.differences` returns them.
+    sooner
+        Share of jobs that were done sooner, by policy.
+    longest_s
+        The longest of the times that they are differences of, which decides their unit.
+
+    Returns
+    -------
+    HumanTable or None
+        A row per policy; None where there are too few jobs for intervals.
+    """
+    by_figure = {name: differences[differences["figure"] == name] for name in _FIGURES}
+    if any(rows.empty for rows in by_figure.values()):
+        return None
+    unit, scale = time_unit(longest_s)
+    figures = [
+        [f"{each / scale:+,.2f}" for each in rows.set_index("policy").loc[sooner.index, end]]
+        for rows in by_figure.values()
+        for end in ("difference", "low", "high")
+    ]
+    share = [f"{100 * each:.0f}" for each in sooner]
+    cells = list(zip(map(str, sooner.index), *figures, share, strict=True))
+    header = [each for name in _FIGURES.values() for each in (name, "from", "to")]
+    return HumanTable(
+        ("policy", *header, "sooner"),
+        ("", *[unit] * len(header), "% jobs"),
+        tuple(cells),
+        tuple(("",) * len(row) for row in cells),
+    )
+
+
+def notes_on_recorded(jobs: pd.DataFrame, cluster: Cluster) -> list[str]:
+    """Say what the log's own schedule had that the cluster has not.
+
+    Parameters
+    ----------
+    jobs
+        Of the workload.
+    cluster
+        On which the others run.
+    """
+    notes = []
+    if "recorded_on" in jobs:
+        ran_on = [each for each in jobs["recorded_on"].unique() if each]
+        absent = [str(each) for each in ran_on if each not in cluster.accelerators]
+        if absent:
+            notes.append(
+                f"{RECORDED}: jobs ran on {', '.join(absent)}, which the cluster does not have, "
+                f"and count as on the type of which it has most"
+            )
+        if len(cluster.accelerators) > 1 and ran_on and "runs_on" not in jobs:
+            notes.append(
+                f"others than {RECORDED} may run a job on any type, not on that of the log only; "
+                f"--types recorded holds them to it"
+            )
+    most, there = most_at_once(jobs), int(cluster.counts.sum())
+    if most > there:
+        notes.append(
+            f"{RECORDED}: the log had up to {most:,} GPUs in use at once, and the cluster has "
+            f"{there:,}: what others lose to it is not their doing"
+        )
+    return notes
+
+
+_MEASURES = (
+    Measure("jobs", "jobs", "", 1.0, "", 0),
+    Measure("gpu_seconds", "GPU time", "GPU h", 3600.0, "", 1),
+    Measure("share", "share", "%", 0.01, "", 1),
+    Measure("weight", "weight", "", 1.0, ""),
+    Measure("queueing_s", "wait", "h", 3600.0, ""),
+    Measure("mean_jct_s", "mean JCT", "h", 3600.0, ""),
+    Measure("p95_jct_s", "p95 JCT", "h", 3600.0, ""),
+    Measure("ftf_mean", "mean FTF", "", 1.0, ""),
+    Measure("ftf_max", "max FTF", "", 1.0, ""),
+    Measure("deadlines_met", "in time", "%", 0.01, "", 1),
+    Measure("jain_index", "Jain", "", 1.0, ""),
+    Measure("weighted_jain_index", "weighted", "", 1.0, ""),
+)
+
+
+def group_table(table: pd.DataFrame, keys: int = 2, *, most: int | None = None) -> HumanTable:
+    """Put what groups had into human units.
+
+    Parameters
+    ----------
+    table
+        As `Comparison.by` returns it.
+    keys
+        Columns at its start that say what a row is about, the last of them whose jobs.
+    most
+        No more than so many groups, those of most GPU-seconds; all by default.
+    """
+    names = list(table.columns[:keys])
+    if most is not None:
+        held = table.groupby(names[-1], dropna=False)["gpu_seconds"].sum()
+        table = table[table[names[-1]].isin(held.nlargest(most).index)]
+    if len(names) > 1:  # within what is before them, in the order in which that comes
+        first = table.groupby(names[:-1], sort=False, dropna=False).ngroup().tolist()
+        last = [natural(name) for name in table[names[-1]]]
+        table = table.iloc[sorted(range(len(table)), key=lambda row: (first[row], last[row]))]
+    return human_table(table, keys=names, measures=_MEASURES)
+
+
+def columns_of_groups(comparison: Comparison) -> list[str]:
+    """Return the columns of texts in which several jobs of a workload say the same, types last.
+
+    One that repeats another, as an entity that is the user, is left out.
+    """
+    if not comparison.runs:
+        return []
+    jobs = next(iter(comparison.runs.values())).jobs
+    names = [
+        str(name)
+        for name in comparison.workload.jobs
+        if name in jobs
+        and name != "job_type"
+        and pd.api.types.is_string_dtype(jobs[name])
+        and jobs[name].nunique() < len(jobs)
+    ]
+    names.append("job_type")
+    return [
+        name
+        for place, name in enumerate(names)
+        if not any(jobs[name].equals(jobs[other]) for other in names[:place])
+        and jobs[name].nunique() > 1
+    ]

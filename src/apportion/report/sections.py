@@ -9,7 +9,7 @@ from apportion.errors import InputError, written
 from apportion.own_code import answered_by, place_of, said_with_place
 from apportion.registry import Registry
 from apportion.report.built_in import FIRST, LAST, Section
-from apportion.report.html import page_of, part
+from apportion.report.files import page_of, part
 from apportion.report.style import inline_svg
 
 if TYPE_CHECKING:

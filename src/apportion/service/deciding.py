@@ -13,8 +13,7 @@ from apportion.errors import ApportionError, InputError
 from apportion.policies import solve
 from apportion.policies.base import depends_on_time
 from apportion.service.certified import CertifiedDevices, CertifiedShares
-from apportion.service.tables import by_type, needed_columns, tables
-from apportion.service.warm import WarmShares
+from apportion.service.warm import WarmShares, by_type, needed_columns, tables
 from apportion.sim.deciders import get_decider, manner_of
 from apportion.sim.one_round import solve_round
 

@@ -20,7 +20,7 @@ from apportion.service.decisions import (
 )
 from apportion.service.known import TABLES, Known
 from apportion.service.messages import ServiceMessage, read_message
-from apportion.service.tables import needed_columns, needed_types
+from apportion.service.warm import needed_columns, needed_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.statistics.batches import BATCHES as BATCHES
-    from apportion.statistics.batches import batch_figures as batch_figures
-    from apportion.statistics.batches import growing as growing
     from apportion.statistics.differences import Paired as Paired
     from apportion.statistics.differences import differences_of as differences_of
     from apportion.statistics.differences import paired as paired
     from apportion.statistics.differences import wins as wins
+    from apportion.statistics.intervals import BATCHES as BATCHES
     from apportion.statistics.intervals import Interval as Interval
+    from apportion.statistics.intervals import batch_figures as batch_figures
     from apportion.statistics.intervals import bootstrap as bootstrap
+    from apportion.statistics.intervals import growing as growing
     from apportion.statistics.intervals import mean_interval as mean_interval
     from apportion.statistics.tables import marks_of as marks_of
     from apportion.statistics.tables import to_latex as to_latex

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    import pandas as pd
+
 
 MARKS: Mapping[str, str] = MappingProxyType(
     {
@@ -171,3 +175,28 @@ def aligned_text(rows: list[list[str]], *, left: Collection[int] = (0,), gap: in
         ]
         lines.append((" " * gap).join(cells).rstrip())
     return "\n".join(lines)
+
+
+_MOST_ROWS = 12
+
+
+def as_html(text: str, table: pd.DataFrame | Sequence[Mapping[str, Any]]) -> str:
+    """Return a sentence and a table as HTML; what users named is escaped, a long table is cut.
+
+    Parameters
+    ----------
+    text
+        Stands above.
+    table
+        With its index; or rows, of which an index would say nothing.
+    """
+    import pandas as pd
+
+    def number(value: float) -> str:
+        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+    own = isinstance(table, pd.DataFrame)
+    written = pd.DataFrame(table).to_html(
+        max_rows=_MOST_ROWS, float_format=number, index=own, border=0, na_rep="-"
+    )
+    return f"<p>{escape(text)}</p>{written}"

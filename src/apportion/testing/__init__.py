@@ -20,9 +20,9 @@ def test_a_run():
 from __future__ import annotations
 
 from apportion.annotations import open_doors
-from apportion.testing.drawn import drawn
 from apportion.testing.network import check_network
 from apportion.testing.policy import check_policy
+from apportion.testing.run_case import drawn
 from apportion.testing.schedule import check_schedule
 from apportion.testing.scheduler import check_mechanism, check_scheduler
 

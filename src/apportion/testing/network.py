@@ -14,8 +14,7 @@ from apportion.sim.deciders import get_decider
 from apportion.sim.engine.speeds import TableSpeeds
 from apportion.sim.network.registry import get_network
 from apportion.sim.settings import settings_for
-from apportion.testing.drawn import Drawn
-from apportion.testing.run_case import fail
+from apportion.testing.run_case import Drawn, fail
 from apportion.testing.scheduler import check_scheduler, kind_for
 from apportion.testing.stays import TOLERANCE
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.network.model import NetworkModel
     from apportion.sim.network.shapes import Shape
-    from apportion.testing.drawn import On
+    from apportion.testing.run_case import On
 
 _PICTURES = 8
 """So often gangs are put on devices at random."""

@@ -18,16 +18,15 @@ import pandas as pd
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.policies import get_policy
-from apportion.testing.drawn import workload_and_cluster
 from apportion.testing.policy_case import SHARE_TOLERANCE, PolicyCase, traits_are_true
-from apportion.testing.run_case import fail
+from apportion.testing.run_case import fail, workload_and_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from apportion.allocation import Allocation
     from apportion.policies import Policy
-    from apportion.testing.drawn import On
+    from apportion.testing.run_case import On
 
 
 def check_policy(policy: Policy | str, *, seed: int = 0, on: On | None = None) -> None:

@@ -13,9 +13,8 @@ from apportion.mechanism.queue import QueueScheduler
 from apportion.sim.deciders import ELASTIC, get_decider, manner_of
 from apportion.sim.network.registry import NETWORKS
 from apportion.sim.settings import BELIEFS, mechanism_for
-from apportion.testing.drawn import Drawn
 from apportion.testing.lone_gangs import check_lone_gangs, check_lone_jobs
-from apportion.testing.run_case import RunCase, part_of
+from apportion.testing.run_case import Drawn, RunCase, part_of
 from apportion.testing.same_runs import (
     same_from_snapshots,
     same_in_two_workers,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from apportion.sim.deciders import AnyDecider
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
-    from apportion.testing.drawn import On
+    from apportion.testing.run_case import On
 
 _KINDS = {"leases": "racks", "iterations": "sending", "configurations": "elastic"}
 """What is drawn, by mechanism; jobs on several types for all others."""
@@ -98,7 +97,7 @@ def check_scheduler(
     gangs
         Whether there are jobs with several GPUs; not for those that serve single-GPU jobs only.
     seed
-        Seed of the workloads, see `apportion.testing.drawn`.
+        Seed of the workloads, see `apportion.testing.run_case`.
     n_jobs
         2 compares with worker processes, which takes seconds to start them; 1 leaves that out.
     on

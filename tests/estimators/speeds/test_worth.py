@@ -12,7 +12,7 @@ from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows
 
 from apportion.errors import InputError
 from apportion.estimators import EstimatedSpeeds
-from apportion.estimators.speeds.worth import log_worth
+from apportion.estimators.speeds.job_rows import log_worth
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.mechanism.batch.alone import QueuedJobs, starts_alone
-from apportion.mechanism.batch.scheduler import BatchScheduler
+from apportion.mechanism.batch.scheduler import BatchScheduler, QueuedJobs, starts_alone
 from apportion.sim.deciders import get_decider
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism.deciders import get_scheduler, scheduler_table
 from apportion.mechanism.offers import LeaseMechanism
-from apportion.mechanism.places import MACHINE, RACK
+from apportion.mechanism.scheduler import MACHINE, RACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from apportion.mechanism.orders import (
     RoundRobin,
     UnfairestFirst,
 )
-from apportion.mechanism.places import Room
+from apportion.mechanism.scheduler import Room
 
 Job = tuple[float, int, float, float, float]
 

@@ -29,7 +29,7 @@ from apportion.mechanism.orders import (
     RoundRobin,
     UnfairestFirst,
 )
-from apportion.mechanism.places import Room
+from apportion.mechanism.scheduler import Room
 from apportion.mechanisms.settings import TICK_S
 
 if TYPE_CHECKING:

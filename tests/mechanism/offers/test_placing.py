@@ -18,9 +18,9 @@ from apportion.mechanism.placements import Gang
 from apportion.mechanism.placements.built_in import BUILT_IN
 from apportion.mechanism.placements.by_speed import by_tier
 from apportion.mechanism.placements.counts import evenly_over, fewest_places
-from apportion.mechanism.places import can_hold
+from apportion.mechanism.scheduler import can_hold
 from apportion.sim.network import get_network
-from apportion.sim.network.pace import pace_of, placings_of
+from apportion.sim.network.model import pace_of, placings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.placements.by_speed import Pace
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
 
 MODELS = ("VGG11", "AlexNet", "MobileNetV3", "ResNet18", "ResNet50", "BERT-large")
 ONE_RACK = Cluster.of_racks(1, machines_per_rack=4, gpus_per_machine=8)

@@ -20,7 +20,7 @@ from apportion.mechanism.placements.counts import (
     RandomDraw,
     choose,
 )
-from apportion.mechanism.places import MACHINE, NETWORK, RACK
+from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
 
 FITS: dict[str, Fit] = {
     "best_fit": BestFit(),

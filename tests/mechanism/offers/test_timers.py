@@ -13,7 +13,7 @@ from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.offers import AutoTunedTimers, LeaseMechanism, ManualTimers
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.waits import Waits
-from apportion.mechanism.places import MACHINE, NETWORK, RACK
+from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
     from apportion.mechanism.offers.timers import Timers

@@ -24,7 +24,7 @@ from apportion.mechanism.devices import Devices
 from apportion.sim.contention import ETHERNET_10G, SharedCost
 from apportion.sim.engine import duty_cycle
 from apportion.sim.network import ContentionNetwork
-from apportion.sim.network.models.table_iii import TABLE_III
+from apportion.sim.network.models.trained import TABLE_III
 from apportion.sim.record import Record
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.engine import Speeds, duty_cycle
 from apportion.sim.network import get_network
 from apportion.sim.network.contention import ContentionNetwork
-from apportion.sim.network.models.table_iii import TABLE_III, table_iii_profiles
+from apportion.sim.network.models.trained import TABLE_III, table_iii_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from tests.seeds import each_seed
 import apportion as ap
 from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.contention.jit import compiled
-from apportion.sim.network.models.table_iii import TABLE_III
+from apportion.sim.network.models.trained import TABLE_III
 
 GATES = ["always", "at_most_1", "at_most_2", "at_most_3", "ada_dual", "ada_dual_as_written"]
 GATES += ["k_way", "what_if"]

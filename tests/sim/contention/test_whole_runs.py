@@ -16,7 +16,7 @@ from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.sim.contention.jit import compiled
-from apportion.sim.network.models.table_iii import TABLE_III
+from apportion.sim.network.models.trained import TABLE_III
 
 LAW = Law(Fraction("6.69e-4"), Fraction("8.53e-10"), Fraction("2.35e-10"))
 GATES: dict[str, Any] = {

@@ -25,7 +25,7 @@ from apportion.sim.contention import (
     overlapped,
 )
 from apportion.sim.network import model_profiles
-from apportion.sim.network.models.table_iii import TABLE_III
+from apportion.sim.network.models.trained import TABLE_III
 
 LAW = SharedCost(1.0, 0.5, 0.0)
 

@@ -13,7 +13,7 @@ from apportion.cluster import Cluster
 from apportion.mechanism.deciders import get_scheduler, scheduler_table
 from apportion.sim import Workload, simulate
 from apportion.sim.network import get_network
-from apportion.sim.network.pace import placings_of
+from apportion.sim.network.model import placings_of
 
 SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 MODELS = ("VGG11", "AlexNet", "MobileNetV3", "ResNet18", "ResNet50", "BERT-large")

@@ -14,7 +14,7 @@ from apportion.mechanism.scheduler import Decision
 from apportion.sim.about import Parts
 
 if TYPE_CHECKING:
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.offers.waiting import WaitingJobs
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms.past import Past

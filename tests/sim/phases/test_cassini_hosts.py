@@ -16,20 +16,19 @@ from apportion.mechanism.devices import Devices
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.placements.compatible import FIGURES
-from apportion.mechanism.places import tier_of
-from apportion.mechanism.scheduler import Gangs
+from apportion.mechanism.scheduler import Gangs, tier_of
 from apportion.mechanism.time_shifts import LinkScores, random_score, score_of
 from apportion.sim.engine import Speeds
 from apportion.sim.network import PhaseNetwork, communication_profile, get_network, get_topology
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
-from apportion.sim.network.models.table_iii import table_iii_profiles
-from apportion.sim.network.pace import pace_of
+from apportion.sim.network.model import pace_of
+from apportion.sim.network.models.trained import table_iii_profiles
 from apportion.sim.phases.phase_speeds import CompatibleSpeeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.mechanism.places import Placement
+    from apportion.mechanism.scheduler import Placement
 
 SERVERS = ap.Cluster({"a100": 24}, gpus_per_machine=1, machines_per_rack=2)
 PAIRS_OF_TWO = ap.Cluster({"a100": 24}, gpus_per_machine=2, machines_per_rack=2)

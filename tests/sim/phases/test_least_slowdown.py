@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.sim.network.phase_network import PhaseNetwork
+from apportion.sim.network.contention import PhaseNetwork
 from apportion.sim.phases import best_meeting as searched
 from apportion.sim.phases.best_meeting import least_slowdown
 from apportion.sim.phases.steady import SteadyIterations

@@ -11,14 +11,14 @@ from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.mechanism.about import About
+from apportion.mechanism.decider import About
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.scheduler import Gangs
 from apportion.sim.engine import Speeds
 from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
-from apportion.sim.network.models.table_iii import table_iii_profiles
+from apportion.sim.network.models.trained import table_iii_profiles
 from apportion.sim.network.own_speeds import speeds_on
 from apportion.sim.phases import PhaseJob, run_phases
 from apportion.sim.phases.steady import SteadyIterations

@@ -29,7 +29,7 @@ from apportion.sim.record import Columns, Record
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import GangProgress

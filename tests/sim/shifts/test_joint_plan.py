@@ -17,7 +17,7 @@ from apportion.mechanism.time_shifts import AffinityGraph
 from apportion.sim.engine import Speeds
 from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
-from apportion.sim.network.pace import network_beside
+from apportion.sim.network.model import network_beside
 from apportion.sim.phases import mean_score
 from apportion.sim.phases.phase_speeds import CompatibleSpeeds, PhaseSpeeds
 from apportion.sim.shifts import joint_plan

@@ -13,7 +13,7 @@ from apportion.mechanism.placements import Gang
 from apportion.mechanism.time_shifts import LinkScores
 from apportion.sim.network import get_network
 from apportion.sim.network.cassini import CassiniNetwork
-from apportion.sim.network.pace import pace_of
+from apportion.sim.network.model import pace_of
 from apportion.sim.shifts.placement_program import PlacementProgram
 
 RACKS, WIDE = 5, 3

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from apportion.answers.other_clusters import what_if
 from apportion.cli.answers.inputs import asked_about
 from apportion.cli.output import say
-from apportion.report.files import write_table
-from apportion.report.html import write_page
+from apportion.report.files import write_page, write_table
 
 if TYPE_CHECKING:
     import argparse

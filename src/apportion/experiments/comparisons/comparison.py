@@ -12,25 +12,24 @@ import numpy as np
 import pandas as pd
 
 from apportion.errors import unknown_name
-from apportion.experiments.comparisons.at_costs import at_costs
 from apportion.experiments.comparisons.possible import (
     MOST_JOBS,
     above_floor,
+    at_costs,
     best_in_words,
     bounded,
 )
 from apportion.experiments.provenance import plain, record
 from apportion.experiments.shared import notes_on_mechanisms
 from apportion.report import human_table, plot, report_page, summary_html
-from apportion.report.against import RECORDED, differences_table, notes_on_recorded
-from apportion.report.files import write_table, written_too
-from apportion.report.html import has_templates, write_page
+from apportion.report.files import has_templates, write_page, write_table, written_too
+from apportion.report.found import RECORDED, differences_table, notes_on_recorded
 from apportion.report.plots import kinds_of
 from apportion.report.tables import longest_time_s, notes_on
 from apportion.sim.floors import Floor, floor
 from apportion.sim.schedule_files import save_schedule
-from apportion.statistics.batches import batch_figures, growing
 from apportion.statistics.differences import differences_of
+from apportion.statistics.intervals import batch_figures, growing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

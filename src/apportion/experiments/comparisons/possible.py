@@ -1,4 +1,4 @@
-"""How far the policies of a comparison, or at each point of a sweep, are from anything possible."""
+"""Figures beside those of a comparison: the distance from anything possible, costlier starts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pandas as pd
 
 from apportion.errors import InputError
 from apportion.experiments.fitted_jobs import made_for
-from apportion.report.tables import time_unit
+from apportion.report import human_table
+from apportion.report.tables import Measure, time_unit
 from apportion.sim.deciders import get_decider
 from apportion.sim.floors import floor
 from apportion.sim.run import ALONE_ON_GPUS
+from apportion.statistics.intervals import batch_figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from apportion.experiments.simulations import Setup
     from apportion.sim import ElasticWorkload, Run, Workload
     from apportion.sim.floors import Floor
+    from apportion.statistics.typeset import HumanTable
 
 
 MOST_JOBS = 1000
@@ -162,3 +165,30 @@ def _nearest_at(
     far = above.set_axis(["mean_jct", "makespan"], axis=1).assign(ftf_max=math.nan)
     over = f"over {len(seeds)} seeds, " * (len(seeds) > 1)
     return over + best_in_words(far, least_s)
+
+
+def at_costs(runs_at: Mapping[float, Mapping[str, Run]]) -> HumanTable:
+    """Return mean completion times, a column for each multiple of what a start costs, with marks.
+
+    Parameters
+    ----------
+    runs_at
+        Runs by policy, by these multiples. Policies that failed at one of them are left out.
+    """
+    at = dict(sorted(runs_at.items()))
+    labels = [label for label in runs_at[1.0] if all(label in runs for runs in at.values())]
+    jobs = {
+        f"{times:g}": {label: runs[label].measured for label in labels}
+        for times, runs in at.items()
+    }
+    means = {
+        name: [table["jct_s"].mean() for table in tables.values()] for name, tables in jobs.items()
+    }
+    found = {name: batch_figures(tables).get("mean_jct_s") for name, tables in jobs.items()}
+    summary = pd.DataFrame({"policy": labels, **means})
+    return human_table(
+        summary,
+        longest_s=max((each for row in means.values() for each in row), default=0.0),
+        measures=[Measure(name, f"x {name}", "h", 3600.0) for name in means],
+        replicates={name: each for name, each in found.items() if each is not None},
+    )

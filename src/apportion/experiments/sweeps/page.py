@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from apportion.errors import unknown_name
 from apportion.report.built_in import has_plots, notes_html, repeat_html, settings_html
 from apportion.report.dots import Dot, Dots, dots_figure, dots_table
+from apportion.report.files import page_of, part, table_html
 from apportion.report.found import best_in_words
-from apportion.report.html import page_of, part, table_html
 from apportion.report.style import inline_svg, line_styles, new_figure, plotting_style
 from apportion.report.tables import MEASURES, human_table, longest_time_s, time_unit
 from apportion.statistics.typeset import HumanTable

@@ -18,9 +18,16 @@ from apportion.experiments.sweeps.page import (
     readable_tables,
     sweep_page,
 )
-from apportion.report.files import write_table, write_text, written_too
-from apportion.report.groups import group_table
-from apportion.report.html import has_templates, part, table_html, write_page
+from apportion.report.files import (
+    has_templates,
+    part,
+    table_html,
+    write_page,
+    write_table,
+    write_text,
+    written_too,
+)
+from apportion.report.found import group_table
 from apportion.sim.fingerprint import versions
 from apportion.statistics.differences import differences_of
 
