@@ -22,6 +22,7 @@ from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.iterative_refinement import refine
 from apportion.policies.solving.worst_off.demand_scaling import demand_scales, power_of_two
 from apportion.policies.solving.worst_off.exact_filling import ExactFill
+from apportion.policies.solving.worst_off.own_limits import OwnLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -167,6 +168,21 @@ class FloatFill:
     def keep(self) -> None:
         """Build upon the last step."""
         self._off = self._off + self._now_off
+
+    def begin_at(self, level: Floats) -> None:
+        """Build upon levels that were found otherwise, to rounding errors."""
+        self._off = np.maximum(self._off, _EPSILON * level)
+
+    @cached_property
+    def limits(self) -> OwnLimits:
+        """What jobs have at most, whatever the others have."""
+        return OwnLimits.of(self._plain.program, self._rows, self._step)
+
+    @property
+    def worth(self) -> Floats:
+        """Dual values of the demands in the last step, shape (jobs,)."""
+        worth: Floats = self._point.y[self._rows] * self._compiled.row[self._rows]
+        return worth
 
     def doubt(self, level: Floats) -> float:
         """Tell by what part of itself a level may be off, at most."""

@@ -4,7 +4,9 @@ Every level is one linear program: the largest step by which all jobs that are n
 their rates. Jobs whose demand has a positive dual value are bottlenecks: they are as high in
 every solution of that step, so they are frozen where they are. No job is tested one by one and no
 integer variable is needed. At least one job freezes at each level, so there are at most as many
-levels as jobs (classes of identical jobs).
+levels as jobs (classes of identical jobs). Where they freeze because they have all of their time,
+one after the other, such levels are passed together
+(`apportion.policies.solving.worst_off.own_limits`).
 
 Levels that are no straight lines in what rises, as demands in a completion time, are replaced by
 their tangents until these no longer matter (Newton's method: a tangent of a convex demand asks for
@@ -14,7 +16,7 @@ The steps are taken in floats first (`apportion.policies.solving.worst_off.float
 is counted what their rounding errors may have done to the levels: a level is built upon the ones
 before, and where little of it hangs on a job, what rounding leaves of another one is much to that.
 If it may show, the steps are taken once more without any rounding errors
-(`apportion.policies.solving.worst_off.float_filling`).
+(`apportion.policies.solving.worst_off.exact_filling`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.policies.solving.solvers.fixed_point import fixed, floats
 from apportion.policies.solving.worst_off.float_filling import FloatFill
+from apportion.policies.solving.worst_off.own_limits import pass_own_limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +51,9 @@ _STRAIGHT = 1e-11
 _STILL = 1e-14
 """Relative step at which a height no longer moves."""
 _MOST_TANGENTS = 200
+_IN_A_ROW = 4
+"""Steps to own limits after which it pays to look for more of them at once, or the very first one
+(measured: that takes some five programs)."""
 
 
 class Rising(Protocol):
@@ -138,7 +144,7 @@ def water_fill(
     """
     fill = FloatFill(p, utility, constraints)
     try:
-        filled = _filled(fill, rising)
+        filled = _filled(fill, rising, fill if rising.straight else None)
     except SolveError:
         if not fill.exact:
             raise
@@ -185,13 +191,23 @@ class FillingSteps(Protocol):
         ...
 
 
-def _filled(fill: FillingSteps, rising: Rising) -> Filled:
-    """Take step after step until every job is frozen."""
+def _filled(fill: FillingSteps, rising: Rising, floating: FloatFill | None = None) -> Filled:
+    """Take step after step until every job is frozen.
+
+    Where one ends at the own limits of jobs, others like it are taken together, in floats.
+    """
     active = np.ones(fill.binding.size, dtype=bool)
-    level, height = fixed(np.zeros(active.size)), rising.start
+    level, height, in_a_row = fixed(np.zeros(active.size)), rising.start, _IN_A_ROW - 1
     while active.any():
         level, height = _to_the_next_bottleneck(fill, rising, active, level, height)
-        active = active & ~fill.binding
+        stopped = active & fill.binding
+        active = active & ~stopped
+        if floating is not None and active.any():
+            own = floating.limits.most[stopped] * (1 - _STRAIGHT) <= floats(level)[stopped]
+            in_a_row = in_a_row + 1 if own.all() else 0
+            if in_a_row >= _IN_A_ROW:
+                level, active = pass_own_limits(floating, rising, active, level)
+                in_a_row = 0
     reached = floats(level)
     return Filled(reached, fill.allocation(), fill.steps, fill.doubt(reached))
 
