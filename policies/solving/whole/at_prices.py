@@ -127,7 +127,7 @@ def _states(adds: Floats, gpus: Floats, capacity: Floats, price: Floats) -> Stat
     cost = np.hstack([-adds, np.zeros((jobs, 1))])
     amounts = np.zeros((jobs, types + 1, types))
     amounts[:, np.arange(types), np.arange(types)] = np.where(np.isfinite(adds), gpus, 0.0)
-    return States.of(cost, amounts, capacity, price)
+    return States.of(cost + amounts @ price, amounts, capacity, price)
 
 
 def _filled(

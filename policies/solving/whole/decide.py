@@ -17,19 +17,18 @@ from apportion.policies.solving.copies import check_stated
 from apportion.policies.solving.rows import believed, reduce
 from apportion.policies.solving.whole.at_prices import decide_at_prices
 from apportion.policies.solving.whole.branch_and_bound import branch_and_bound
+from apportion.policies.solving.whole.by_states import by_states
 from apportion.policies.solving.whole.dynamic_programme import chain_of, price_of
 from apportion.policies.solving.whole.in_order import decide_in_order
 from apportion.policies.solving.whole.program import NOISE, rounded_down
 from apportion.policies.solving.whole.relaxation import relax, search
 from apportion.policies.solving.whole.statement import state
-from apportion.policies.solving.whole.states import by_states
 from apportion.policies.solving.whole.valid import check_decision, check_pins
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.rows import Reduction
-    from apportion.policies.solving.whole.branch_and_bound import Found
     from apportion.policies.solving.whole.dynamic_programme import Chain
     from apportion.policies.solving.whole.program import WholeProgram
     from apportion.policies.solving.whole.relaxation import Relaxed
@@ -127,10 +126,9 @@ def decide(
     posed = time.perf_counter()
     chain = chain_of(whole)
     if chain is not None:
-        decided = _by_chain(whole, chain)
+        decided = _settled(whole, _by_chain(whole, chain), started + time_limit_s, gap)
     else:
         decided = _by_search(whole, started + time_limit_s, gap)
-    decided = _settled(whole, decided, started + time_limit_s, gap)
     return _solution(reduction, whole, decided, posed - started, gap)
 
 
@@ -230,8 +228,11 @@ def _by_search(whole: WholeProgram, deadline: float, gap: float) -> Decided:
         x = relaxed.x.copy()
         x[whole.whole] = np.rint(x[whole.whole])
         stats["solve_s"] = time.perf_counter() - started
-        return Decided(x, relaxed.bound, relaxed.prices, "relaxation", stats, relaxed)
-    quick = _by_states(whole, relaxed, deadline)
+        decided = Decided(x, relaxed.bound, relaxed.prices, "relaxation", stats, relaxed)
+        return _settled(whole, decided, deadline, gap)
+    best = rounded_down(whole, relaxed.x)
+    told = max(gap, _ROUNDING)
+    quick = None if best is None else by_states(whole, relaxed, best, deadline, told)
     found = search(whole, relaxed, deadline, gap) if quick is None else quick
     stats["solve_s"], stats["nodes"] = time.perf_counter() - started, found.nodes
     value = whole.program.value(found.x)
@@ -240,13 +241,8 @@ def _by_search(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     solver = "states" if quick is not None else "highs"
     proved_by = "relaxation" if by_relaxation else solver if found.status == "optimal" else ""
     bound = max(relaxed.bound, found.bound)
-    return Decided(found.x, bound, relaxed.prices, proved_by, stats, relaxed)
-
-
-def _by_states(whole: WholeProgram, relaxed: Relaxed, deadline: float) -> Found | None:
-    """Search near the relaxation, where that is quick."""
-    best = rounded_down(whole, relaxed.x)
-    return None if best is None else by_states(whole, relaxed, best, deadline)
+    decided = Decided(found.x, bound, relaxed.prices, proved_by, stats, relaxed)
+    return decided if quick is not None else _settled(whole, decided, deadline, gap)
 
 
 def _solution(

@@ -13,31 +13,25 @@ reach, or is sure to leave idle what does, matters not at all. If any decision i
 the best of all is; else the reach is widened. Choices that are dear come first: few parts survive
 them, and at the end little of each resource is open (the core of a knapsack problem by lists, after
 Pisinger, "A minimal algorithm for the multiple-choice knapsack problem", EJOR 83, 1995).
-
-To keep the option that a job has is worth `STAYING`, as in branch and bound.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.policies.solving.whole.branch_and_bound import STAYING, Found
-
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from apportion.policies.solving.whole.program import WholeProgram
-    from apportion.policies.solving.whole.relaxation import Relaxed
-    from apportion.types import Floats, Int64s
+    from apportion.types import Bools, Floats, Int64s
 
 
 _BEAM, _FIRST = 500, 1 / 64
 """Parts kept of each length where any good decision will do, and where to reach for one first."""
-_PARTS = (0.4, 0.6, 0.8, 1.0)
+_LAST, _WIDER = 40, 8
+"""Of the last jobs, whose choices fill up what is left, so many times as many parts are kept."""
+_PARTS = (0.4, 0.7, 1.0)
 """Parts of what a good decision costs within which the best is looked for, one after the other."""
 _MOST_WORK = 20_000_000
 """Parts up to which it is quicker than branch and bound."""
@@ -66,7 +60,8 @@ class States:
     capacity, price
         Of each resource, shape (resources,).
     shift, mask
-        Where a resource lies in a packed number, and its bits, shape (resources,).
+        Where a resource lies in a packed number, and its bits, shape (resources,). The highest of
+        them is spare: it tells whether a difference is below 0.
     least
         Least value of any decision.
     """
@@ -81,14 +76,14 @@ class States:
     least: float
 
     @classmethod
-    def of(cls, cost: Floats, amounts: Floats, capacity: Floats, price: Floats) -> States | None:
+    def of(cls, reduced: Floats, amounts: Floats, capacity: Floats, price: Floats) -> States | None:
         """Order the choices of jobs; ``None`` where they do not take whole amounts.
 
         Parameters
         ----------
-        cost
-            Minimised, infinite where a job has no such choice; the last one is to have nothing;
-            shape (jobs, choices).
+        reduced
+            Costs at the prices, infinite where a job has no such choice; the last one is to have
+            nothing; shape (jobs, choices).
         amounts
             Taken of each resource, shape (jobs, choices, resources).
         capacity, price
@@ -101,7 +96,6 @@ class States:
         bits = [int(most).bit_length() + 1 for most in capacity + amounts.max(axis=(0, 1))]
         if sum(bits) > _MOST_BITS:
             return None
-        reduced = cost + amounts @ price
         lowest = reduced.min(axis=1)
         option = np.argsort(reduced, axis=1, kind="stable")
         ordered = np.take_along_axis(reduced - lowest[:, None], option, axis=1)
@@ -112,12 +106,12 @@ class States:
         return cls(ordered, option, taken, capacity, price, shift, mask, least)
 
     def within(
-        self, reach: float, deadline: float, beam: int | None = None
+        self, reach: float, deadline: float, beam: tuple[int, int] | None = None
     ) -> tuple[Int64s, float, bool] | None:
         """Return choices and cost of the best decision within a reach, if any, and if it is that.
 
-        With a `beam` only so many parts are kept of each length, the cheapest, and what is found
-        need not be the best if any is left out.
+        With a `beam` only so many parts are kept of each length, and so many of the last lengths,
+        the cheapest, and what is found need not be the best if any is left out.
 
         Raises
         ------
@@ -128,107 +122,124 @@ class States:
         second = self.cost[:, 1] if choices > 1 else np.full(jobs, np.inf)
         chosen, settled = np.zeros(jobs, dtype=np.intp), second > reach
         held = self.amounts[settled, 0].sum(axis=0)
-        if (held > self.capacity + 1e-9).any():
-            return None
         wait = np.flatnonzero(~settled)
         open_ = wait[np.argsort(-second[wait], kind="stable")]
         near = self.cost[open_] <= reach
-        key = np.array([held @ (1 << self.shift)], dtype=np.int64)
-        cost, work, whole = np.zeros(1), 0, True
-        least, most = self._rest(open_, near)
+        limits = _Limits.of(self, open_, near)
+        if (held > limits.room[0]).any():
+            return None
+        key, cost = np.array([held @ (1 << self.shift)], dtype=np.int64), np.zeros(1)
+        work, whole, steps = 0, True, []
         packed, count = (self.amounts[open_] << self.shift).sum(axis=2), near.sum(axis=1).tolist()
-        steps: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         for turn, job in enumerate(open_.tolist()):
-            work += key.size * count[turn]
+            choices = count[turn]
+            work += key.size * choices
             if work > _MOST_WORK or time.perf_counter() > deadline:
                 raise _TooMany
-            sums = cost[:, None] + self.cost[job, : count[turn]]
-            before, choice = np.nonzero(sums <= reach)
-            key, cost = key[before] + packed[turn, choice], sums[before, choice]
-            kept, idle = self._matter(key, cost, reach, least[turn + 1], most[turn + 1])
+            sums = (cost[:, None] + self.cost[job, :choices]).ravel()
+            step = np.flatnonzero(sums <= reach)
+            before = step // choices
+            key, cost = key[before] + packed[turn].take(step - before * choices), sums[step]
+            fits, idle = limits.matter(turn + 1, key, cost, reach)
+            kept = fits[_cheapest(key[fits], cost[fits])]
             if not kept.size:
                 return None
-            if beam is not None and kept.size > beam:
+            most = kept.size if beam is None else beam[turn >= open_.size - _LAST]
+            if kept.size > most:
                 whole = False
-                kept = np.sort(kept[np.argsort(idle[kept], kind="stable")[:beam]])
+                kept = np.sort(kept[np.argsort(idle[kept], kind="stable")[:most]])
             key, cost = key[kept], cost[kept]
-            steps.append((before[kept].astype(np.int32), choice[kept].astype(np.int32)))
-        idle = self.capacity[:, None] - ((key >> self.shift[:, None]) & self.mask[:, None])
-        total = cost + sum(price * left for price, left in zip(self.price, idle, strict=True))
+            steps.append(step[kept].astype(np.int32))
+        total = cost + sum(
+            price * left for price, left in zip(self.price, self.left(key), strict=True)
+        )
         at = int(total.argmin())
         if total[at] > reach:
             return None
-        for (since, taken), job in zip(reversed(steps), reversed(open_.tolist()), strict=True):
-            chosen[job] = taken[at]
-            at = int(since[at])
+        for taken, job, choices in zip(steps[::-1], open_.tolist()[::-1], count[::-1], strict=True):
+            at, chosen[job] = divmod(int(taken[at]), choices)
         return self.option[np.arange(jobs), chosen], float(total.min()), whole
 
-    def _rest(self, open_: Int64s, near: NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
-        """Return the least and the most that the jobs from each on take, by resource."""
-        amounts, far = self.amounts[open_], ~near[:, :, None]
+    def left(self, key: Int64s) -> Floats:
+        """Return what parts leave of each resource, shape (resources, parts)."""
+        return self.capacity[:, None] - ((key >> self.shift[:, None]) & self.mask[:, None])
+
+
+class _Limits(NamedTuple):
+    """What a part may have taken before each turn, and in the end, for it to matter.
+
+    Attributes
+    ----------
+    states
+        Where the parts are of.
+    room
+        Most that it may have taken for the jobs that wait to fit, shape (turns + 1, resources).
+    most
+        Most that these take, of the same shape.
+    fits, fills
+        Packed, what taken is subtracted from and added to: spare bits stay where it is at most
+        `room`, and where what waits may fill up all resources; shape (turns + 1,).
+    spare
+        The spare bits.
+    """
+
+    states: States
+    room: Int64s
+    most: Int64s
+    fits: list[int]
+    fills: list[int]
+    spare: int
+
+    @classmethod
+    def of(cls, states: States, open_: Int64s, near: Bools) -> _Limits:
+        """Find the limits of jobs in an order, of which only some choices are near."""
+        amounts, far = states.amounts[open_], ~near[:, :, None]
         least = np.where(far, np.iinfo(np.int64).max, amounts).min(axis=1, initial=2**62)
         most = np.where(far, 0, amounts).max(axis=1, initial=0)
-        rest = np.zeros((2, open_.size + 1, self.shift.size), dtype=np.int64)
+        rest = np.zeros((2, open_.size + 1, states.shift.size), dtype=np.int64)
         rest[:, :-1] = np.cumsum(np.array([least, most])[:, ::-1], axis=1)[:, ::-1]
-        return rest[0], rest[1]
-
-    def _matter(
-        self, key: Int64s, cost: Floats, reach: float, least: Int64s, most: Int64s
-    ) -> tuple[Int64s, Floats]:
-        """Return which parts may become a decision within reach, and what each costs at least."""
-        left = self.capacity[:, None] - ((key >> self.shift[:, None]) & self.mask[:, None])
         # Amounts are whole; a capacity is a float, which may miss a whole number.
-        fits, idle = (left >= least[:, None] - 1e-9).all(axis=0), cost
-        for price, over in zip(self.price.tolist(), left - most[:, None], strict=True):
-            if price:
-                idle = idle + price * np.maximum(over, 0.0)
-        kept = np.flatnonzero(fits & (idle <= reach))
-        if not kept.size:
-            return kept, idle
-        kept = kept[np.lexsort((cost[kept], key[kept]))]
-        taken, new = key[kept], np.ones(kept.size, dtype=bool)
-        np.not_equal(taken[1:], taken[:-1], out=new[1:])
-        return kept[new], idle
+        room = np.floor(states.capacity + 1e-9).astype(np.int64) - rest[0]
+        full = np.ceil(states.capacity).astype(np.int64)
+        spare = int((((states.mask >> 1) + 1) << states.shift).sum())
+        # Where nothing fits, nothing is asked: what waits only grows less.
+        fits = spare + (np.maximum(room, 0) << states.shift).sum(axis=1)
+        fills = spare - (np.maximum(full - rest[1], 0) << states.shift).sum(axis=1)
+        return cls(states, room, rest[1], fits.tolist(), fills.tolist(), spare)
+
+    def matter(self, turn: int, key: Int64s, cost: Floats, reach: float) -> tuple[Int64s, Floats]:
+        """Return which parts may become a decision within reach, and what each costs at least."""
+        fits = ((self.fits[turn] - key) & self.spare) == self.spare
+        leaves = ((self.fills[turn] + key) & self.spare) != self.spare
+        some, idle = np.flatnonzero(fits & leaves), cost
+        if some.size:
+            over, least = self.states.left(key[some]) - self.most[turn][:, None], cost[some]
+            for price, sure in zip(self.states.price.tolist(), over, strict=True):
+                if price:
+                    least = least + price * np.maximum(sure, 0.0)
+            fits[some], idle = least <= reach, cost.copy()
+            idle[some] = least
+        return np.flatnonzero(fits), idle
 
 
-def by_states(
-    whole: WholeProgram, relaxed: Relaxed, known: Floats, deadline: float
-) -> Found | None:
-    """Find the best whole decision; ``None`` where this is not the way, or not a quick one.
-
-    Parameters
-    ----------
-    known
-        Any whole decision: how far to reach at most.
-    deadline
-        Value of the clock at which the search ends.
-    """
-    instance, program, k = whole.p.instance, whole.program, whole.cells.size
-    single = whole.separable and instance.solo and bool((instance.count == 1).all())
-    if not (single and k) or whole.lower.any():
-        return None
-    stays = np.asarray(STAYING * whole.largest_cost * whole.stays, dtype=np.float64)
-    row, option = np.divmod(whole.cells, instance.options)
-    held = program.A[whole.priced].tocsc()[:, :k].toarray()
-    shape = (instance.jobs, instance.options + 1)
-    cost, column = np.full(shape, np.inf), np.full(shape, -1)
-    amounts = np.zeros((*shape, len(held)))
-    cost[row, option], cost[:, -1] = program.c[:k] - stays, 0.0
-    column[row, option], amounts[row, option] = np.arange(k), held.T
-    price = np.maximum(relaxed.dual[whole.priced], 0.0)
-    states = States.of(cost, amounts, program.b[whole.priced], price)
-    if states is None:
-        return None
-    least = states.least + program.offset
-    most = relaxed.slack(whole, known) + abs(least - relaxed.bound)
-    rounding = ROUNDING * max(abs(relaxed.bound), whole.largest_cost)
-    found = best_of(states, most, rounding, deadline)
-    if found is None:
-        return None
-    x, taken = np.zeros(program.c.size), column[np.arange(instance.jobs), found[0]]
-    x[taken[taken >= 0]] = 1.0
-    bound = program.value(x) - float(stays @ x[:k])
-    return Found(x, bound, "optimal", 0)
+def _cheapest(key: Int64s, cost: Floats) -> Int64s:
+    """Return the first of the cheapest of each key, in the order of the keys."""
+    bits = key.size.bit_length()
+    if key.size and int(key.max()).bit_length() + bits < 64:  # numbers sort faster than places
+        packed = np.sort((key << bits) | np.arange(key.size))
+        key, order = packed >> bits, packed & ((1 << bits) - 1)
+    else:
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+    starts = np.flatnonzero(np.diff(key, prepend=-1))
+    if starts.size == key.size:
+        return order
+    ordered, length = cost[order], np.diff(starts, append=key.size)
+    low = np.minimum.reduceat(ordered, starts)
+    cheap = np.flatnonzero(ordered == np.repeat(low, length))
+    if cheap.size > starts.size:
+        cheap = cheap[np.flatnonzero(np.diff(key[cheap], prepend=-1))]
+    return order[cheap]
 
 
 def best_of(
@@ -260,13 +271,15 @@ def _best(
     states: States, most: float, rounding: float, deadline: float, exact: bool
 ) -> tuple[Int64s, float] | None:
     """Reach for a good decision first, then for the best, never further than needed."""
+    beam = _BEAM, _BEAM * (_WIDER if exact else 1)
     reach, good = _FIRST * most, None
     while good is None and reach < most:
-        good = states.within(reach, deadline, _BEAM)
+        good = states.within(reach, deadline, beam)
         reach *= 2
     if good is not None and not good[2]:
-        good = states.within(good[1] + rounding, deadline, _BEAM) or good
         most = good[1] + rounding
+        if not exact:
+            good = states.within(most, deadline, beam) or good
     if good is not None and (good[2] or not exact):
         return good[0], 0.0 if good[2] else good[1]
     if not exact:

@@ -1,5 +1,6 @@
 """Whole decisions by states, against scipy's integer programs and branch and bound."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -93,6 +94,38 @@ def test_where_there_are_too_many_states_branch_and_bound_goes_on(
     assert searched.stats["proved_by"] == "highs"
     assert found.objective == pytest.approx(searched.objective, rel=1e-9)
     assert found.X.tolist() == searched.X.tolist()
+
+
+@pytest.mark.parametrize("seed", each_seed(6, 200))
+def test_states_equal_enumeration_with_idle_rooms_and_parts_of_a_gpu(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, choices, resources = int(rng.integers(1, 6)), int(rng.integers(2, 5)), 2
+    amounts = rng.integers(0, rng.choice([3, 10, 10**6]), (jobs, choices, resources)).astype(float)
+    amounts[:, -1] = 0.0
+    cost = -np.round(rng.random((jobs, choices)), rng.integers(0, 4))
+    cost[:, -1] = 0.0
+    capacity = np.floor(amounts.max(axis=1).sum(axis=0) * rng.random()) + rng.choice([0, 0.5])
+    price = rng.random(resources) * rng.choice([0.0, 0.5 / (1 + amounts.max())], resources)
+    chosen = np.array(list(itertools.product(range(choices), repeat=jobs)))
+    taken = amounts[np.arange(jobs), chosen].sum(axis=1)
+    value = cost[np.arange(jobs), chosen].sum(axis=1)
+    value[(taken > capacity).any(axis=1)] = np.inf
+    posed = states.States.of(cost + amounts @ price, amounts, capacity, price)
+    assert posed is not None
+    option, found, whole = posed.within(-posed.least + 1e-9, np.inf) or (None, np.nan, False)
+    assert whole
+    assert found + posed.least == pytest.approx(value.min(), abs=1e-12)
+    assert value[(chosen == option).all(axis=1)] == pytest.approx(value.min(), abs=1e-12)
+    assert posed.within(found - 1e-9, np.inf) is None
+
+
+@pytest.mark.parametrize("high", [0, 2**55])  # above, a key and a place do not fit into one number
+def test_of_parts_that_took_the_same_the_first_of_the_cheapest_stays(high: int) -> None:
+    rng = np.random.default_rng(high)
+    for size in (0, 1, 300):
+        key, cost = high + rng.integers(0, 40, size), rng.integers(0, 4, size).astype(float)
+        first = {each: min(np.flatnonzero(key == each), key=cost.__getitem__) for each in set(key)}
+        assert states._cheapest(key, cost).tolist() == [first[each] for each in sorted(first)]
 
 
 def test_amounts_that_are_no_whole_numbers_are_left_to_branch_and_bound() -> None:
