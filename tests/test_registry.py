@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pickle
 from importlib.metadata import EntryPoint, EntryPoints
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +11,9 @@ from apportion import registry
 from apportion.errors import InputError
 from apportion.policies.registry import POLICIES
 from apportion.registry import Registry
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -59,7 +62,7 @@ def test_installed_packages_are_asked_for_unknown_names(
             EntryPoint("other", "sys:maxsize", "example.others"),
         ]
     )
-    monkeypatch.setattr(registry, "entry_points", lambda **wanted: offered.select(**wanted))
+    monkeypatch.setattr(registry, "offered", lambda **wanted: offered.select(**wanted))
     assert numbers["maxsize"] > 2**30
     assert "other" not in numbers
     with pytest.raises(InputError, match="already a number 'maxsize'"):
@@ -78,7 +81,7 @@ def test_what_cannot_be_loaded_names_its_package(
             EntryPoint("path", "sys:path", "example.numbers"),
         ]
     )
-    monkeypatch.setattr(registry, "entry_points", lambda **wanted: offered.select(**wanted))
+    monkeypatch.setattr(registry, "offered", lambda **wanted: offered.select(**wanted))
     with pytest.raises(InputError, match="offers 'no_such_module:x' as the number 'absent', which"):
         numbers["absent"]
     assert list(numbers) == ["one", "two"]
@@ -88,6 +91,22 @@ def test_what_cannot_be_loaded_names_its_package(
     assert not numbers.own()
     assert "ModuleNotFoundError" in caplog.text
     assert "is no number; 'path' must be one" in caplog.text
+
+
+def test_what_is_installed_later_is_found(
+    numbers: Registry[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What was read of installed packages holds until a folder of theirs changes."""
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "maxsize" not in numbers
+    for place, name in enumerate(("maxsize", "hash_width")):
+        about = tmp_path / f"late_{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: late-{name}\n")
+        value = "sys:maxsize" if place == 0 else "sys:hash_info.width"
+        (about / "entry_points.txt").write_text(f"[example.numbers]\n{name} = {value}\n")
+        assert numbers[name] > 2
+    assert "absent" not in numbers
 
 
 def test_pickled_it_is_a_reference(numbers: Registry[int]) -> None:

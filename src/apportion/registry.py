@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator, MutableMapping
+from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -15,7 +17,7 @@ from apportion.errors import InputError, unknown_name, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
 
@@ -174,7 +176,7 @@ class Registry(MutableMapping[str, T], Generic[T]):
         if not isinstance(name, str):
             return False
         if name not in self._known:
-            for entry in entry_points(group=self.group, name=name):
+            for entry in offered(group=self.group, name=name):
                 self._load(entry)
         return name in self._known
 
@@ -201,7 +203,7 @@ class Registry(MutableMapping[str, T], Generic[T]):
 
     def load(self) -> None:
         """Know all that installed packages offer; what cannot be loaded is logged as a warning."""
-        for entry in entry_points(group=self.group):
+        for entry in offered(group=self.group):
             if entry.name not in self._known:
                 try:
                     self._load(entry)
@@ -219,6 +221,31 @@ class Registry(MutableMapping[str, T], Generic[T]):
     def __len__(self) -> int:
         """Count them."""
         return len(self._known)
+
+
+def offered(**wanted: str) -> EntryPoints:
+    """Return the entry points of installed packages, of a group or a group and a name.
+
+    A file of every package has to be read for it. What was read is kept until a folder changes in
+    which packages are looked for, as it does when one is installed.
+    """
+    return _entry_points(tuple((folder, _changed_ns(folder)) for folder in sys.path)).select(
+        **wanted
+    )
+
+
+@lru_cache(maxsize=1)
+def _entry_points(folders: tuple[tuple[str, int], ...]) -> Any:
+    """Return all entry points that the folders hold, given when each was changed."""
+    return entry_points()
+
+
+def _changed_ns(folder: str) -> int:
+    """Return when something was put into a folder or taken away, or -1 if it is not there."""
+    try:
+        return os.stat(folder or os.curdir).st_mtime_ns
+    except OSError:
+        return -1
 
 
 def _of_group(home: str, group: str) -> Registry[Any]:

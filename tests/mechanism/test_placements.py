@@ -193,7 +193,7 @@ def test_an_installed_package_offers_a_placement(monkeypatch: pytest.MonkeyPatch
     def installed(*, group: str, name: str) -> list[EntryPoint]:
         return [entry] if (group, name) == (entry.group, entry.name) else []
 
-    monkeypatch.setattr("apportion.registry.entry_points", installed)
+    monkeypatch.setattr("apportion.registry.offered", installed)
     try:
         placer = Placer(Cluster({"v100": 8}), "offered")
         assert placer.give(Gang(0, 2)) == [0, 1]

@@ -17,7 +17,7 @@ def test_names_that_are_known_need_no_look_at_installed_packages(
     def refuse(**wanted: Any) -> None:
         raise AssertionError(f"installed packages were asked for {wanted}")
 
-    monkeypatch.setattr("apportion.registry.entry_points", refuse)
+    monkeypatch.setattr("apportion.registry.offered", refuse)
     for name in POLICY_NAMES:
         found = get_decider(name)
         assert isinstance(found, Policy)
