@@ -2,9 +2,15 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from apportion.sim import Run
 
 # No test may depend on how busy the machine is: examples have no deadline, however slow they are
 # to draw, and nothing else is timed. What hangs is ended by whoever runs the tests.
@@ -31,7 +37,20 @@ def public_data() -> Path:
     return folder
 
 
-@pytest.fixture
-def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the plots out of reports, which take most of the time; tests of reports draw them."""
-    monkeypatch.setattr("apportion.report.built_in._drawn", lambda runs: "")
+def _not_drawn(runs: Mapping[str, Run]) -> str:
+    """Return what a report has in the place of its plots, with nothing in any of them."""
+    from apportion.report.html import part  # not in the process that only hands out tests
+    from apportion.report.plots import kinds_of
+
+    return part("figures", [(kind, "") for kind in kinds_of(runs)])
+
+
+@pytest.fixture(autouse=True)
+def without_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the plots of reports empty, as they take most of the time.
+
+    Tests in ``tests/report`` draw them, except those that name this fixture.
+    """
+    named = any("without_plots" in each.args for each in request.node.iter_markers("usefixtures"))
+    if named or request.path.parent.name != "report":
+        monkeypatch.setattr("apportion.report.built_in._drawn", _not_drawn)

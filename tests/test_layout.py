@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,17 @@ def sources(package: str) -> list[Path]:
     return sorted(file for file in files if not any(link.is_symlink() for link in file.parents))
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    """Return what a file says; several tests ask."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
 def imports(file: Path) -> list[tuple[int, str]]:
     """Absolute names of what a file imports anywhere in it, with line numbers."""
     found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -108,7 +116,7 @@ def test_no_two_classes_have_one_name() -> None:
     places: dict[str, list[str]] = {}
     for package in FOLDERS:
         for file in sources(package):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for node in ast.walk(parsed(file)):
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
     assert not {name: files for name, files in places.items() if len(files) > 1}
@@ -131,7 +139,7 @@ def test_a_policy_has_at_most_eleven_public_members() -> None:
 def test_imports_are_absolute(package: str) -> None:
     bare = {name.removeprefix("apportion.") for name in LINKED}
     for file in sources(package):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{file}:{node.lineno} is relative"
         for line, name in imports(file):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.calls import COUNTED, FILE, calls_of, counted, twenty_jobs, versions
-from tests.test_layout import FOLDERS, ROOT, sources
+from tests.test_layout import FOLDERS, ROOT, parsed, sources
 
 import apportion as ap
 
@@ -69,8 +69,7 @@ def modules() -> dict[str, tuple[Path, ast.Module]]:
         for file in sources(package):
             parts = file.relative_to(folder).with_suffix("").parts
             inner = parts[:-1] if parts[-1] == "__init__" else parts
-            read = ast.parse(file.read_text(encoding="utf-8"))
-            found[".".join([package, *inner])] = file, read
+            found[".".join([package, *inner])] = file, parsed(file)
     return found
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 from collections.abc import Iterator, MutableMapping
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -243,7 +243,7 @@ def _entry_points(folders: tuple[tuple[str, int], ...]) -> Any:
 def _changed_ns(folder: str) -> int:
     """Return when something was put into a folder or taken away, or -1 if it is not there."""
     try:
-        return os.stat(folder or os.curdir).st_mtime_ns
+        return Path(folder).stat().st_mtime_ns
     except OSError:
         return -1
 

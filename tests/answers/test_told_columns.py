@@ -61,7 +61,8 @@ def test_a_policy_goes_by_its_column(seed: int) -> None:
     """All GPUs at once for each, so that the order of starts is that of the column."""
     urgency = np.random.default_rng(seed).permutation([50.0, 60.0, 70.0]).tolist()
     found = ap.forecast(
-        *(MostUrgent(), told(QUEUE, urgency=urgency), with_urgency(seed), "a100=4"), **OPTIONS
+        *(MostUrgent(), told(QUEUE, urgency=urgency), with_urgency(seed), "a100=4"),
+        **OPTIONS | {"futures": 2},
     )
     order = np.argsort([-each for each in urgency])
     assert (np.diff(found.starts_s[order], axis=0) > 0).all()

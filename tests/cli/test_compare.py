@@ -15,8 +15,6 @@ from apportion.errors import SolveError
 from apportion.experiments import simulations
 from apportion.sim import Run, simulate
 
-pytestmark = pytest.mark.usefixtures("without_plots")
-
 CLOCKS = ["policy_seconds", "wall_seconds"]
 SMALL = ["--generate-jobs", "8", "--cluster", "v100=4,k80=8", "--scale-factors", "single"]
 

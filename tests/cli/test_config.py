@@ -20,8 +20,6 @@ from apportion.experiments.recorded import read_recorded
 from apportion.policies import FIFO
 from apportion.sim import generate_workload
 
-pytestmark = pytest.mark.usefixtures("without_plots")
-
 CLOCKS = ("policy_seconds", "wall_seconds")
 FIRST = ["--generate-jobs", "4", "--cluster", "v100=2,k80=2", "--scale-factors", "single"]
 FIRST += ["--policies", "fifo,isolated", "--seed", "3", "--round-seconds", "1234.56789"]

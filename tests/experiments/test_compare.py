@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("without_plots")
-
 SUMMARY = [
     *["policy", "jobs", "mean_jct_s", "median_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s"],
     *["queueing_s", "utilization", "ftf_max", "cost", "preemptions", "rounds"],

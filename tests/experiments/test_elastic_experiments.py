@@ -21,8 +21,6 @@ from apportion.sim.engine.snapshot import call_of
 from apportion.sim.fingerprint import workload_fingerprint
 from apportion.sim.traces.elastic import is_elastic
 
-pytestmark = pytest.mark.usefixtures("without_plots")
-
 CLUSTER = "t4=8"
 CLOCKS = ["policy_seconds", "wall_seconds"]
 

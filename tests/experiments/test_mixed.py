@@ -19,8 +19,6 @@ from apportion.experiments import simulations
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("without_plots")
-
 CLOCKS = ["policy_seconds", "wall_seconds"]
 RACKS = ap.Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
 WAYS = {"fifo": "rounds", "fcfs": "queue", "easy": "queue"}

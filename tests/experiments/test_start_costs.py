@@ -91,7 +91,7 @@ def test_others_say_what_it_costs_or_have_no_room_for_it(policies: Any, told: An
 
 
 def test_other_costs_stand_beside_and_are_resumed(tmp_path: Any) -> None:
-    jobs = some_jobs()
+    jobs = some_jobs(12)
     what: Any = {"n_jobs": 1, "start_costs": [0, 1, 5]}
     compared = ap.compare(POLICIES, jobs, CLUSTER, out=tmp_path, **what)
     assert list(compared.at_other_costs) == [0, 5]

@@ -14,8 +14,6 @@ from apportion.sim.engine.snapshot import Snapshots
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.usefixtures("without_plots")
-
 LOAD = ap.generate_workload(jobs=6, seed=2, scale_factors="gavel", jobs_per_hour=6)
 POLICIES = ["fifo", "max_min_fairness"]
 

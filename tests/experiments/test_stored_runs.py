@@ -30,8 +30,6 @@ from apportion.experiments.run_records import record_of, run_of
 from apportion.experiments.simulations import Setup, runs_of
 from apportion.sim import Run, generate_rack_workload, generate_workload, simulate
 
-pytestmark = pytest.mark.usefixtures("without_plots")
-
 SMALL = generate_workload(jobs=5, seed=1, jobs_per_hour=12.0, scale_factors="gavel")
 CLUSTER = Cluster.of("v100=4,p100=4,k80=4")
 

@@ -12,7 +12,7 @@ from apportion.testing import check_policy
 QUICK = [policy for policy in BUILT_IN if policy.name != "strategy_proof"]
 
 
-@pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", QUICK, ids=lambda policy: policy.name)
 def test_built_in_policies_keep_the_contract(policy: Any) -> None:
     check_policy(policy())
 
@@ -20,6 +20,11 @@ def test_built_in_policies_keep_the_contract(policy: Any) -> None:
 @pytest.mark.parametrize("policy", sampled(QUICK, 3), ids=lambda policy: policy.name)
 def test_agnostic_policies_keep_the_contract(policy: Any) -> None:
     check_policy(policy(heterogeneity_aware=False))
+
+
+@pytest.mark.thorough
+def test_the_policy_that_takes_long_keeps_the_contract() -> None:
+    check_policy("strategy_proof")
 
 
 @pytest.mark.slow

@@ -197,7 +197,6 @@ def test_orders_are_told(mechanism: str) -> None:
     assert {round(1e9 * each) for each in due_s} >= TURNS != set()
 
 
-@pytest.mark.usefixtures("without_plots")
 def test_tables_and_commands_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workload, cluster = loaded("types", 2)
     workload = due(workload, np.where(np.arange(len(workload.jobs)) % 2, 4000.0, np.nan))
@@ -218,7 +217,6 @@ def test_tables_and_commands_tell(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "in time" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("without_plots")
 def test_files_of_elastic_jobs_have_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -120,7 +120,6 @@ def test_columns_that_are_none() -> None:
         run.by("share")
 
 
-@pytest.mark.usefixtures("without_plots")
 def test_command_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workload, cluster = owned("types", 1)
     workload.save(tmp_path / "jobs.csv")
@@ -151,7 +150,6 @@ def test_command_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ]
 
 
-@pytest.mark.usefixtures("without_plots")
 def test_a_page_shows_the_largest() -> None:
     workload, cluster = loaded("types", 1)
     jobs = pd.concat([workload.jobs, workload.jobs.assign(arrival_s=0.0)])

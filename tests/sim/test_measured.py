@@ -18,7 +18,7 @@ MECHANISMS = [
     ("max_min_fairness", {"mechanism": "rounds"}),
     ("max_min_fairness", {"mechanism": "exact"}),
     ("fcfs", {}),
-    ("max_min_fairness", {"mechanism": "leases", "lease_seconds": 600.0}),
+    ("max_min_fairness", {"mechanism": "leases", "lease_seconds": 3600.0}),
 ]
 
 

@@ -74,7 +74,6 @@ def test_a_comparison_leaves_the_schedules_of_all(format: str, tmp_path: Path) -
         read_schedule(path, "fifi")
 
 
-@pytest.mark.usefixtures("without_plots")
 def test_exact_shares_leave_no_schedule_not_even_an_old_one(tmp_path: Path) -> None:
     crowd = ap.generate_workload(jobs=3, seed=2)
     ap.compare(["fifo"], crowd, "v100=2", n_jobs=1, out=tmp_path)

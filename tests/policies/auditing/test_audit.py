@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 
@@ -113,7 +114,7 @@ def test_lies_are_those_of_every_lie_solved_by_itself(seed: int) -> None:
     assert found.lies_tried == len(T) * 2 * len(factors)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", each_seed(2, 20))
 def test_theorems_hold(seed: int) -> None:
     """Nash welfare of equal jobs is an equilibrium of equal incomes; strategy-proof is so."""
     speed, _, jobs = drawn(seed, gangs=False, weights=False)

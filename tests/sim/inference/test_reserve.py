@@ -118,7 +118,6 @@ def test_a_table_of_several_days_is_cut_at_their_ends(seed: int) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.usefixtures("without_plots")
 def test_a_file_of_requests_takes_settings_in_brackets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

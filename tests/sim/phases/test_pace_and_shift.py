@@ -122,7 +122,7 @@ def three_ways(case: Case, seed: int, tried: int) -> tuple[float, float, float]:
 @pytest.mark.parametrize(
     ("numbers", "tried"),
     [
-        ((22,), 400),
+        ((22,), 100),
         pytest.param((14, 42), 5000, marks=pytest.mark.thorough),
         pytest.param(range(84), 5000, marks=pytest.mark.slow),
     ],
