@@ -36,6 +36,12 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").r
 PAGES = [page for page in PAGES if page.parent.name != "generated"]  # by the site
 FIGURES = sorted((ROOT / "benchmarks").rglob("README.md"))
 WITH_CODE = [page for page in PAGES if python_blocks(page.read_text(encoding="utf-8"))]
+# Beside the slow ones those that say how many processes there are, and one that is shortened below.
+APART = [
+    page
+    for page in WITH_CODE
+    if page.name in {*SLOW, "sweeps.md"} or "n_jobs=1" in page.read_text(encoding="utf-8")
+]
 
 
 def run_apart(script: Path, folder: Path) -> None:
@@ -96,7 +102,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", APART, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs_in_a_process_of_its_own(page: Path, tmp_path: Path) -> None:
     script = script_of(page, tmp_path)
     # Parts that a script defines must be there in its worker processes as well.

@@ -229,9 +229,9 @@ def offered(**wanted: str) -> EntryPoints:
     A file of every package has to be read for it. What was read is kept until a folder changes in
     which packages are looked for, as it does when one is installed.
     """
-    return _entry_points(tuple((folder, _changed_ns(folder)) for folder in sys.path)).select(
-        **wanted
-    )
+    folders = tuple((folder, _changed_ns(folder)) for folder in sys.path)
+    found: EntryPoints = _entry_points(folders).select(**wanted)
+    return found
 
 
 @lru_cache(maxsize=1)
