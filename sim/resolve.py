@@ -229,6 +229,7 @@ class Resolver(Resumable):
         if self._warm is not None and not self._once:
             kept = self.asked.prices is not None
             solution = self._warm.certified(jobs, posed, least_prices=kept)
+            solution = solution or self._warm.with_room_for_all(posed)
         if solution is None:
             solution = solve_instance(self.policy, posed, pairs=pairs)
         self.asked.noted(Answer(jobs, posed, solution, self._labels(posed)))

@@ -13,10 +13,12 @@ import numpy as np
 
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
+from apportion.policies.solving.demands import gains_of, is_exact, levels_of, reported
 from apportion.policies.solving.rows import group_rows
 from apportion.policies.solving.solvers.price_walk import PriceWalk
 
 if TYPE_CHECKING:
+    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.demands import Gains
     from apportion.policies.solving.ratio import Bargains
@@ -57,6 +59,42 @@ class LastWalk:
         """Note where a walk ended, and which jobs stand for the classes."""
         self.prices = walk.prices
         self.ties = [tie._replace(job=int(jobs[tie.job])) for tie in walk.ties]
+
+
+def all_at_their_best(policy: Policy, told: Instance) -> Attempted | None:
+    """Let each job run all the time under its fastest option, if there is room for all of them.
+
+    None can make more. So this is an optimum of every objective that is no worse for more
+    throughput of any job, and a resource more improves nothing: prices are 0. If no job is as fast
+    under a second option, all other allocations have less total throughput, for which optima are
+    chosen.
+
+    Returns
+    -------
+    Attempted
+        ``None`` where there is no room, or the objective is of another kind, or there are
+        constraints.
+    """
+    if not told.solo:
+        return None
+    fastest = told.throughput.max(axis=1, keepdims=True)
+    best = told.throughput >= (1 - _OTHER) * fastest
+    if np.count_nonzero(best) != told.jobs or not fastest.all():
+        return None
+    X = best.astype(float)
+    if (make_feasible(X, told) < X).any():
+        return None
+    if not is_exact(policy, told):
+        return None
+    levels, gains, speed = levels_of(policy, told), gains_of(policy, told), fastest[:, 0]
+    if levels is not None and not levels.constrained:
+        objective, _ = reported(policy, told, levels.level(speed))
+    elif gains is not None and (gains.slope * (1 if gains.maximised else -1) >= 0).all():
+        objective = float(gains.slope @ speed) + gains.constant
+    else:
+        return None
+    prices = np.zeros(told.capacity.size)
+    return Attempted(X, objective, 0.0, prices, {"solver": "all at their best", "changed": 0})
 
 
 def served_in_order(told: Instance, gains: Gains) -> Attempted | None:

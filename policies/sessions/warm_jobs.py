@@ -14,7 +14,13 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.sessions.job_places import JobPlaces, Stated
-from apportion.policies.sessions.served import LastWalk, best_of, served, shared_evenly
+from apportion.policies.sessions.served import (
+    LastWalk,
+    all_at_their_best,
+    best_of,
+    served,
+    shared_evenly,
+)
 from apportion.policies.sessions.warm_share import WarmShare
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import make_feasible, relative_gap
@@ -144,6 +150,20 @@ class WarmJobs:
             _LOG.info("%r is solved anew: %s", self.policy, error)
             return None
         return solution if solution.status == "optimal" else None
+
+    def with_room_for_all(self, instance: Instance) -> Solution | None:
+        """Solve a problem of whatever limits if each job can run all the time where it is fastest.
+
+        `None` if not all can, or that is not known to be the optimum; see `all_at_their_best`.
+        """
+        if self.policy.space_sharing or self.policy.integral:
+            return None
+        told = believed(self.policy, instance)
+        try:
+            found = all_at_their_best(self.policy, told)
+        except ValueError:  # as for `certified`
+            return None
+        return None if found is None else _solution(told, found)
 
     def _placed(self, jobs: Ints, told: Instance, *, level: bool) -> tuple[JobPlaces, Ints]:
         """Return the program, a new one if jobs do not fit into it, and their places."""
