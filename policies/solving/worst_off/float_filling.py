@@ -128,6 +128,7 @@ class FloatFill:
         self._highs: PersistentHighs | None = None
         self.binding = np.zeros(jobs, dtype=bool)
         self.steps = 0
+        self._signed = jobs <= _MOST_EXACT
         self._off = self._now_off = np.zeros((jobs, 1))
         self._kept = self._now_kept = np.zeros(jobs)
         entries = self._plain.program.A[self._rows].tocoo()
@@ -174,7 +175,11 @@ class FloatFill:
 
     def begin_at(self, level: Floats) -> None:
         """Build upon levels that were found otherwise, to rounding errors."""
-        self._off = np.maximum(self._off, _EPSILON * level)
+        self._kept, rounding = level, np.diag(_EPSILON * level)
+        if self._signed:
+            self._off = np.hstack([self._off, rounding])
+        else:
+            self._off = np.maximum(self._off, rounding.sum(axis=1, keepdims=True))
 
     @cached_property
     def limits(self) -> OwnLimits:
@@ -217,7 +222,7 @@ class FloatFill:
         rises = np.where(active, self._rising / row, 0.0)[:, None]
         base, dual = np.where(built_upon[:, None], self._off, 0.0), row * y[self._rows]
         late = time * np.diag(self._fastest)[:, self.binding]
-        if self._rows.size <= _MOST_EXACT:
+        if self._signed:
             return np.hstack([base - rises * (dual @ base), rises * own, late])
         moved = np.where(active, 0.0, dual) @ base
         return np.asarray(self._off + rises * (moved + own) + late.sum(axis=1, keepdims=True))
