@@ -23,7 +23,7 @@ from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.run_records import packed, unpacked
 from apportion.papers import claims_of
 from apportion.papers.claims import as_rows
-from apportion.report.style import new_figure, plotting_style
+from apportion.report.style import new_figure, plain_numbers, plotting_style
 from apportion.sim.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -161,5 +161,19 @@ def drawing(
         return
     with plotting_style():
         yield figure
+        _number_logs(figure)
         figure.savefig(out / f"{name}.png", dpi=150)
     print(f"Written: {out / f'{name}.png'}")
+
+
+def _number_logs(figure: Picture) -> None:
+    """Write the numbers of logarithmic axes out; between powers of ten, too, if there are few."""
+    from matplotlib.ticker import LogFormatterMathtext
+
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
+                low, high = axis.get_view_interval()
+                plain_numbers(axis)
+                if low > 0 and high < 10 * low:
+                    axis.set_minor_formatter(lambda value, _: f"{value:g}")

@@ -47,6 +47,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "dally.programs": (5, ""),
     "dally.tuner": (3, ""),
     "dally.by_job": (1, ""),
+    "dally.causes": (10, ""),
     "cassini.link": (0.5, ""),
     "cassini.paper": (0.5, ""),
     "cassini.scenarios": (0.5, ""),

@@ -78,7 +78,7 @@ def main() -> None:
     )
     verdicts = [] if options.quick else _verdicts(pairs, other, many)
     write_csv(runs, options.out, "ada_srsf_gates_runs")
-    write_csv(pairs, options.out, "ada_srsf_gates")
+    write_csv(pairs, options.out, "ada_srsf_gates", bars=True)
     write_csv(other, options.out, "ada_srsf_gates_sensitivity")
     write_csv(many, options.out, "ada_srsf_gates_many_wait")
     write_csv(jittered, options.out, "ada_srsf_gates_jitter")

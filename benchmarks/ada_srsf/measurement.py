@@ -60,7 +60,7 @@ def main() -> None:
     """Print by how much four jobs slow each other down, for each model and way to share."""
     what = argparse.ArgumentParser(description=__doc__)
     what.add_argument("--quick", action="store_true", help=f"{QUICK_ITERATIONS} iterations")
-    what.add_argument("--out", type=Path, metavar="DIR", help="write csv files")
+    what.add_argument("--out", type=Path, metavar="DIR", help="write csv files and pictures")
     options = what.parse_args()
     times = QUICK_ITERATIONS if options.quick else ITERATIONS
     print(f"Four jobs on four nodes, on {machine()}")
@@ -74,7 +74,7 @@ def main() -> None:
         for name, value in zip(table["model"], table["in step"], strict=True)
     ]
     claimed("ada_srsf", "slowdown", figures)
-    write_csv(table, options.out, "ada_srsf_measurement")
+    write_csv(table, options.out, "ada_srsf_measurement", bars=True)
 
 
 def _model(name: str, row: TableIII, times: int) -> dict[str, object]:

@@ -72,7 +72,7 @@ def main() -> None:
     verdicts = [] if options.quick else _verdicts(beside)
     write_csv(runs, options.out, "contended_mechanisms_runs")
     write_csv(batches, options.out, "contended_mechanisms_batches")
-    write_csv(beside, options.out, "contended_mechanisms")
+    write_csv(beside, options.out, "contended_mechanisms", bars=True)
     write_csv(pd.DataFrame(verdicts), options.out, "contended_mechanisms_verdicts")
 
 

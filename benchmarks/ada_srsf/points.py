@@ -57,7 +57,7 @@ def main() -> None:
     show(table, digits=4)
     verdicts = [] if options.quick else _verdicts(table)
     write_csv(runs, options.out, "ada_srsf_points_runs")
-    write_csv(table, options.out, "ada_srsf_points")
+    write_csv(table, options.out, "ada_srsf_points", bars=True)
     write_csv(pd.DataFrame(verdicts), options.out, "ada_srsf_points_verdicts")
 
 

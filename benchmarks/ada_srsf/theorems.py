@@ -156,14 +156,14 @@ def main() -> None:
     show(crowds)
     _verdicts(table, crowds, judged=not options.quick)
     write_csv(table, options.out, "ada_srsf_theorems")
-    write_csv(crowds, options.out, "ada_srsf_theorems_gates")
+    write_csv(crowds, options.out, "ada_srsf_theorems_gates", bars=True)
 
 
 def _options() -> argparse.Namespace:
     what = argparse.ArgumentParser(description=__doc__)
     what.add_argument("--quick", action="store_true", help=f"{QUICK_CASES} cases")
     what.add_argument("--seed", type=int, default=0)
-    what.add_argument("--out", type=Path, metavar="DIR", help="write csv files")
+    what.add_argument("--out", type=Path, metavar="DIR", help="write csv files and pictures")
     options = what.parse_args()
     options.states = QUICK_STATES if options.quick else STATES
     return options

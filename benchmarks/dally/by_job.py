@@ -90,7 +90,8 @@ def _draw(means: pd.DataFrame, out: Path | None) -> None:
             for scheduler, style in line_styles(list(means.index)).items():
                 hours = [means.loc[scheduler, f"{start} q{at}"] for at in QUANTILES]
                 axes.plot(hours, [at / 100 for at in QUANTILES], label=scheduler, **style)
-            axes.set(xlabel=f"{label} (hours)", xscale="symlog")
+            axes.set_xscale("symlog", linthresh=0.1, linscale=0.4)
+            axes.set(xlabel=f"{label} (hours)", xlim=(0, None))
         panels[0].set(ylabel="part of the jobs")
         panels[1].legend(fontsize="x-small")
 

@@ -48,7 +48,7 @@ def main() -> None:
     show(gains)
     verdicts = [] if options.quick else _verdicts(gains)
     write_csv(runs, options.out, "dally_policies_runs")
-    write_csv(table.reset_index(), options.out, "dally_policies")
+    write_csv(table.reset_index(), options.out, "dally_policies", bars=True)
     write_csv(pd.DataFrame(verdicts), options.out, "dally_policies_verdicts")
 
 

@@ -65,7 +65,7 @@ def main() -> None:
     print("\nDecisions of the program that Algorithm 1 takes otherwise, of all with a lease:")
     show(_intervals(runs[runs["decider"] == PROGRAM], ["rounds", "other %", "jobs %", "blocked %"]))
     write_csv(runs, options.out, "dally_programs_runs")
-    write_csv(table, options.out, "dally_programs")
+    write_csv(table, options.out, "dally_programs", bars=True)
 
 
 def _work(settings: Settings, data: Path | None) -> dict[str, float]:

@@ -54,7 +54,7 @@ def main() -> None:
     print("\nGrowth with the units on a tier: % of compute with 2, 4, 8 machines or racks")
     show_percentages(growth)
     write_csv(pd.concat(rows), options.out, "dally_shapes")
-    write_csv(growth, options.out, "dally_shapes_growth")
+    write_csv(growth, options.out, "dally_shapes_growth", bars=True)
     write_csv(pd.DataFrame(_verdicts(growth)), options.out, "dally_shapes_verdicts")
 
 
@@ -63,7 +63,7 @@ def _options() -> argparse.Namespace:
         prog="python -m benchmarks.dally.shapes", description="What shapes of gangs cost."
     )
     parser.add_argument("--quick", action="store_true", help="gangs of 8 and 16 GPUs")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write csv files")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write csv files and pictures")
     return parser.parse_args()
 
 

@@ -80,7 +80,7 @@ def main() -> None:
         ("dally_table1_calibrated", calibrated),
         ("dally_table1_cost", cost),
     ):
-        write_csv(rows, options.out, name)
+        write_csv(rows, options.out, name, bars=name == "dally_table1")
 
 
 def _options() -> argparse.Namespace:
@@ -88,7 +88,7 @@ def _options() -> argparse.Namespace:
         prog="python -m benchmarks.dally.table1", description="Dally's Table I."
     )
     parser.add_argument("--quick", action="store_true", help="time fewer calls")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write csv files")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write csv files and pictures")
     return parser.parse_args()
 
 

@@ -241,7 +241,7 @@ def main() -> None:
     part += "" if args.load == 2.9 else f"_load_{args.load:g}"
     for name, table in (("elastic_deepboot", means), ("elastic_deepboot_ratios", ratios)):
         print(f"\n{to_markdown(table)}")
-        write_csv(table, args.out, f"{name}{part}")
+        write_csv(table, args.out, f"{name}{part}", bars=True)
     for way, published in PAPER.items():
         if way in set(runs["way"]):
             found = paired(runs, {"way": "deepboot, pooled"}, {"way": way})

@@ -245,7 +245,7 @@ def main() -> None:
     means = cases.groupby([*CASE, "way"], sort=False)[shown].mean().reset_index()
     for name, table in (("means", means), ("steps", steps_of(cases))):
         print(f"\n{to_markdown(table)}")
-        write_csv(table, args.out, f"elastic_fair_baselines_{name}")
+        write_csv(table, args.out, f"elastic_fair_baselines_{name}", bars=True)
     if args.gpus == 64 and args.data.is_dir():
         judge(cases)
     print(machine())

@@ -180,7 +180,7 @@ def main() -> None:
             rows.append(row)
     for name, table in (("means", means), ("ratios", pd.DataFrame(rows))):
         print(f"\n{to_markdown(table.fillna('-'))}" if len(table) else "")
-        write_csv(table, args.out, f"elastic_measured_types_{name}")
+        write_csv(table, args.out, f"elastic_measured_types_{name}", bars=True)
     for name, gained in judged.items():
         claimed("deepboot", name, [gained])
     print(machine())

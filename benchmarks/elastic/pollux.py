@@ -231,7 +231,7 @@ def main() -> None:
         if table.empty:
             continue
         print(f"\n{to_markdown(table)}")
-        write_csv(table, args.out, name)
+        write_csv(table, args.out, name, bars=True)
     if published is not None:
         judge(runs, tables["elastic_pollux"])
     write_csv(runs.drop(columns=["jcts"]), args.out, "elastic_pollux_runs")

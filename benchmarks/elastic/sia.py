@@ -97,7 +97,7 @@ def main() -> None:
             rows.append({"way": way, "sia / it": in_words(found), "paper": paper})
     for name, table in (("elastic_sia", means), ("elastic_sia_ratios", pd.DataFrame(rows))):
         print(f"\n{to_markdown(table)}")
-        write_csv(table, args.out, name)
+        write_csv(table, args.out, name, bars=True)
     restarts = means.set_index("way")["restarts"]
     if args.data.is_dir():
         ratio = float(restarts["sia"] / restarts["pollux"])

@@ -32,6 +32,7 @@ from apportion.report.style import (
     HEAT_MAP,
     line_styles,
     new_figure,
+    plain_numbers,
     plotting_style,
     tell,
     with_legend,
@@ -165,7 +166,7 @@ def _distributions(axes: Any, values: Mapping[str, np.ndarray]) -> None:
     for policy, numbers in values.items():
         axes.step(*distribution(numbers), where="post", label=policy, **styles[policy])
     axes.set_xscale("log")
-    _plain_numbers(axes.xaxis)
+    plain_numbers(axes.xaxis)
     axes.set_ylabel("share of jobs (%)")
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
     axes.set_ylim(0, 1.02)
@@ -237,12 +238,6 @@ def _scale_factor_groups(runs: Runs, most: int = 8) -> list[tuple[int, int]]:
     power = np.ceil(np.log2(sizes)).astype(int)
     members = [sizes[power == each] for each in np.unique(power)]
     return [(int(group.min()), int(group.max())) for group in members]
-
-
-def _plain_numbers(axis: Any) -> None:
-    """Label a logarithmic axis 0.1, 1, 10 rather than with powers of ten."""
-    axis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.set_minor_formatter("")
 
 
 PLOT_KINDS: dict[str, Callable[[Runs], Figure]] = {

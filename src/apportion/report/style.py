@@ -90,6 +90,12 @@ def new_figure(width: float = 6.4, height: float = 3.8) -> Figure:
     return ShownFigure(figsize=(width, height), layout="constrained")
 
 
+def plain_numbers(axis: Any) -> None:
+    """Label a logarithmic axis 0.1, 1, 10 rather than with powers of ten."""
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter("")
+
+
 def with_legend(figure: Figure, axes: Any) -> Figure:
     """Put the legend under the axes of a figure or a part of one, where it covers no data."""
     per_row = int(figure.bbox.width / figure.dpi // 2)

@@ -8,7 +8,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.report.series import distribution, middles, tier_occupancy, time_bins
-from apportion.report.style import line_styles, new_figure, with_legend
+from apportion.report.style import line_styles, new_figure, plain_numbers, with_legend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,8 +55,7 @@ def _shares_of_jobs(runs: Mapping[str, Run], column: str) -> Figure:
         axes.step([0.0, *values], [0.0, *shares], where="post", label=policy, **style)
     axes.set_xscale("symlog", linthresh=0.1, linscale=0.4)
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.xaxis.set_minor_formatter("")
+    plain_numbers(axes.xaxis)
     axes.set(ylabel="share of jobs (%)", ylim=(0, 1.02))
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
     return with_legend(figure, axes)
