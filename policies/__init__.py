@@ -48,8 +48,8 @@ from apportion.annotations import open_doors
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.completion import FinishTimeFairness, Makespan
-from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.entities import Cohort, FairOverTime
+from apportion.policies.fairness import MaxMinFairness, NashWelfare, PowerCapped, StrategyProof
 from apportion.policies.fixed_shares import (
     GandivaPacking,
     IsolatedShare,
@@ -57,11 +57,9 @@ from apportion.policies.fixed_shares import (
     isolated_share,
 )
 from apportion.policies.hierarchical import HierarchicalFairness
-from apportion.policies.in_order import FIFO, ShortestJobFirst
+from apportion.policies.in_order import FIFO, DallyRound, ShortestJobFirst
 from apportion.policies.instance import Instance
 from apportion.policies.labelled import solve
-from apportion.policies.max_min_fairness import MaxMinFairness, PowerCapped
-from apportion.policies.nash_welfare import NashWelfare, StrategyProof
 from apportion.policies.placements.place_round import RoundPlacement, place_round
 from apportion.policies.placements.tiers import Eligible, eligible
 from apportion.policies.problem import Problem
@@ -83,19 +81,18 @@ from apportion.policies.solving.solvers.warm_highs import WarmProblem
 from apportion.policies.total_throughput import (
     LeastMeanCompletion,
     MaxTotalThroughput,
+    MinCost,
+    MinCostWithSLOs,
     NetworkSensitive,
 )
-from apportion.policies.whole.dally_round import DallyRound
+from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload, one_job
-from apportion.policies.whole.pollux import DeepBoot, Pollux
-from apportion.policies.whole.remaining_time import Lyra, Optimus
 from apportion.policies.whole.rotations import (
     PlacementAndRotation,
     RotationProblem,
     Rotations,
     rotation_problem,
 )
-from apportion.policies.whole.sia import Sia
 from apportion.policies.whole.values import reallocation_factor
 
 __all__ = [

@@ -12,7 +12,7 @@ from apportion.jobs import check_jobs
 from apportion.policies.resource import Resource
 from apportion.policies.solving.pairs import PairTable
 from apportion.policies.solving.whole.valid import check_pins
-from apportion.tensor_labels import COMBINATION
+from apportion.problem_inputs import COMBINATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,24 +19,21 @@ from apportion.names import (
 from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
 from apportion.policies.completion import FinishTimeFairness, Makespan
-from apportion.policies.cost import MinCost, MinCostWithSLOs
 from apportion.policies.entities import Cohort, FairOverTime
+from apportion.policies.fairness import MaxMinFairness, NashWelfare, PowerCapped, StrategyProof
 from apportion.policies.fixed_shares import GandivaPacking, IsolatedShare, ProportionalShare
 from apportion.policies.hierarchical import HierarchicalFairness
-from apportion.policies.in_order import FIFO, ShortestJobFirst
-from apportion.policies.max_min_fairness import MaxMinFairness, PowerCapped
-from apportion.policies.nash_welfare import NashWelfare, StrategyProof
+from apportion.policies.in_order import FIFO, DallyRound, ShortestJobFirst
 from apportion.policies.total_throughput import (
     LeastMeanCompletion,
     MaxTotalThroughput,
+    MinCost,
+    MinCostWithSLOs,
     NetworkSensitive,
 )
-from apportion.policies.whole.dally_round import DallyRound
+from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
 from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
-from apportion.policies.whole.pollux import DeepBoot, Pollux
-from apportion.policies.whole.remaining_time import Lyra, Optimus
 from apportion.policies.whole.rotations import PlacementAndRotation, Rotations
-from apportion.policies.whole.sia import Sia
 from apportion.registry import Registry
 
 if TYPE_CHECKING:

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.sim.contention.workload import (
-        generate_contended_workload as generate_contended_workload,
-    )
     from apportion.sim.drawn.generate import (
         generate_pair_throughputs as generate_pair_throughputs,
     )
@@ -34,6 +31,9 @@ if TYPE_CHECKING:
     from apportion.sim.metrics import measuring as measuring
     from apportion.sim.phases.workload import (
         generate_communicating_workload as generate_communicating_workload,
+    )
+    from apportion.sim.phases.workload import (
+        generate_contended_workload as generate_contended_workload,
     )
     from apportion.sim.run import Run as Run
     from apportion.sim.schedule_files import read_schedule as read_schedule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.mechanism.exactly import Exactly
 from apportion.mechanism.rounds import InRounds
+from apportion.mechanism.shares import Exactly
 from apportion.sim.about import Parts
 from apportion.sim.tiers.tier_resolver import TieredResolver, seen_in_rounds
 

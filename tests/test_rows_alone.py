@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from apportion import ThroughputTensor
-from apportion.tensor_labels import each_alone, rows_of_jobs
+from apportion.problem_inputs import each_alone, rows_of_jobs
 
 IDS = (["b", "a"], [3, 1, 2], [1.5, 0.5], ["x"], [True, False], [1, "a"], ["7", "07"])
 

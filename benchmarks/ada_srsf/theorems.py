@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.gates import GATES, START, Flow
-from apportion.mechanism.gates.rules import start_cost
+from apportion.mechanism.gates.gate import start_cost
 from apportion.papers import Figure
 from apportion.sim.network.models.trained import TABLE_III
 from benchmarks.experiment import claimed, verdict

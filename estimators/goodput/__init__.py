@@ -7,25 +7,25 @@ from apportion.estimators.goodput.application import MeasuredApplication, Measur
 from apportion.estimators.goodput.best_batch import BatchLimits, BestBatches, best_batches
 from apportion.estimators.goodput.fit import StepTimeFit, bootstrapped, fit_step_times
 from apportion.estimators.goodput.goodput import Goodput
-from apportion.estimators.goodput.gpu_speeds import GpuSpeeds
 from apportion.estimators.goodput.measured_steps import (
     AnySteps,
     MeasuredSteps,
     ModelledSteps,
     StepSeconds,
 )
-from apportion.estimators.goodput.noise import (
+from apportion.estimators.goodput.observations import StepObservations
+from apportion.estimators.goodput.step_times import (
     LEARNING_RATE_RULES,
+    StepTimes,
     efficiency,
     gain,
     learning_rate_factor,
     noise_scale,
 )
-from apportion.estimators.goodput.observations import StepObservations
-from apportion.estimators.goodput.step_times import StepTimes
 from apportion.estimators.goodput.table import (
     GangConfiguration,
     GoodputTable,
+    GpuSpeeds,
     fitness,
     goodput_table,
 )

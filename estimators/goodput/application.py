@@ -16,7 +16,7 @@ from apportion.checks import mapping, whole
 from apportion.errors import InputError, written
 from apportion.estimators.goodput.fit import fit_step_times
 from apportion.estimators.goodput.goodput import Goodput
-from apportion.estimators.goodput.noise import gain, noise_scale
+from apportion.estimators.goodput.step_times import gain, noise_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,7 @@ import numpy as np
 
 from apportion.checks import whole, yes_no
 from apportion.errors import InputError
-from apportion.estimators.goodput.noise import efficiency
-from apportion.estimators.goodput.step_times import StepTimes
+from apportion.estimators.goodput.step_times import StepTimes, efficiency
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

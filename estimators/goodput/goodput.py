@@ -11,8 +11,7 @@ from apportion.annotations import explained
 from apportion.checks import choice, is_number
 from apportion.errors import InputError, written
 from apportion.estimators.goodput.best_batch import SEARCHES, BestBatches, best_batches
-from apportion.estimators.goodput.noise import efficiency
-from apportion.estimators.goodput.step_times import StepTimes
+from apportion.estimators.goodput.step_times import StepTimes, efficiency
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -12,7 +12,7 @@ flat prior of the scale and the cells o measured, n times each, component k has
     v_{k,c} &= C_{k,cc} - C_{k,co} Q_k C_{k,oc}
         + \frac{1 - 2 \cdot 1^T A_k^{-1} C_{k,oc}}{1^T A_k^{-1} 1},
 
-the weight :math:`w_k \propto \pi_k p_k(y_o)` of `apportion.estimators.speeds.flat_scale`, and the
+the weight :math:`w_k \propto \pi_k p_k(y_o)` of `apportion.estimators.speeds.variances`, and the
 row the mean :math:`m = \sum w_k m_k` and variance :math:`\sum w_k (v_k + m_k^2) - m^2`. One
 measurement tells the scale and nothing of the ratios: then the references have no say.
 """
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.estimators.speeds.flat_scale import contrasts
 from apportion.estimators.speeds.prior import REFERENCES_HALF
+from apportion.estimators.speeds.variances import contrasts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import written
-from apportion.estimators.speeds.flat_scale import contrasts, contrasts_of_rows
 from apportion.estimators.speeds.variances import (
     DEFAULT_VARIANCES,
     Ratios,
+    contrasts,
+    contrasts_of_rows,
     most_likely_covariance,
     restricted_likelihood,
 )

@@ -11,8 +11,7 @@ from apportion.mechanism.gates.built_in import (
     KWay,
     TimeShift,
 )
-from apportion.mechanism.gates.gate import HOLD, START, Flow, Gate, LinksView
-from apportion.mechanism.gates.rollout import Rollout, WhatIf
+from apportion.mechanism.gates.gate import HOLD, START, Flow, Gate, LinksView, Rollout, WhatIf
 
 __all__ = [
     "GATES",

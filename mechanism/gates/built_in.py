@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, ClassVar
 from apportion.annotations import explained
 from apportion.checks import choice, number, whole
 from apportion.errors import InputError
-from apportion.mechanism.gates.gate import HOLD, START, Gate, knowing
-from apportion.mechanism.gates.rollout import Rollout, WhatIf
-from apportion.mechanism.gates.rules import TIE, next_turn, small_beside, start_cost
+from apportion.mechanism.gates.gate import (
+    HOLD,
+    START,
+    TIE,
+    Gate,
+    Rollout,
+    WhatIf,
+    knowing,
+    next_turn,
+    small_beside,
+    start_cost,
+)
 from apportion.registry import Registry
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.mechanism.offers.exact import on_tick
-from apportion.mechanism.offers.waiting import WaitingJobs
+from apportion.mechanism.offers.waiting import WaitingJobs, on_tick
 from apportion.mechanism.orders import keys_of
 from apportion.ties import EXACT, first_of, ranks
 

@@ -1,7 +1,7 @@
 """Leases as a scheduler: jobs hold GPUs for a while, give them back, and are offered what is free.
 
-Everything happens at multiples of `apportion.mechanism.offers.exact.TICK_S`. Of what happens in one
-instant completions come first, then arrivals, then returns of GPUs; then GPUs are offered; then
+Everything happens at multiples of `apportion.mechanism.offers.waiting.TICK_S`. Of what happens in
+one instant completions come first, then arrivals, then returns of GPUs; then GPUs are offered; then
 leases end, which may depend on who still waits.
 
 Between two leases of a job that is sure to get the same GPUs again, nothing happens that another
@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
-from apportion.mechanism.offers.holders import DutyCycles, Holders
+from apportion.mechanism.offers.holders import (
+    DutyCycles,
+    End,
+    Ends,
+    Holders,
+    next_tick,
+    whole_ticks,
+)
 from apportion.mechanism.offers.keeping import Renewals, remembered
 from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanisms.settings import TICK_S

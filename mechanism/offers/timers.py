@@ -12,7 +12,7 @@ from apportion.mechanism.scheduler import MACHINE
 from apportion.mechanisms.timers import check_timers, timer_seconds
 
 if TYPE_CHECKING:
-    from apportion.mechanism.offers.waits import Waits
+    from apportion.mechanism.offers.timer_book import Waits
 
 _HOUR_S = 3600.0
 _MANUAL_S = (12 * _HOUR_S, 24 * _HOUR_S)

@@ -10,6 +10,11 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.scheduler import NETWORK, RACK
+from apportion.mechanisms.settings import TICK_S
+
+if TYPE_CHECKING:
+    from apportion.types import Floats
+
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,3 +206,10 @@ class WaitingJobs:
                 runs = runs & ~self.declined
             enough &= np.repeat(runs, len(TIERS), axis=1)
         return enough
+
+
+def on_tick(time_s: Floats) -> Floats:
+    """Round times to multiples of `TICK_S`; infinite ones stay."""
+    ticks: Floats = np.rint(time_s / TICK_S)
+    ticks *= TICK_S
+    return ticks

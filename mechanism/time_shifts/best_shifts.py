@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.mechanism.time_shifts.certificate import certificate_of
-from apportion.mechanism.time_shifts.circle import commensurate_groups, unified_circle
+from apportion.mechanism.time_shifts.circle import (
+    EQUAL,
+    best_rotation,
+    commensurate_groups,
+    unified_circle,
+)
 from apportion.mechanism.time_shifts.local_search import searched
-from apportion.mechanism.time_shifts.one_rotation import EQUAL, best_rotation
 from apportion.mechanism.time_shifts.profile import ROUNDING
 from apportion.mechanism.time_shifts.turning import NO_BACKGROUND, Background, TurningJobs, wrapped
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import listed, mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts.affinity import AffinityGraph, jobs_by_link
+from apportion.mechanism.time_shifts.circle import EQUAL
 from apportion.mechanism.time_shifts.compatibility import capacity_of, compatibility
-from apportion.mechanism.time_shifts.one_rotation import EQUAL
 from apportion.mechanism.time_shifts.profile import CommunicationProfile
 
 if TYPE_CHECKING:

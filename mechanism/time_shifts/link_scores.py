@@ -6,13 +6,12 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
-from apportion.mechanism.time_shifts.circle import TOLERANCE, pacings, worth_pacing
+from apportion.mechanism.time_shifts.circle import EQUAL, TOLERANCE, pacings, worth_pacing
 from apportion.mechanism.time_shifts.compatibility import (
     capacity_of,
     compatibility,
     jensen_bound,
 )
-from apportion.mechanism.time_shifts.one_rotation import EQUAL
 from apportion.mechanism.time_shifts.profile import profiles_of
 
 if TYPE_CHECKING:

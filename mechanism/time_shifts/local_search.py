@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from apportion.mechanism.time_shifts.one_rotation import EQUAL, descended
+from apportion.mechanism.time_shifts.circle import EQUAL, descended
 from apportion.mechanism.time_shifts.turning import aligned_slots
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.policies.base import Policy
-    from apportion.policies.sessions.job_roll import RollSnapshot
+    from apportion.policies.sessions.job_kinds import RollSnapshot
     from apportion.policies.solution import Solution
     from apportion.types import Floats
 

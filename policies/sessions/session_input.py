@@ -11,9 +11,8 @@ from apportion.checks import mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, column_named
 from apportion.policies.labelled import DEFAULTS
-from apportion.problem_inputs import jobs_table
+from apportion.problem_inputs import jobs_table, level_names
 from apportion.tensor import ThroughputTensor
-from apportion.tensor_labels import level_names
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -10,8 +10,7 @@ import pandas as pd
 from apportion.checks import hashable
 from apportion.errors import InputError, unknown_name, written
 from apportion.policies.labelled import instance_of, jobs_of
-from apportion.policies.sessions.job_kinds import JobClasses
-from apportion.policies.sessions.job_roll import JobRoll
+from apportion.policies.sessions.job_kinds import JobClasses, JobRoll
 from apportion.policies.sessions.session_input import (
     described,
     descriptions,

@@ -10,8 +10,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.policies.sessions.counted_problem import declare
-from apportion.policies.sessions.counted_solver import CountedSolver
+from apportion.policies.sessions.counted_solver import CountedSolver, declare
 from apportion.policies.sessions.warm_stages import WarmStages
 from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.solving.certificate import SharedLimits, relative_gap
@@ -21,8 +20,7 @@ from apportion.policies.solving.second_stage import evenness, relative_throughpu
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.sessions.counted_problem import CountedProblem
-    from apportion.policies.sessions.counted_solver import Route
+    from apportion.policies.sessions.counted_solver import CountedProblem, Route
     from apportion.policies.solving.cone import Point
     from apportion.types import Floats
 

@@ -27,8 +27,7 @@ from cvxpy.atoms.affine.unary_operators import NegExpression
 from apportion.errors import InputError
 from apportion.policies.problem import Problem
 from apportion.policies.solving.earlier import constraints_of
-from apportion.policies.solving.ratio import Bargains, over_scale
-from apportion.policies.solving.slopes import affine_in
+from apportion.policies.solving.ratio import Bargains, affine_in, over_scale
 from apportion.policies.total_throughput import WeightedThroughput
 
 if TYPE_CHECKING:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from apportion.mechanism.gates import rules
-from apportion.mechanism.gates.gate import HOLD, START
-from apportion.mechanism.gates.rules import TIE
+from apportion.mechanism.gates.gate import HOLD, START, TIE, next_turn, small_beside, start_cost
 from apportion.sim.contention.arrays import (
     AT_MOST,
     AT_MOST_ON_A_PAIR,
@@ -28,9 +26,9 @@ if TYPE_CHECKING:
     from apportion.types import Int64s
 
 
-_next_turn = jit_borrowing(rules.next_turn)
-_small_beside = jit_borrowing(rules.small_beside)
-_start_cost = jit_borrowing(rules.start_cost)
+_next_turn = jit_borrowing(next_turn)
+_small_beside = jit_borrowing(small_beside)
+_start_cost = jit_borrowing(start_cost)
 
 
 @jit_borrowing

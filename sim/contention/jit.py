@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from apportion.mechanism.gates import rules
+from apportion.mechanism.gates import gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def _forget_older(folder: Path, *others: Path) -> None:
 
 
 if compiled:
-    _forget_older(Path(__file__).parent, Path(rules.__file__))
+    _forget_older(Path(__file__).parent, Path(gate.__file__))
 
 
 _INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}

@@ -15,8 +15,8 @@ from apportion.mechanism.devices import Devices
 from apportion.policies import Instance, get_policy, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput
-from apportion.sim.elastic.profiles import Profiles
 from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
+from apportion.sim.elastic.told_goodputs import Profiles
 from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.engine import TrueState
 from apportion.sim.given_order import by_arrival_and_id

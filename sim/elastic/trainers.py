@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations import GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
-    from apportion.sim.elastic.profiles import Profiles
+    from apportion.sim.elastic.told_goodputs import Profiles
     from apportion.sim.elastic.true_progress import TrueProgress
     from apportion.types import Floats, Int64s
 

@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from apportion.sim.network.models.measured_communication import (
         profile_of_samples as profile_of_samples,
     )
+    from apportion.sim.network.models.parallelism import PUBLISHED_SPEEDS as PUBLISHED_SPEEDS
+    from apportion.sim.network.models.parallelism import PublishedSpeed as PublishedSpeed
     from apportion.sim.network.models.parallelism import data_parallel as data_parallel
     from apportion.sim.network.models.parallelism import hybrid_parallel as hybrid_parallel
     from apportion.sim.network.models.parallelism import pipeline_parallel as pipeline_parallel
     from apportion.sim.network.models.parallelism import tensor_parallel as tensor_parallel
-    from apportion.sim.network.models.published_speeds import PUBLISHED_SPEEDS as PUBLISHED_SPEEDS
-    from apportion.sim.network.models.published_speeds import PublishedSpeed as PublishedSpeed
     from apportion.sim.network.models.table_i import model_profiles as model_profiles
     from apportion.sim.network.profile import Exchange as Exchange
     from apportion.sim.network.profile import Layer as Layer

@@ -12,8 +12,8 @@ from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.policies.labels import aligned
+from apportion.problem_inputs import level_names
 from apportion.table_checks import as_floats, check_unique
-from apportion.tensor_labels import level_names
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

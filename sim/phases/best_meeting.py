@@ -16,7 +16,7 @@ from apportion.mechanism.time_shifts import (
 from apportion.mechanism.time_shifts.circle import pacings, unified_circle
 from apportion.policies.whole.placed_problem import PlacedJobs
 from apportion.sim.phases.many_ways import drawn_for, least_of
-from apportion.sim.shifts.on_slots import slotted_jobs
+from apportion.sim.shifts.meeting import slotted_jobs
 from apportion.sim.shifts.placed_search import PlacedSearch
 from apportion.ties import significant
 

@@ -16,7 +16,7 @@ from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, random_score, score_of
 from apportion.mechanism.time_shifts.circle import PACE
 from apportion.sim.network.samples import SampledTraffic
-from apportion.sim.phases.pace_and_shift import pace_and_shift
+from apportion.sim.phases.steady import pace_and_shift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from apportion.mechanism.time_shifts import AffinityGraph, score_of
-from apportion.mechanism.time_shifts.one_rotation import EQUAL
+from apportion.mechanism.time_shifts.circle import EQUAL
 from apportion.policies.whole.placed_problem import PlacedJobs
 from apportion.sim.shifts.joint import joint_shifts, mean_score, whole_slots
-from apportion.sim.shifts.meeting import Meeting, meeting_of
-from apportion.sim.shifts.on_slots import slotted_jobs
+from apportion.sim.shifts.meeting import Meeting, meeting_of, slotted_jobs
 from apportion.sim.shifts.placed_search import PlacedSearch
 from apportion.ties import significant
 

@@ -20,8 +20,7 @@ from apportion.policies.whole.rotations import PlacementAndRotation
 from apportion.sim.network.topology import check_gangs
 from apportion.sim.network.topology.named import get_topology
 from apportion.sim.shifts.gang_placement import FoundGangs, GangPlacement, gang_placement
-from apportion.sim.shifts.meeting import slowdowns_of
-from apportion.sim.shifts.on_slots import slotted_jobs
+from apportion.sim.shifts.meeting import slotted_jobs, slowdowns_of
 from apportion.sim.shifts.placed_search import EQUAL, PlacedSearch, first_fit, other_fits
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from apportion.policies import Policy, Solution
     from apportion.sim.network.topology import Topology
-    from apportion.sim.shifts.on_slots import SlottedJobs
+    from apportion.sim.shifts.meeting import SlottedJobs
 
     Gpus = tuple[int, ...]
 

@@ -9,8 +9,7 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.policies import solve_instance
 from apportion.policies.whole.placed_problem import PlacedJobs, demands_of, placed_problem
-from apportion.sim.shifts.meeting import connected
-from apportion.sim.shifts.on_slots import slotted_jobs
+from apportion.sim.shifts.meeting import connected, slotted_jobs
 from apportion.sim.shifts.placed_search import PlacedSearch
 
 if TYPE_CHECKING:

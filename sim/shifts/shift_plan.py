@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.mechanism.time_shifts import AffinityGraph
-from apportion.mechanism.time_shifts.circle import TOLERANCE, commensurate_groups
-from apportion.mechanism.time_shifts.one_rotation import EQUAL
+from apportion.mechanism.time_shifts.circle import EQUAL, TOLERANCE, commensurate_groups
 from apportion.resumable import Resumable
 from apportion.sim.shifts.meeting import connected
 

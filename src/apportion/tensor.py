@@ -13,19 +13,22 @@ import pandas as pd
 
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, mapping
 from apportion.errors import InputError, written
-from apportion.problem_inputs import cluster_of, jobs_table, labelled_array, no_workers
-from apportion.table_checks import as_floats, check_unique, table
-from apportion.tensor_labels import (
+from apportion.problem_inputs import (
     OPTION_LEVELS,
     called,
     check_members,
+    cluster_of,
     combination_table,
     each_alone,
+    jobs_table,
+    labelled_array,
     level_names,
     name_in_cluster,
+    no_workers,
     rows_of_jobs,
     written_option,
 )
+from apportion.table_checks import as_floats, check_unique, table
 from apportion.ties import order_of_submission
 from apportion.whole_files import writing
 

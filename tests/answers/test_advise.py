@@ -59,8 +59,8 @@ def test_a_page_says_what_it_rests_on_and_every_command_is_one(log: Path, tmp_pa
     for part in found.parts:
         assert parse(shlex.split(part.command)[1:]).module in (
             "compare",
-            "answers.recommend",
-            "answers.whatif",
+            "answers.asked:run_recommend",
+            "answers.asked:run_whatif",
         )
     page = (tmp_path / "advice.html").read_text()
     assert page == found.to_html()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from apportion.answers.start_costs import costs_in_words
+from apportion.answers.advice import costs_in_words
 
 NOISE = np.random.default_rng(0).normal(0, 60, 100)
 

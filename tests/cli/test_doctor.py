@@ -26,7 +26,7 @@ def test_the_doctor_says_what_is_here_and_that_it_works() -> None:
 
 def test_the_doctor_names_the_extra_of_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "apportion.cli.installation.doctor.find_spec", lambda name: None if name == "ray" else 1
+        "apportion.cli.installed.find_spec", lambda name: None if name == "ray" else 1
     )
     assert "missing ray: pip install 'apportion[ray]'" in run_command(["doctor"]).out
 

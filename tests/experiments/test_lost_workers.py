@@ -24,7 +24,7 @@ from apportion.sim import Workload, generate_workload
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from apportion.experiments.machine.progress import Report
+    from apportion.experiments.machine.cells import Report
 
 BIG = np.arange(10_000.0)
 

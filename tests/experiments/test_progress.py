@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from apportion.experiments.machine.progress import Display
+from apportion.experiments.machine.cells import Display
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from apportion.mechanism.gates import START, Flow
-from apportion.mechanism.gates.rollout import _reached
-from apportion.mechanism.gates.rules import next_turn, small_beside, start_cost
+from apportion.mechanism.gates.gate import _reached, next_turn, small_beside, start_cost
 
 
 def sum_of_ends(

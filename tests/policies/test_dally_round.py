@@ -21,8 +21,8 @@ from tests.seeds import sampled
 import apportion as ap
 from apportion.cluster import TIERS as NAMES
 from apportion.policies import solve_instance
+from apportion.policies.in_order import DallyRound
 from apportion.policies.placements.round_places import RoundPlaces
-from apportion.policies.whole.dally_round import DallyRound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from apportion.checks import choice, number, seconds, whole
 from apportion.errors import InputError
 from apportion.sim.network.models.parallelism import (
+    PUBLISHED_SPEEDS,
     data_parallel,
     hybrid_parallel,
     pipeline_parallel,
     tensor_parallel,
 )
-from apportion.sim.network.models.published_speeds import PUBLISHED_SPEEDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from apportion.cluster import Cluster
-    from apportion.experiments.machine.progress import Report
+    from apportion.experiments.machine.cells import Report
     from apportion.sim.beliefs import Believed
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.workload import Workload

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.answers.advice import AdvicePart
-from apportion.answers.start_costs import costs_in_words
+from apportion.answers.advice import AdvicePart, costs_in_words
 from apportion.jobs import most_at_once
 from apportion.statistics import paired
 from apportion.statistics.intervals import batch_figures

@@ -1,9 +1,15 @@
-"""Commands among the words that are read, each carried out by a module of its own."""
+"""Commands and their options among words, read by the checks that Python callers pass too."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from apportion.checks import choice, number, read_number, read_whole
+from apportion.errors import InputError
+from apportion.mechanisms.start_costs import MEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +25,7 @@ def add_group(commands: Any, name: str, text: str, members: Sequence[Callable[[A
 
 
 def add_command(commands: Any, name: str, module: str, text: str) -> argparse.ArgumentParser:
-    """Add one command that `module`.run carries out."""
+    """Add one command that `module` carries out by its ``run``; or `module:function` does."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=text,
@@ -97,3 +103,172 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="say what happens, and show tracebacks",
     )
+
+
+def comma_separated(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
+    """Return a reader of numbers with commas between them."""
+
+    def read(words: str) -> list[float]:
+        try:
+            return [kind(word) for word in words.split(",") if word.strip()]
+        except (ValueError, argparse.ArgumentTypeError) as error:
+            raise argparse.ArgumentTypeError(
+                f"{error}, with commas between several, e.g. 1,2,4"
+            ) from error
+
+    return read
+
+
+def ending(*valid: str) -> Callable[[str], str]:
+    """Return a check that a file name ends in one of the given endings."""
+
+    def check(name: str) -> str:
+        if not name.endswith(valid):
+            raise argparse.ArgumentTypeError(f"{name!r} must end in {' or '.join(valid)}")
+        return name
+
+    return check
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a check that a word is a whole number, not below the least or above the most."""
+
+    def check(word: str) -> int:
+        try:
+            value = read_whole(word, least)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+        if most is not None and value > most:
+            raise argparse.ArgumentTypeError(f"must be at most {most}, not {value}")
+        return value
+
+    return check
+
+
+def number_or_by_type(word: str) -> int | str:
+    """Return a whole number, or ``TYPE=N,...`` as it stands."""
+    return word if "=" in word else whole(1)(word)
+
+
+def real(*, strict: bool = False) -> Callable[[str], float]:
+    """Return a check that a word is a finite number >= 0, or > 0 if `strict`."""
+
+    def check(word: str) -> float:
+        try:
+            return number(repr(word), read_number(word), strict=strict)
+        except InputError as error:
+            words = f"{word!r} must be a finite number {'>' if strict else '>='} 0"
+            raise argparse.ArgumentTypeError(words) from error
+
+    return check
+
+
+def number_or(name: str) -> Callable[[str], float | str]:
+    """Return a check that a word is a finite number >= 0, or that name."""
+
+    def check(word: str) -> float | str:
+        try:
+            return word if word == name else real()(word)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"{error}, or {name}") from error
+
+    return check
+
+
+def by_accelerator(word: str) -> dict[str, float]:
+    """Read a number > 0 for each accelerator: ``a100=2.3,h100=4.1``."""
+    found: dict[str, float] = {}
+    for part in word.split(","):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not (name and equals):
+            raise argparse.ArgumentTypeError(f"{part!r} is no TYPE=X, such as a100=2.3")
+        if name in found:
+            raise argparse.ArgumentTypeError(f"{name!r} is given twice")
+        try:
+            found[name] = real(strict=True)(value)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"of {name!r}, {error}") from error
+    return found
+
+
+def by_name(word: str) -> dict[str, str]:
+    """Read texts by name: ``arrival_s=TIMESTAMP,context_tokens=ContextTokens``."""
+    found: dict[str, str] = {}
+    for part in word.split(","):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not (name and equals and value):
+            raise argparse.ArgumentTypeError(f"{part!r} is no NAME=VALUE")
+        if name in found:
+            raise argparse.ArgumentTypeError(f"{name!r} stands twice in {word!r}")
+        found[name] = value
+    return found
+
+
+def by_job_type(word: str) -> float | str | dict[str, float]:
+    """Read a number, or one for each job type: ``bert=60,others=20``, or a csv file of them."""
+    if word == MEASURED:
+        return word
+    if word.endswith(".csv"):
+        return _table_of_types(word)
+    if "=" not in word:
+        return real()(word)
+    each = (part.rpartition("=") for part in word.split(","))
+    return {job_type.strip(): real()(value) for job_type, _, value in each}
+
+
+def _table_of_types(path: str) -> dict[str, float]:
+    """Read a csv file with the columns ``job_type`` and ``seconds``."""
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise argparse.ArgumentTypeError(f"{path!r} cannot be read: {error}") from error
+    if not rows or not {"job_type", "seconds"} <= rows[0].keys():
+        raise argparse.ArgumentTypeError(f"{path!r} needs the columns job_type,seconds, and rows")
+    found: dict[str, float] = {}
+    for line, row in enumerate(rows, start=2):
+        job_type = row["job_type"].strip()
+        try:
+            seconds = real()(row["seconds"] or "")
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"{path!r}, line {line}: {error}") from error
+        if found.setdefault(job_type, seconds) != seconds:
+            words = f"{path!r}, line {line}: {job_type!r} has {found[job_type]:g} before"
+            raise argparse.ArgumentTypeError(words)
+    return found
+
+
+def one_of(kind: str, valid: tuple[str, ...]) -> Callable[[str], str]:
+    """Return a check that a word is one of the valid ones; argparse knows no nearest name."""
+    return read_by(lambda word: choice(kind, word, valid))
+
+
+def read_by(check: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a reader of words by a check that Python callers pass too."""
+
+    def read(word: str) -> str:
+        try:
+            return check(word)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error).rstrip(".")) from error
+
+    return read
+
+
+_OTHERWISE = {"table_format": "--format", "file": "FILE", "workers": "--cluster"}
+"""What arguments are called that are not named as they are kept."""
+
+
+def refuse_blank(args: argparse.Namespace) -> None:
+    """Refuse options whose value is blank: it would be taken for one left out, or for a folder.
+
+    Raises
+    ------
+    InputError
+        Naming the option.
+    """
+    for name, value in vars(args).items():
+        for word in value if isinstance(value, list) else [value]:
+            if isinstance(word, str) and (not word.strip() or "\0" in word):
+                option = _OTHERWISE.get(name, f"--{name.replace('_', '-')}")
+                raise InputError(f"{option} is {word!r}; give a value, or leave the option out.")

@@ -89,8 +89,9 @@ def _run(args: argparse.Namespace) -> None:
         put_off("osqp"),
         put_off("numpy.f2py"),
     ):
-        command = importlib.import_module(f"apportion.cli.{args.module}")
-    command.run(args)
+        module, _, function = args.module.partition(":")
+        command = getattr(importlib.import_module(f"apportion.cli.{module}"), function or "run")
+    command(args)
     sys.stdout.flush()
 
 

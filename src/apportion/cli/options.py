@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.commands import add_option, group_of
-from apportion.cli.sections import add_setting
-from apportion.cli.values import (
+from apportion.cli.commands import (
+    add_option,
     by_job_type,
+    group_of,
     number_or,
     number_or_by_type,
     one_of,
@@ -15,6 +15,7 @@ from apportion.cli.values import (
     real,
     whole,
 )
+from apportion.cli.sections import add_setting
 from apportion.mechanisms import MECHANISMS, mechanism_name
 from apportion.mechanisms.settings import settings_of
 

@@ -21,9 +21,14 @@ from apportion.cli.commands import (
     add_group,
     add_option,
     add_verbose,
+    comma_separated,
+    ending,
     finish,
+    real,
+    refuse_blank,
+    whole,
 )
-from apportion.cli.installation.options import (
+from apportion.cli.list_options import (
     add_accelerators,
     add_completion,
     add_doctor,
@@ -41,11 +46,9 @@ from apportion.cli.options import (
     add_simulation,
     answer,
 )
-from apportion.cli.request_options import add_generate_requests, add_serve
+from apportion.cli.request_options import add_decide, add_export, add_generate_requests, add_serve
 from apportion.cli.sections import add_setting, as_given, expanded
-from apportion.cli.service.options import add_decide, add_export
 from apportion.cli.trace_options import add_trace
-from apportion.cli.values import comma_separated, ending, real, refuse_blank, whole
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -323,7 +326,9 @@ def _add_links(commands: Any) -> None:
 
 
 def _add_describe(commands: Any) -> None:
-    parser = add_command(commands, "describe", "workload_describe", "describe a trace in numbers")
+    parser = add_command(
+        commands, "describe", "workloads:describe_workload", "describe a trace in numbers"
+    )
     add_file(parser, "the trace")
     add_trace(parser)
     add_option(parser, "--cluster", "v100=8,k80=16", "GPUs, to give the load on them")
@@ -332,7 +337,9 @@ def _add_describe(commands: Any) -> None:
 
 
 def _add_generate(commands: Any) -> None:
-    parser = add_command(commands, "generate", "workload_generate", "draw a workload, write csv")
+    parser = add_command(
+        commands, "generate", "workloads:generate_workload", "draw a workload, write csv"
+    )
     add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
     add_kind(parser)
     add_generator(parser)

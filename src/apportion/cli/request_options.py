@@ -1,12 +1,22 @@
-"""Commands on requests for inference, and their options."""
+"""Commands that serve, requests of users or a scheduler that asks, and their options."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.commands import add_alias, add_command, add_option, finish
+from apportion.cli.commands import (
+    add_alias,
+    add_command,
+    add_option,
+    by_accelerator,
+    by_name,
+    finish,
+    number_or_by_type,
+    one_of,
+    real,
+    whole,
+)
 from apportion.cli.options import add_file, add_seed
-from apportion.cli.values import by_accelerator, by_name, number_or_by_type, one_of, real, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -15,7 +25,7 @@ if TYPE_CHECKING:
 def add_generate_requests(commands: Any) -> None:
     """Add ``apportion requests generate``."""
     text = "draw requests for inference, write csv"
-    parser = add_command(commands, "generate", "requests_generate", text)
+    parser = add_command(commands, "generate", "workloads:draw_requests", text)
     add_file(parser, "where to write the requests", name="out")
     _add_request_generator(parser)
     add_seed(parser, "same seed, same requests (default: 0)")
@@ -176,3 +186,67 @@ def _add_number(
         metavar="X",
         help=f"{text} (default: %(default)g)",
     )
+
+
+def add_decide(commands: Any) -> None:
+    """Add ``apportion decide``."""
+    text = "answer a scheduler: events in, decisions out, in JSON"
+    parser = add_command(commands, "decide", "service.decide", text)
+    add_option(
+        parser,
+        "--policy",
+        "NAME",
+        "a policy or scheduler of `apportion policies`",
+        usual="max_min_fairness",
+    )
+    add_option(parser, "--cluster", "v100=8,k80=16", "GPUs by type at the start")
+    add_option(parser, "--gpus-per-machine", "N", "of each type", whole(1), 4)
+    add_option(
+        parser,
+        "--store",
+        "FILE",
+        "where every message is kept before it is answered (default: nowhere)",
+    )
+    add_option(
+        parser,
+        "--time-limit",
+        "S",
+        "seconds after which the last answer is given, with its age (default: none)",
+        real(strict=True),
+    )
+    add_option(
+        parser,
+        "--references",
+        "FILE",
+        "csv of steps/s by job type and accelerator: speeds are estimated, and learnt",
+    )
+    parser.add_argument("--schema", action="store_true", help="print the schema of messages")
+    group = parser.add_argument_group("over HTTP, in place of lines")
+    add_option(group, "--http", "PORT", "needs apportion[service]", whole(1, 65535))
+    add_option(group, "--host", "ADDRESS", "(default: 127.0.0.1, this machine only)")
+    add_option(group, "--token-file", "FILE", "holds the token that requests must bring")
+    add_option(group, "--most-per-s", "X", "(default: 1000)", real(strict=True))
+    finish(parser)
+
+
+def add_export(commands: Any) -> None:
+    """Add ``apportion export``."""
+    text = "write an allocation as Slurm, Kueue, KAI or Volcano take it"
+    parser = add_command(commands, "export", "service.export", text)
+    parser.add_argument("system", metavar="slurm|kueue|kai|volcano")
+    add_file(parser, "allocation, a .json of `apportion solve --out`")
+    parser.add_argument(
+        "--jobs-table", required=True, metavar="FILE", help="csv: job id, then columns of jobs"
+    )
+    parser.add_argument("--by", default="entity", metavar="COLUMN", help="(default: entity)")
+    add_option(parser, "--cluster", "v100=8,k80=16", "divide all of these, idle GPUs too")
+    add_option(
+        parser,
+        "--reserve",
+        "MIN",
+        "of slurm: reservations of whole nodes for so long, in place of fair shares",
+        whole(1),
+    )
+    add_option(parser, "--gpus-per-machine", "N", "of --reserve (default: 4)", whole(1))
+    add_option(parser, "--out", "FILE", "(default: to the terminal)")
+    finish(parser)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.answers.inputs import workloads_of
+from apportion.cli.answers.asked import workloads_of
 from apportion.cli.inputs import simulation_settings
 from apportion.cli.output import print_summary, print_table, say
 from apportion.cli.racks import cluster_of, policies_of

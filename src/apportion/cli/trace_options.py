@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.commands import add_alias, group_of
+from apportion.cli.commands import (
+    add_alias,
+    by_accelerator,
+    comma_separated,
+    group_of,
+    one_of,
+    real,
+    whole,
+)
 from apportion.cli.sections import add_setting
-from apportion.cli.values import by_accelerator, comma_separated, one_of, real, whole
 from apportion.errors import InputError
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.cluster import Cluster
-    from apportion.experiments.machine.cells import Cell
-    from apportion.experiments.machine.progress import Report
+    from apportion.experiments.machine.cells import Cell, Report
     from apportion.experiments.sources import Source
     from apportion.sim.deciders import AnyDecider
 

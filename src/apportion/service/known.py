@@ -12,7 +12,7 @@ import numpy as np
 from apportion.checks import label
 from apportion.errors import InputError, unknown_name, written
 from apportion.policies.sessions import session_files
-from apportion.service.accounts import Accounts
+from apportion.service.certified import Accounts
 from apportion.service.checking import (
     checked_facts,
     checked_speed,

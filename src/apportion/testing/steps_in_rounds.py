@@ -11,7 +11,7 @@ import numpy as np
 from apportion.errors import written
 from apportion.mechanism.deciders import DECIDERS
 from apportion.mechanism.offers import OfferScheduler
-from apportion.mechanism.offers.exact import on_tick
+from apportion.mechanism.offers.waiting import on_tick
 from apportion.mechanisms.settings import TICK_S, seconds_by_type
 from apportion.sim.network.shapes import shape_of_placement
 from apportion.testing.stays import TOLERANCE, fail

@@ -14,13 +14,12 @@ import pytest
 from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.offers.candidates import InOrder, Served, first_served
-from apportion.mechanism.offers.ends import End, Ends, next_tick, whole_ticks
-from apportion.mechanism.offers.exact import on_tick
+from apportion.mechanism.offers.holders import End, Ends, next_tick, whole_ticks
 from apportion.mechanism.offers.keeping import Renewals
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.rules import DelayScheduling, FullyConsolidated, NoWait
 from apportion.mechanism.offers.timer_book import TimerBook
-from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
+from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs, on_tick
 from apportion.mechanism.orders import (
     ByArrival,
     DiscretizedLeastAttainedService,

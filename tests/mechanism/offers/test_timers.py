@@ -11,8 +11,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.offers import AutoTunedTimers, LeaseMechanism, ManualTimers
-from apportion.mechanism.offers.timer_book import TimerBook
-from apportion.mechanism.offers.waits import Waits
+from apportion.mechanism.offers.timer_book import TimerBook, Waits
 from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:

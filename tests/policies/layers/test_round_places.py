@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from apportion.policies import solve_instance
+from apportion.policies.in_order import DallyRound
 from apportion.policies.placements.round_places import RoundPlaces, Taken
-from apportion.policies.whole.dally_round import DallyRound
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from apportion.policies.registry import get_policy
 from apportion.policies.sessions.served import LastWalk, served, served_at_prices
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving.demands import Gains, SpeedProblem, gains_of
-from apportion.policies.solving.slopes import affine_in
+from apportion.policies.solving.ratio import affine_in
 from apportion.policies.solving.solvers.price_walk import Tie
 from apportion.policies.total_throughput import WeightedThroughput
 from apportion.types import Floats

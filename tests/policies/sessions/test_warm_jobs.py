@@ -19,7 +19,7 @@ from apportion.policies import (
     solve_instance,
 )
 from apportion.policies.sessions.warm_jobs import WarmJobs
-from apportion.policies.solving.slopes import affine_in
+from apportion.policies.solving.ratio import affine_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

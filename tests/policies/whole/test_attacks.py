@@ -14,9 +14,7 @@ from tests.policies.whole.posed import Shape
 import apportion as ap
 from apportion.errors import InputError, SolveError
 from apportion.policies import Instance, Policy, solve_instance
-from apportion.policies.whole.pollux import DeepBoot, Pollux
-from apportion.policies.whole.remaining_time import Lyra, Optimus
-from apportion.policies.whole.sia import Sia
+from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
 from apportion.policies.whole.values import reallocation_factor
 
 POLICIES: list[Policy] = [Sia(), Sia(power=1.0), Pollux(), Pollux(power=0.0), DeepBoot(), Optimus()]

@@ -18,9 +18,7 @@ from tests.seeds import sampled
 from apportion.errors import InfeasibleError, InputError
 from apportion.policies import Instance, Policy, solve_instance
 from apportion.policies.problem import Problem
-from apportion.policies.whole.pollux import DeepBoot, Pollux
-from apportion.policies.whole.remaining_time import Lyra, Optimus
-from apportion.policies.whole.sia import Sia
+from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
 from apportion.policies.whole.values import fair_throughput, reallocation_factor
 
 if TYPE_CHECKING:

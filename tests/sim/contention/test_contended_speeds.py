@@ -15,11 +15,11 @@ from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, register
 from apportion.mechanism.scheduler import Gangs
 from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.contention.speeds import ContendedSpeeds, RigidSteps
-from apportion.sim.contention.workload import generate_contended_workload
 from apportion.sim.engine import Speeds, duty_cycle
 from apportion.sim.network import get_network
 from apportion.sim.network.contention import ContentionNetwork
 from apportion.sim.network.models.trained import TABLE_III, table_iii_profiles
+from apportion.sim.phases.workload import generate_contended_workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

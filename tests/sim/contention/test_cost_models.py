@@ -6,8 +6,8 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.sim.contention.cost_models import Contended, fitted_penalty
 from apportion.sim.network import all_reduce_cost
+from apportion.sim.network.calibration import Contended, fitted_penalty
 from apportion.sim.network.models.trained import TABLE_III, V100_FLOPS
 
 A, B, G = 1e-5, 2e-10, 5e-11

@@ -15,7 +15,7 @@ from apportion.mechanism.elastic import AFS, ElasticJobs, Tiresias
 from apportion.mechanism.elastic.greedy import base_workers, elastic_share, shortest_first
 from apportion.mechanism.elastic.searches import OptimusGreedy, PolluxSearch
 from apportion.policies import Instance, solve_instance
-from apportion.policies.whole.pollux import Pollux
+from apportion.policies.whole.elastic import Pollux
 from apportion.sim.elastic.choice import PolicyChoice
 from apportion.sim.engine.snapshot import Snapshots
 

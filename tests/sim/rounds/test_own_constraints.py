@@ -17,7 +17,7 @@ from tests.sim.stopping.stops import run_with_stops
 import apportion as ap
 from apportion.mechanism.rounds import InRounds
 from apportion.pairs import PairThroughputs
-from apportion.policies.whole.dally_round import DallyRound
+from apportion.policies.in_order import DallyRound
 from apportion.sim.about import Parts
 from apportion.sim.network import StaticNetwork
 

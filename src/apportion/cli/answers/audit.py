@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.answers.audited_runs import audit_run
 from apportion.answers.lies import try_lies
-from apportion.cli.answers.inputs import settings_given
+from apportion.cli.answers.asked import settings_given
 from apportion.cli.inputs import workload_and_origin
 from apportion.cli.output import print_table
 from apportion.cli.racks import cluster_of

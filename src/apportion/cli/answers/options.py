@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.commands import add_command, add_option, finish
+from apportion.cli.commands import add_command, add_option, comma_separated, finish, real, whole
 from apportion.cli.options import add_cluster, add_file, add_generator, add_seed, add_simulation
 from apportion.cli.trace_options import add_trace
-from apportion.cli.values import comma_separated, real, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 def add_what_if(commands: Any) -> None:
     """Add ``apportion whatif``."""
     text = "what other GPUs, or more jobs, would do, with intervals"
-    parser = add_command(commands, "whatif", "answers.whatif", text)
+    parser = add_command(commands, "whatif", "answers.asked:run_whatif", text)
     _add_policies(parser, "shortest_job_first")
     for name, verb in (("add", "more"), ("remove", "less")):
         parser.add_argument(
@@ -40,7 +39,7 @@ def add_what_if(commands: Any) -> None:
 def add_recommend(commands: Any) -> None:
     """Add ``apportion recommend``."""
     text = "which policy, or how few GPUs keep waits short"
-    parser = add_command(commands, "recommend", "answers.recommend", text)
+    parser = add_command(commands, "recommend", "answers.asked:run_recommend", text)
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     add_option(
         parser,
@@ -63,7 +62,7 @@ def add_recommend(commands: Any) -> None:
 def add_forecast(commands: Any) -> None:
     """Add ``apportion forecast``."""
     text = "when jobs that run and wait now will start and end"
-    parser = add_command(commands, "forecast", "answers.forecast", text)
+    parser = add_command(commands, "forecast", "answers.asked:run_forecast", text)
     add_file(parser, "what `squeue --json` prints: who runs, and who waits", "state")
     add_option(parser, "--policy", "NAME", "of the cluster", usual="easy")
     add_option(parser, "--now", "S", "the time (default: that of the state)", real())
@@ -88,7 +87,7 @@ def add_forecast(commands: Any) -> None:
 def add_advise(commands: Any) -> None:
     """Add ``apportion advise``."""
     text = "one page on a log: what is lost, and what would help"
-    parser = add_command(commands, "advise", "answers.advise", text)
+    parser = add_command(commands, "advise", "answers.asked:run_advise", text)
     add_file(parser, "a log of jobs: when they came, how long they ran", "log")
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     add_option(parser, "--add", "TYPE=N", "GPUs to ask about (default: 8 more)")

@@ -11,16 +11,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apportion.experiments.machine.backends import Where, active_backend
-from apportion.experiments.machine.cells import Failure, NotPlainError
-from apportion.experiments.machine.progress import progress_display, wants_display
+from apportion.experiments.machine.cells import (
+    Failure,
+    NotPlainError,
+    progress_display,
+    wants_display,
+)
 from apportion.experiments.machine.shipping import OwnParts
 from apportion.experiments.machine.workers import as_they_finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from apportion.experiments.machine.cells import Cell, Work
-    from apportion.experiments.machine.progress import Display, Report
+    from apportion.experiments.machine.cells import Cell, Display, Report, Work
     from apportion.experiments.machine.store import Store
     from apportion.experiments.machine.workers import Workers
 

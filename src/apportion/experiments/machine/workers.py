@@ -26,7 +26,7 @@ from apportion.experiments.machine.shipping import active_backend_name, shipped
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
-    from apportion.experiments.machine.progress import Report
+    from apportion.experiments.machine.cells import Report
     from apportion.experiments.machine.shipping import Shipped
 
 

@@ -1,13 +1,15 @@
-"""``apportion papers``: claims of the papers, and verdicts."""
+"""``apportion settings``, ``papers`` and ``completion``: lists that need no policy loaded."""
 
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from apportion.cli.output import say
-from apportion.errors import unknown_name
+from apportion.cli.output import print_table, say, width
+from apportion.cli.parser import whole_parser
+from apportion.errors import ApportionError, unknown_name
 from apportion.papers import Claim, claims_of, systems
 from apportion.papers.claims import as_rows, in_full, in_one_line
 
@@ -16,7 +18,41 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def run(args: argparse.Namespace) -> None:
+def list_settings(args: argparse.Namespace) -> None:
+    """List the settings of every option that has some, with what they are.
+
+    Raises
+    ------
+    InputError
+        For an option that has none.
+    """
+    sections = args.shown
+    if args.section is not None:
+        name = args.section.removeprefix("--").replace("-", "_")
+        if name not in sections:
+            raise unknown_name("option with settings", name, sections)
+        sections = {name: sections[name]}
+    if args.format == "json":
+        print(
+            json.dumps({n: {k: s._asdict() for k, s in s_.items()} for n, s_ in sections.items()})
+        )
+        return
+    say(
+        "In brackets: --mechanism 'leases(lease_seconds=1800)'. In a file for --config: a section "
+        '[mechanism] with name = "leases" and lease_seconds = 1800.'
+    )
+    for name, settings in sections.items():
+        print(f"\n[{name}]\n")
+        longest = max(map(len, settings))
+        room = max(width() - longest - 4, 30)
+        rows = []
+        for key, each in settings.items():
+            first, *more = textwrap.wrap(f"{each.metavar}  {each.help}", room)
+            rows += [[key, first], *(["", line] for line in more)]
+        print_table(["setting", "what it is"], rows, left=(0, 1))
+
+
+def list_papers(args: argparse.Namespace) -> None:
     """Print a line for each system, the claims of one, or all of one claim.
 
     Raises
@@ -54,3 +90,12 @@ def _list(system: str, claims: Sequence[Claim]) -> None:
         say(" " * 15 + told, " " * 15)
     if any(claim.later for claim in claims):
         print("\n(later): a criterion that was written when the figure was known")
+
+
+def completion(args: argparse.Namespace) -> None:
+    """Print the completion script of a shell."""
+    try:
+        import shtab
+    except ImportError as error:
+        raise ApportionError("Completion needs shtab: pip install 'apportion[cli]'.") from error
+    print(shtab.complete(whole_parser()[0], shell=args.shell))

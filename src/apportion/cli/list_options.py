@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from apportion.cli.commands import add_command, finish
-from apportion.cli.values import one_of
+from apportion.cli.commands import add_command, finish, one_of
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +23,9 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 
 def add_policies(commands: Any) -> None:
     """Add the list of policies and schedulers."""
-    parser = add_command(commands, "policies", "policies", "list the policies and schedulers")
+    parser = add_command(
+        commands, "policies", "installed:list_known", "list the policies and schedulers"
+    )
     parser.set_defaults(listed="policies")
     _add_format(parser)
     finish(parser)
@@ -33,7 +34,7 @@ def add_policies(commands: Any) -> None:
 def add_accelerators(commands: Any) -> None:
     """Add the list of types of GPUs."""
     text = "list the types of GPUs that are known by name"
-    parser = add_command(commands, "accelerators", "policies", text)
+    parser = add_command(commands, "accelerators", "installed:list_known", text)
     parser.set_defaults(listed="accelerators")
     _add_format(parser)
     finish(parser)
@@ -42,7 +43,7 @@ def add_accelerators(commands: Any) -> None:
 def add_settings(commands: Any) -> None:
     """Add the list of settings; the commands that have some are there."""
     text = "list what options take in brackets, and files of settings"
-    parser = add_command(commands, "settings", "settings", text)
+    parser = add_command(commands, "settings", "listings:list_settings", text)
     parser.add_argument("section", nargs="?", metavar="OPTION", help="of one alone: mechanism")
     _add_format(parser)
     parser.set_defaults(shown=commands.choices["compare"].get_default("sections"))
@@ -52,7 +53,7 @@ def add_settings(commands: Any) -> None:
 def add_papers(commands: Any) -> None:
     """Add what the papers claim."""
     text = "what the papers claim, and what of it holds here"
-    parser = add_command(commands, "papers", "papers", text)
+    parser = add_command(commands, "papers", "listings:list_papers", text)
     text = "the claims of one: gavel; all of one claim: gavel.load"
     parser.add_argument("about", nargs="?", metavar="SYSTEM", help=text)
     _add_format(parser)
@@ -62,13 +63,13 @@ def add_papers(commands: Any) -> None:
 def add_doctor(commands: Any) -> None:
     """Add what says whether the installation works."""
     text = "say what is installed, and whether it works"
-    finish(add_command(commands, "doctor", "installation.doctor", text))
+    finish(add_command(commands, "doctor", "installed:doctor", text))
 
 
 def add_completion(commands: Any) -> None:
     """Add what makes a shell complete commands."""
     text = "print what makes a shell complete commands"
-    parser = add_command(commands, "completion", "installation.completion", text)
+    parser = add_command(commands, "completion", "listings:completion", text)
     shells = ("bash", "zsh")
     parser.add_argument("shell", type=one_of("shell", shells), metavar="|".join(shells))
     parser.epilog = (

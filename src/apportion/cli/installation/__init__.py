@@ -1,1 +1,0 @@
-"""What there is, whether it works, and shells that complete its commands."""
