@@ -128,6 +128,9 @@ class RoundCore(Resumable):
         }
         for name, values in added.items():
             setattr(self, name, np.concatenate([getattr(self, name), values]))
+        if self._preference is not None:
+            more = preferences(speed, added["number"], self._place)
+            self._preference = np.concatenate([self._preference, more])
         self._next_id += rows
         self._one_job_each()
 
@@ -137,6 +140,8 @@ class RoundCore(Resumable):
         stay = np.flatnonzero(mask)
         for name in _ARRAYS:
             setattr(self, name, getattr(self, name).take(stay, axis=0))
+        if self._preference is not None:
+            self._preference = self._preference.take(stay, axis=0)
         self._one_job_each()
 
     def evict(self, rows: Ints) -> None:
@@ -154,7 +159,7 @@ class RoundCore(Resumable):
         self.received = np.ascontiguousarray(received)  # `tell` writes through a flat view
         self.target = target
         self.elapsed_s = 0.0
-        self._forget()
+        self._candidates = None
 
     def correct(self, rows: Ints, speed: Floats) -> None:
         """Set where some rows can run and how fast, shape (rows, types)."""
@@ -320,7 +325,7 @@ class RoundCore(Resumable):
 
     def _one_job_each(self) -> None:
         self.slots = np.arange(self.ids.size)[:, None]
-        self._forget()
+        self._candidates = None
 
     def _forget(self) -> None:
         """Drop what follows from target, speed and rows."""

@@ -240,10 +240,11 @@ class LoadedHighs:
         missing = np.count_nonzero(~self.aside) - np.count_nonzero(held)
         if missing <= 0 or missing > np.count_nonzero(equality):
             return bool(missing <= 0)
-        status = self._solver.getBasis().row_status
-        basic = highspy.HighsBasisStatus.kBasic
-        places = np.flatnonzero((equality & ~self.freed)[self._row]).tolist()
-        return bool(sum(status[place] != basic for place in places) >= missing)
+        holds = (equality & ~self.freed)[self._row]
+        told, basic = self._solver.getBasicVariables()  # rows as numbers below 0
+        rows = -1 - basic[basic < 0]
+        held_there = np.count_nonzero(holds) - np.count_nonzero(holds[rows])
+        return bool(told == highspy.HighsStatus.kOk and held_there >= missing)
 
 
 class _Quiet(highspy.Highs):  # type: ignore[misc]

@@ -50,10 +50,13 @@ SEND = np.dtype([("bytes", _FLOAT), ("after", _INT), ("most", _FLOAT), ("startup
 GPU = np.dtype([("end_s", _FLOAT), ("worker", _INT)])
 """A GPU: when its task ends, infinite if it has none; and whose it is, else -1."""
 
-LINK = np.dtype([("factor", _FLOAT), ("asked", _INT), ("used", _INT), ("reached", _INT)])
+LINK = np.dtype(
+    [("factor", _FLOAT), ("asked", _INT), ("used", _INT), ("reached", _INT), ("cost", _FLOAT)]
+)
 """A link: its factor to b and eta, or its bytes/s if links are shared fairly; in which round of
 asking the gate a transfer last began that may change answers about others on it. What is not
-remembered: how many use it, and whether one of those that are near does."""
+remembered: how many use it, whether one of those that are near does, and what a byte costs each of
+those that use it, seconds."""
 
 RULES = np.dtype(
     [("way", _INT), ("b", _FLOAT), ("eta", _FLOAT), ("gate", _INT), ("parameter", _FLOAT)]
@@ -105,7 +108,7 @@ class State(NamedTuple):
     lists, counts
         See `UNDER_WAY`, `HERE`.
     rests
-        Room for bytes of transfers.
+        Room for bytes of transfers, or for the seconds until they end.
     near
         When the next task ends on each block of GPUs, see `BLOCK`.
     """

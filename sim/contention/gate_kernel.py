@@ -9,6 +9,7 @@ from apportion.mechanism.gates.gate import HOLD, START, TIE, next_turn, small_be
 from apportion.sim.contention.arrays import (
     AT_MOST,
     AT_MOST_ON_A_PAIR,
+    CLUSTER,
     DUAL_FIRST,
     FAIR,
     K_WAY,
@@ -19,7 +20,7 @@ from apportion.sim.contention.arrays import (
     WHAT_IF,
 )
 from apportion.sim.contention.jit import jit, jit_borrowing
-from apportion.sim.contention.sharing_kernel import rates_by_cost, rates_of
+from apportion.sim.contention.sharing_kernel import price_as_one, put_on, rate_by_cost, rates_of
 
 if TYPE_CHECKING:
     from apportion.sim.contention.arrays import State
@@ -118,9 +119,10 @@ def _best_now(state: State, size: float, now_s: float, links: Int64s) -> bool:
 def _what_if(state: State, new: int, now_s: float) -> bool:
     """Compare the sums of ends of a start now, and of one after each completion."""
     jobs, near, n_near, rivals = state.jobs, state.lists[NEAR], reach(state, new), 0
+    _mark_links_of(state, new)
     for place in range(n_near):
         other = jobs[near[place]]
-        other.meets = _meet(state, other, jobs[new])
+        other.meets = _on_marked(state, other)
         rivals += other.meets
     near[n_near], jobs[new].meets = new, 0
     hold = _sum_of_ends(state, n_near, rivals, math.inf, now_s)
@@ -134,12 +136,19 @@ def _what_if(state: State, new: int, now_s: float) -> bool:
 
 
 @jit_borrowing
-def _meet(state: State, one: Any, other: Any) -> int:
-    """Tell whether two transfers share a link: 1 or 0."""
-    for link in state.links_of[one.links_at : one.links_at + one.n_links]:
-        for another in state.links_of[other.links_at : other.links_at + other.n_links]:
-            if link == another:
-                return 1
+def _mark_links_of(state: State, number: int) -> None:
+    """Mark the links of a transfer as reached, and no others."""
+    for link in range(state.links.size):
+        state.links[link].reached = 0
+    _reach_links_of(state, number)
+
+
+@jit_borrowing
+def _on_marked(state: State, job: Any) -> int:
+    """Tell whether a transfer uses a link that is reached: 1 or 0."""
+    for at in range(job.links_at, job.links_at + job.n_links):
+        if state.links[state.links_of[at]].reached:
+            return 1
     return 0
 
 
@@ -149,10 +158,8 @@ def reach(state: State, new: int) -> int:
 
     Return how many they are. `reached` then tells of every link whether one of them uses it.
     """
-    jobs, links, flows, count = state.jobs, state.links, state.lists[UNDER_WAY], 0
-    for link in range(links.size):
-        links[link].reached = 0
-    _reach_links_of(state, new)
+    jobs, flows, count = state.jobs, state.lists[UNDER_WAY], 0
+    _mark_links_of(state, new)
     for place in range(state.counts[UNDER_WAY]):
         jobs[flows[place]].near = 0
     grows = True
@@ -162,8 +169,7 @@ def reach(state: State, new: int) -> int:
             job = jobs[flows[place]]
             if job.near:
                 continue
-            for link in state.links_of[job.links_at : job.links_at + job.n_links]:
-                job.near |= links[link].reached
+            job.near = _on_marked(state, job)
             if job.near:
                 grows = True
                 _reach_links_of(state, flows[place])
@@ -178,16 +184,8 @@ def reach(state: State, new: int) -> int:
 def _reach_links_of(state: State, number: int) -> None:
     """Remember that the links of a transfer are reached."""
     job = state.jobs[number]
-    for link in state.links_of[job.links_at : job.links_at + job.n_links]:
-        state.links[link].reached = 1
-
-
-@jit_borrowing
-def _put_on(state: State, number: int, step: int) -> None:
-    """Count one more or one less transfer on its links."""
-    job = state.jobs[number]
-    for link in state.links_of[job.links_at : job.links_at + job.n_links]:
-        state.links[link].used += step
+    for at in range(job.links_at, job.links_at + job.n_links):
+        state.links[state.links_of[at]].reached = 1
 
 
 @jit_borrowing
@@ -197,8 +195,8 @@ def _sum_of_ends(state: State, n_near: int, wait: int, enough: float, now_s: flo
     A sum that is above `enough` in any case need not be complete.
     """
     jobs, near, tried = state.jobs, state.lists[NEAR], state.lists[TRIED]
-    new, running = near[n_near], n_near if wait else n_near + 1
-    fair = state.rules[0].way == FAIR
+    new, running, ends_s = near[n_near], n_near if wait else n_near + 1, state.rests
+    way = state.rules[0].way
     for link in range(state.links.size):
         state.links[link].used = 0
     for place in range(n_near):
@@ -206,25 +204,28 @@ def _sum_of_ends(state: State, n_near: int, wait: int, enough: float, now_s: flo
     jobs[new].rest_then = jobs[new].bytes
     for place in range(running):
         tried[place] = near[place]
-        _put_on(state, tried[place], 1)
+        put_on(state, tried[place], 1)
     at_s = total_s = 0.0
     while running:
-        if fair:
+        if way == FAIR:
             rates_of(state, tried, running)
-        else:
-            rates_by_cost(state, tried, running)
+        elif way == CLUSTER:
+            price_as_one(state)
         step_s = math.inf
         for place in range(running):
             job = jobs[tried[place]]
-            step_s = min(step_s, job.rest_then / job.rate_then)
+            if way != FAIR:
+                job.rate_then = rate_by_cost(state, job)
+            ends_s[place] = job.rest_then / job.rate_then
+            step_s = min(step_s, ends_s[place])
         at_s += step_s
         stay = ended = 0
         for place in range(running):
             job = jobs[tried[place]]
-            if job.rest_then / job.rate_then <= step_s * (1 + TIE):
+            if ends_s[place] <= step_s * (1 + TIE):
                 total_s += at_s
                 ended += job.meets
-                _put_on(state, tried[place], -1)
+                put_on(state, tried[place], -1)
             else:
                 job.rest_then -= job.rate_then * step_s
                 tried[stay] = tried[place]
@@ -237,6 +238,6 @@ def _sum_of_ends(state: State, n_near: int, wait: int, enough: float, now_s: flo
             if wait <= 0:
                 wait = 0
                 tried[running] = new
-                _put_on(state, new, 1)
+                put_on(state, new, 1)
                 running += 1
     return total_s

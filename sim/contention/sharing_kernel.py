@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,9 +21,7 @@ def rates_of(state: State, flows: Int64s, count: int) -> None:
     for link in range(state.links.size):
         state.links[link].used = 0
     for place in range(count):
-        job = state.jobs[flows[place]]
-        for link in state.links_of[job.links_at : job.links_at + job.n_links]:
-            state.links[link].used += 1
+        put_on(state, flows[place], 1)
     if state.rules[0].way == FAIR:
         _share_fairly(state, flows, count)
     else:
@@ -33,19 +31,49 @@ def rates_of(state: State, flows: Int64s, count: int) -> None:
 @jit_borrowing
 def rates_by_cost(state: State, flows: Int64s, count: int) -> None:
     """Write the bytes/s of transfers of which so many as `used` says are on each link."""
-    jobs, links, rules, most = state.jobs, state.links, state.rules[0], 0
-    if rules.way == CLUSTER:
-        for place in range(count):
-            job = jobs[flows[place]]
-            for link in state.links_of[job.links_at : job.links_at + job.n_links]:
-                most = max(most, links[link].used)
+    if state.rules[0].way == CLUSTER:
+        price_as_one(state)
     for place in range(count):
-        job = jobs[flows[place]]
-        cost = 0.0
-        for link in state.links_of[job.links_at : job.links_at + job.n_links]:
-            k = most if rules.way == CLUSTER else links[link].used
-            cost = max(cost, (k * rules.b + (k - 1) * rules.eta) * links[link].factor)
-        job.rate_then = min(1 / cost, job.most) if cost > 0 else job.most
+        job = state.jobs[flows[place]]
+        job.rate_then = rate_by_cost(state, job)
+
+
+@jit_borrowing
+def price_as_one(state: State) -> None:
+    """Let a byte cost on each link what it costs where most transfers are."""
+    links, most = state.links, 0
+    for link in range(links.size):
+        most = max(most, links[link].used)
+    for link in range(links.size):
+        links[link].cost = _cost(state, link, most)
+
+
+@jit_borrowing
+def rate_by_cost(state: State, job: Any) -> float:
+    """Return the bytes/s of a transfer at what a byte costs on its links now."""
+    cost = 0.0
+    for at in range(job.links_at, job.links_at + job.n_links):
+        cost = max(cost, state.links[state.links_of[at]].cost)
+    rate: float = min(1 / cost, job.most) if cost > 0 else job.most
+    return rate
+
+
+@jit_borrowing
+def put_on(state: State, number: int, step: int) -> None:
+    """Count one more or one less transfer on its links."""
+    job, links = state.jobs[number], state.links
+    for at in range(job.links_at, job.links_at + job.n_links):
+        link = state.links_of[at]
+        links[link].used += step
+        links[link].cost = _cost(state, link, links[link].used)
+
+
+@jit_borrowing
+def _cost(state: State, link: int, k: int) -> float:
+    """Seconds that a byte takes on a link if so many transfers share it."""
+    rules = state.rules[0]
+    cost: float = (k * rules.b + (k - 1) * rules.eta) * state.links[link].factor
+    return cost
 
 
 @jit

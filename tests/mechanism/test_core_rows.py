@@ -13,6 +13,7 @@ from apportion.cluster import Cluster
 from apportion.mechanism.core import RoundCore
 from apportion.mechanism.core_rows import CoreRows
 from apportion.mechanism.placement import Placer
+from apportion.mechanism.priorities import preferences
 from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.resumable import packed, unpacked
 
@@ -114,6 +115,9 @@ def test_rows_follow_the_jobs(seed: int, sharing: bool) -> None:
             chosen = core_rows.core.ask()
             before = check_lines(core_rows, chosen, before)
             core_rows.core.tell(chosen.rows, chosen.types, np.full(chosen.rows.size, 100.0))
+        core = core_rows.core  # what rows prefer is kept while others come and go
+        anew = preferences(core.speed, core.number, np.arange(2))
+        assert core.preference.tolist() == anew.tolist()
         done = active[rng.random(active.size) < 0.25]
         core_rows.complete(done)
         active = np.setdiff1d(active, done)
