@@ -39,7 +39,7 @@ def public_data() -> Path:
 
 def _not_drawn(runs: Mapping[str, Run]) -> str:
     """Return what a report has in the place of its plots, with nothing in any of them."""
-    from apportion.report.html import part  # not in the process that only hands out tests
+    from apportion.report.files import part  # not in the process that only hands out tests
     from apportion.report.plots import kinds_of
 
     return part("figures", [(kind, "") for kind in kinds_of(runs)])

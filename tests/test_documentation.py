@@ -29,7 +29,8 @@ ROOT = Path(__file__).parents[1]
 FIRST = "the first command"
 # Run with the slow tests, pages in processes of their own: what takes seconds, which .ci/run runs.
 SLOW = {FIRST, "sharing", "README.md", "CONTRIBUTING.md"}
-SLOW |= {"ada_srsf.md", "cassini.md", "choose.md", "elastic.md", "gavel.md"}
+SLOW |= {"ada_srsf.md", "cassini.md", "choose.md", "dally.md", "elastic.md", "first_steps.md"}
+SLOW |= {"gavel.md", "own_network.md", "simulator.md"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

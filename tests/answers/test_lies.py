@@ -132,14 +132,14 @@ def test_a_planted_lie_is_found_and_told() -> None:
 
 def test_an_audit_has_the_lies_of_its_run() -> None:
     load, gpus = drawn(2, jobs=8), "k80=2,v100=2"
-    found = ap.try_lies("max_min_fairness", load, gpus, lies=30, n_jobs=1)
+    found = ap.try_lies("max_min_fairness", load, gpus, lies=16, n_jobs=1)
     seen = ap.audit_run(found.run, load, lies=found)
-    assert seen.lies_tried == 30
+    assert seen.lies_tried == 16
     assert found.told in repr(seen)
     counted = seen.by(load.jobs["user"])["gain_by_lies"]
     gains = load.jobs.loc[found.pay["job"].unique(), "user"].value_counts()
     assert counted[counted > 0].to_dict() == gains.to_dict()
-    both = ap.try_lies("max_min_fairness", load, gpus, lies=30, by="user", n_jobs=1)
+    both = ap.try_lies("max_min_fairness", load, gpus, lies=16, by="user", n_jobs=1)
     assert {*both.table["user"]} == {"ann", "bob"}
     ap.audit_run(both.run, load, lies=both).by(load.jobs["user"])
     with pytest.raises(ap.InputError, match="another run"):

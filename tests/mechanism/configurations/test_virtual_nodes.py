@@ -87,7 +87,7 @@ def test_gangs_keep_the_most_that_one_type_can_have(seeds: range) -> None:
 @pytest.mark.parametrize("policy", ["pollux", "deepboot", "sia", "optimus_greedy", "tiresias"])
 def test_on_one_type_nothing_is_hidden(policy: str) -> None:
     runs = [
-        ap.simulate(policy, drawn_workload(3, 4), {"t4": 8}, goodputs=goodputs, seed=5)
+        ap.simulate(policy, drawn_workload(3, 2), {"t4": 8}, goodputs=goodputs, seed=5)
         for goodputs in ("told", "virtual_nodes")
     ]
     assert runs[0].jobs["completion_s"].tolist() == runs[1].jobs["completion_s"].tolist()

@@ -56,7 +56,7 @@ class OnlyAt:
 
 
 def with_steps(make: Callable[[str, Any], AnySteps]) -> ap.ElasticWorkload:
-    drawn = ap.generate_elastic_workload(6, hours=1.0, seed=0)
+    drawn = ap.generate_elastic_workload(4, hours=0.5, seed=0)
     told = {n: replace(each, steps=make(n, each.steps)) for n, each in drawn.applications.items()}
     return replace(drawn, applications=told)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.cli.entry import main
@@ -200,7 +201,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return own + [each for one in inner for each in places(one)]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", each_seed(20, 100))
 @pytest.mark.parametrize("make", [philly, kueue])
 def test_json_with_anything_anywhere_is_told_by_item_and_nothing_is_lost(
     make: Callable[[int], dict[str, Any]], seed: int, tmp_path: Path
