@@ -9,6 +9,7 @@ import numpy as np
 from apportion.mechanism.core_rows import GangRound
 from apportion.mechanism.priorities import Candidates, idle_first, preferences, time_at_start
 from apportion.mechanism.repetition import add_repeatedly
+from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanism.selection import select
 from apportion.resumable import Resumable
 
@@ -173,6 +174,9 @@ class RoundCore(Resumable):
 
     def ask(self) -> GangRound:
         """Choose the gangs of the next round and give them devices; some may get none and wait."""
+        if self.settled:  # all go on; only the order of their priorities may be another one
+            rows, types = self._wanted()
+            return GangRound(rows, types, np.zeros((rows.size, 1), dtype=bool), NOBODY)
         rows, types = self._choose()
         now = np.full(self.ids.size, -1)
         now[rows] = types
