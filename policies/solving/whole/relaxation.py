@@ -19,21 +19,23 @@ from scipy import sparse
 
 from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.solving.certificate import Bounds, dual_bound, relative_gap
-from apportion.policies.solving.cone import equilibrate
+from apportion.policies.solving.cone import Point, equilibrate
 from apportion.policies.solving.highs import optimise
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.kinks import Priced, least_duals
+from apportion.policies.solving.solvers.price_walk import PriceWalk
 from apportion.policies.solving.whole.branch_and_bound import STAYING, Found, branch_and_bound
 from apportion.policies.solving.whole.program import likely, rounded_down, without_noise
 
 if TYPE_CHECKING:
-    from apportion.policies.solving.cone import Point
     from apportion.policies.solving.whole.program import WholeProgram
     from apportion.types import Floats
 
 
 _ROUNDING = 1e-10
 """Part of a bound that rounding may amount to."""
+_MANY, _PART = 1000, 8
+"""Options from which on a walk over prices is quicker, which begins with one job in so many."""
 _WHOLE = 1e-7
 """Distance from a whole number up to which a number of an exact vertex is one."""
 
@@ -137,7 +139,12 @@ def relax(whole: WholeProgram, budget_s: float) -> Relaxed:
         If the seconds do not suffice, or no solver finds an optimum.
     """
     program, column, row = equilibrate(whole.program)
-    point = PersistentHighs(program).solve(budget_s)
+    walked = _walked(whole)
+    if walked is None:
+        point = PersistentHighs(program).solve(budget_s)
+    else:
+        there = walked[0] / column, walked[1] / (row * program.cost_scale)
+        point = Point(*there, "optimal", "prices", unique=True)
     if "ime limit" in point.status:
         raise SolveError(
             f"time_limit_s struck while the relaxation of {whole.policy!r} was solved: there is no "
@@ -166,6 +173,43 @@ def relax(whole: WholeProgram, budget_s: float) -> Relaxed:
     must = x[whole.whole]
     is_whole = bool(np.abs(must - np.rint(must)).max(initial=0.0) <= _WHOLE)
     return Relaxed(x, bound, prices, reduced, others, is_whole)
+
+
+def _walked(whole: WholeProgram) -> tuple[Floats, Floats] | None:
+    """Solve the relaxation of many options, which hold one resource each, by a walk over prices.
+
+    It begins at the prices of a few jobs that share as small a part of each resource.
+
+    Returns
+    -------
+    x, y
+        Over the columns and the rows; ``None`` where the problem is of another kind, or small, or
+        has several optima.
+    """
+    program, k, instance = whole.program, whole.cells.size, whole.p.instance
+    single = whole.separable and instance.solo and bool((instance.count == 1).all())
+    b = program.b[whole.priced]
+    if k < _MANY or not (single and (b > 0).all()) or whole.lower.any():
+        return None
+    held, kind = program.A[whole.priced].tocsc(), np.zeros(instance.options, dtype=np.intp)
+    if (np.diff(held.indptr) != 1).any():
+        return None
+    cells = np.divmod(whole.cells, instance.options)
+    kind[cells[1]] = held.indices
+    if (kind[cells[1]] != held.indices).any():
+        return None
+    adds, gpus = np.full(instance.throughput.shape, -np.inf), np.zeros(instance.throughput.shape)
+    adds[cells], gpus[cells] = -program.c, held.data
+    near = np.zeros(b.size)
+    for part in (_PART, 1):
+        walk = PriceWalk(adds[::part], gpus[::part], kind, b / part)
+        arrived, near = walk.run(near), walk.prices
+    if not arrived or walk.degenerate or walk.apart <= _ROUNDING * whole.largest_cost:
+        return None
+    each = np.maximum((adds - gpus * near[kind]).max(axis=1), 0.0)
+    y = np.concatenate([np.zeros(k), near, each])
+    y[:k] = np.maximum(program.c + program.A.T @ y, 0.0)
+    return np.maximum(walk.shares[cells], 0.0), y
 
 
 def _why(whole: WholeProgram, point: Point) -> SolveError:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from scipy import optimize
 from tests.policies.whole.oracle import Knapsack, random_instance
-from tests.seeds import each_seed
+from tests.seeds import each_seed, ranges_of_seeds
 
 from apportion.policies import Instance, solve_instance
 from apportion.policies.registry import get_policy
-from apportion.policies.solving.whole import decide, states
+from apportion.policies.solving.whole import decide, relaxation, states
+from apportion.policies.solving.whole.statement import state
 from apportion.types import Floats
 
 
@@ -126,6 +127,27 @@ def test_of_parts_that_took_the_same_the_first_of_the_cheapest_stays(high: int) 
         key, cost = high + rng.integers(0, 40, size), rng.integers(0, 4, size).astype(float)
         first = {each: min(np.flatnonzero(key == each), key=cost.__getitem__) for each in set(key)}
         assert states._cheapest(key, cost).tolist() == [first[each] for each in sorted(first)]
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(20, 400))
+def test_a_walk_over_prices_finds_what_highs_finds(
+    seeds: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks = 0
+    for seed in seeds:
+        rng = np.random.default_rng([4, seed])
+        jobs, types = int(rng.integers(2, 40)), int(rng.integers(1, 4))
+        whole = state(Knapsack(), drawn(rng, jobs=jobs, types=types))
+        monkeypatch.setattr(relaxation, "_MANY", 10**9)
+        highs = relaxation.relax(whole, np.inf)
+        monkeypatch.setattr(relaxation, "_MANY", 0)
+        walks += relaxation._walked(whole) is not None
+        found = relaxation.relax(whole, np.inf)
+        assert found.bound == pytest.approx(highs.bound, rel=1e-12)
+        np.testing.assert_allclose(found.prices, highs.prices, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.x, highs.x, atol=1e-8)
+        np.testing.assert_allclose(found.reduced, highs.reduced, atol=1e-9)
+    assert walks >= len(seeds) // 20
 
 
 def test_amounts_that_are_no_whole_numbers_are_left_to_branch_and_bound() -> None:
