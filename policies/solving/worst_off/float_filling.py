@@ -1,7 +1,7 @@
 """Steps of water filling in floats: linear programs that HiGHS solves from its last basis.
 
 Nothing here depends on the size of a level: demands are counted in units of what each job has
-(`apportion.policies.solving.worst_off.demand_scaling`), anew whenever that has changed tenfold.
+(`apportion.policies.solving.worst_off.demand_scaling`), anew whenever that has changed a hundredfold.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _BOTTLENECK = {"highs": 1e-7, "clarabel": 1e-6}
 """Part of the largest dual value from which on one counts. One that is wrongly left out does so
 after the next step, which is none: the others are frozen by then, and it is the largest."""
 _EPSILON = float(np.finfo(float).eps)
-_WITHIN = 10.0
+_WITHIN = 100.0
 """How far a level may be from the unit that it is counted in."""
 _NOTHING = 1e-9
 """Part of a unit that is a solver's rounding error, no level to take for a unit."""
