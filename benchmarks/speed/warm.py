@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.policies import get_policy, solve_instance
+from apportion.policies import HierarchicalFairness, get_policy, solve_instance
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from benchmarks.speed.harness import Row, cpu_seconds, two_digits
 from benchmarks.speed.problems import TYPES, draw
@@ -35,6 +35,11 @@ SINGLY = (
     *("network_sensitive", "min_cost"),
 )
 """Policies of which each job has its numbers in the program."""
+FILLING = {
+    "hierarchical_fairness": HierarchicalFairness(),
+    "hierarchical_fairness, fifo within": HierarchicalFairness(inner="fifo"),
+}
+"""Policies that are solved anew at each event, level after level, of jobs of four entities."""
 MOST_MULTIPLES, MOST_S, GAVEL_TIMES = 9, 0.0006, {108: 12, 1080: 45}
 BOTH_HAVE = (
     *("max_min_fairness", "fifo", "makespan", "finish_time_fairness", "max_total_throughput"),
@@ -45,7 +50,7 @@ BOTH_HAVE = (
 def warm(settings: Settings) -> list[Row]:
     """Measure events of sessions of single jobs."""
     with threadpool_limits(1):
-        return [row for policy in SINGLY for row in _event(settings, policy)]
+        return [row for policy in (*SINGLY, *FILLING) for row in _event(settings, policy)]
 
 
 def every_event(settings: Settings) -> list[Row]:
@@ -66,14 +71,16 @@ def _event(settings: Settings, policy: str) -> list[Row]:
     jobs, events = (40, 10) if settings.quick else (64, 200)
     case = draw(2 * jobs, len(TYPES), settings.data)
     case.columns["network_priority"] = np.linspace(0.1, 1.0, 2 * jobs)
-    asked, rng, kept = get_policy(policy), np.random.default_rng(1), WarmJobs(get_policy(policy))
+    case.columns["entity"] = np.arange(2.0 * jobs) % 4
+    asked, rng = FILLING.get(policy) or get_policy(policy), np.random.default_rng(1)
+    kept, entities = WarmJobs(asked), {"entity": tuple("abcd")}
     there, seconds, pivots = list(range(jobs)), list[float](), list[float]()
     runs, anew = list[float](), 0
     for _ in range(events):
         there.pop(int(rng.integers(len(there))))
         there.append(int(rng.choice(np.setdiff1d(np.arange(2 * jobs), there))))
         here = np.array(there)
-        instance = case.part(here, 0.5).instance
+        instance = replace(case.part(here, 0.5).instance, texts=entities)
         solved, started = sum(pivots), time.process_time()
         found = kept.certified(here, instance, least_prices=False)
         if found is None:

@@ -1,7 +1,7 @@
 """Steps of water filling in floats: linear programs that HiGHS solves from its last basis.
 
 Nothing here depends on the size of a level: demands are counted in units of what each job has
-(`apportion.policies.solving.worst_off.demand_scaling`), anew whenever that has changed a hundredfold.
+(`apportion.policies.solving.worst_off.demand_scaling`), anew when that has changed a hundredfold.
 """
 
 from __future__ import annotations
