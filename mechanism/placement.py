@@ -67,7 +67,8 @@ class Placer:
         if pace is not None:
             self.placings = [Placing(pool.gpus, pace) for pool in self.devices.pools]
         self._choice = get_placement(strategy, self._rng, self.placings)
-        if not type(self._choice).__module__.startswith("apportion."):
+        self._own = not type(self._choice).__module__.startswith("apportion.")
+        if self._own:
             self._choice = cast("Strategy", WatchedPlacement(self._choice))
         self.accelerators = self.devices.accelerators
         self.pools = self.devices.pools
@@ -222,10 +223,10 @@ class Placer:
         Raises
         ------
         InputError
-            If these are not so many free devices; it names the placement.
+            If one of the user's own has not chosen so many free devices; it names the placement.
         """
-        pool = self.devices.free_for(gang)
-        if not len(set(chosen)) == len(chosen) == gang.gpus or not pool.are_free(chosen):
+        free = not self._own or self.devices.free_for(gang).are_free(chosen)
+        if not free or not len(set(chosen)) == len(chosen) == gang.gpus:
             raise self._refused(gang, chosen, InputError("They must be free, and as many."))
         return self.devices.layout.placement((gang.kind, chosen))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from apportion.cluster import TIERS
+from apportion.mechanism.offers.leased_jobs import MORE_THAN_ALL
 from apportion.mechanism.offers.waiting import WaitingJobs, on_tick
 from apportion.mechanism.orders import keys_of
 from apportion.ties import EXACT, first_of, ranks
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.orders import Order
-    from apportion.types import Bools, Floats
+    from apportion.types import Bools, Floats, Int64s
 
     Positions = NDArray[np.intp]
 
@@ -78,17 +79,20 @@ def first_served(takers: Takers, now_s: float, waiting: WaitingJobs) -> Served |
     positions, options = takers.candidates(now_s, waiting)
     if not positions.size:
         return None
+    if positions.size == 1 and len(waiting.room) == len(TIERS):  # where most time is spent
+        job = waiting.job.item(positions.item())
+        gpus = waiting.records.told.scale.item(job)
+        said = zip(options[0].tolist(), waiting.room, strict=True)
+        tiers = [tier for tier, (yes, room) in enumerate(said) if yes and gpus <= room]
+        return Served(job, tiers[0], tiers[-1]) if tiers else None
     free = options & waiting.fits[positions]
-    row = int(free.any(axis=1).argmax()) if positions.size > 1 else 0
+    row = int(free.any(axis=1).argmax())
     job, accepted = int(waiting.job[positions[row]]), free[row]
-    where = accepted.tolist()
-    if True not in where:
+    if not accepted.any():
         return None
-    if waiting.types == 1:
-        return Served(job, where.index(True), len(where) - 1 - where[::-1].index(True))
     kind = _fastest_type(waiting.records, job, accepted)
-    tiers = accepted[kind * len(TIERS) : (kind + 1) * len(TIERS)].nonzero()[0]
-    return Served(job, int(tiers[0]), int(tiers[-1]), kind)
+    of_type = accepted[kind * len(TIERS) : (kind + 1) * len(TIERS)].nonzero()[0]
+    return Served(job, int(of_type[0]), int(of_type[-1]), kind)
 
 
 def _fastest_type(records: LeasedJobs, job: int, accepted: Bools) -> int:
@@ -131,12 +135,13 @@ class InOrder:
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Return the first of the jobs that accept something that is free."""
         if self.at_once:
-            accepts = accepted_at_once(self.rule, waiting)
+            accepts = needed_at_once(self.rule, waiting) <= np.array(waiting.room)
         else:
             accepts = accepts_from_s(self.rule, waiting) <= now_s
         if waiting.held_option is not None:
             accepts |= waiting.held_option[:, None] == np.arange(accepts.shape[1])
-        accepts &= waiting.fits
+        if not self.at_once or waiting.held_option is not None or waiting.types > 1:
+            accepts &= waiting.fits
         serves = np.logical_or.reduce(accepts, axis=1).nonzero()[0]
         if serves.size > 1:
             first = first_of(self._keys(now_s, waiting.at(serves)), relative=EXACT)
@@ -166,18 +171,19 @@ def accepts_from_s(rule: Rule, waiting: WaitingJobs) -> NDArray[np.float64]:
     return on_tick(waiting.released_s[:, None] + _patience_s(rule, waiting))
 
 
-def accepted_at_once(rule: Rule, waiting: WaitingJobs) -> Bools:
-    """Tell which options each job accepts by a rule that is asked once for each job.
+def needed_at_once(rule: Rule, waiting: WaitingJobs) -> Int64s:
+    """Return how many GPUs each job needs at each option that it accepts, by a rule asked once.
 
-    See `Rule.at_once`; shape (waiting, options).
+    More than there are at the others; see `Rule.at_once`. Shape (waiting, options).
     """
     records = waiting.records
     if records.unjudged:
         job = np.array(sorted(records.unjudged), dtype=np.intp)
         new = WaitingJobs(job, records, waiting.timers, waiting.size, waiting.room)
-        records.accepted[job] = _patience_s(rule, new) == 0.0
+        accepts = _patience_s(rule, new) == 0.0
+        records.needed[job] = np.where(accepts, new.scale_factor[:, None], MORE_THAN_ALL)
         records.unjudged.clear()
-    return records.accepted.take(waiting.job, axis=0)
+    return records.needed.take(waiting.job, axis=0)
 
 
 def _patience_s(rule: Rule, waiting: WaitingJobs) -> NDArray[np.float64]:

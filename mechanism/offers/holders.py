@@ -42,6 +42,7 @@ class Holders(Resumable):
         self._before: dict[int, Held] = {}  # at the last decision, but for who is done
         self._touched: dict[int, None] = {}  # since then, the last one last
         self._gangs: Gangs | None = None  # of that decision, unless somebody is done
+        self._again: Decision | None = None  # by which the same gangs go on
 
     def take_over(self, job: int, held: Held) -> None:
         """Let a job have had these devices all the time."""
@@ -67,9 +68,7 @@ class Holders(Resumable):
         anew = [job for job in self._touched if before.get(job) != held.get(job)]
         self._touched = {}
         if not anew and self._gangs is not None:
-            job = self._gangs.job
-            nobody = _of_the_last(job.size, [])
-            return Decision(self._gangs, nobody, duty_cycle=duty_cycle.of(job), resolved=offered)
+            return self._repeated(self._gangs, duty_cycle.of(self._gangs.job), offered)
         had = {job: before.pop(job) for job in anew if job in before}
         new = [job for job in anew if job in held]
         moved = [job for job in new if job in had and self._same(had[job], held[job])]
@@ -86,6 +85,16 @@ class Holders(Resumable):
             resolved=offered,
             moved=_of_the_last(job.size, [not each for each in starts]) if moved else None,
         )
+
+    def _repeated(self, gangs: Gangs, duty_cycle: DutyCycle, offered: bool) -> Decision:
+        """Return that all go on: the same value as long as nothing is new."""
+        again = self._again
+        same = again is not None and again.gangs is gangs and again.duty_cycle is duty_cycle
+        if again is None or not same or again.resolved != offered:
+            nobody = _of_the_last(gangs.job.size, [])
+            again = Decision(gangs, nobody, duty_cycle=duty_cycle, resolved=offered)
+            self._again = again
+        return again
 
     def _same(self, one: Held, other: Held) -> bool:
         """Tell whether devices are as many in the same machines."""
@@ -198,8 +207,13 @@ class Ends:
     def pop(self, now_s: float, kind: End) -> list[int]:
         """Return the jobs whose end of a kind is due, and take their ends away."""
         jobs, heap = list[int](), self._heap
-        while heap and heap[0][0] <= now_s and self.due(now_s, kind):
-            jobs.append(heappop(heap)[2])
+        while heap and heap[0][0] <= now_s:
+            at_s, own, job, version = heap[0]
+            if version == self._version[job]:
+                if at_s != now_s or own is not kind:
+                    break
+                jobs.append(job)
+            heappop(heap)
         return jobs
 
     def state(self) -> list[list[Any]]:

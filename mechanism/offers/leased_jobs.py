@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _KEPT = ("released_s", "compute_s", "run_s", "tier", "kind", "waiting", "type_code")
+MORE_THAN_ALL = np.iinfo(np.int64).max
+"""GPUs that no room has."""
 
 
 class LeasedJobs:
@@ -57,9 +59,10 @@ class LeasedJobs:
     slowdown
         Time of a step on the best placement at each option, everything being free, over its compute
         time on its fastest type; infinite where the gang can have none, shape (jobs, options).
-    accepted
-        Options that the job accepts without a wait, where it accepts no others later, shape (jobs,
-        options); nothing is known yet of those in `unjudged`.
+    needed
+        GPUs that the job needs at each option that it accepts without a wait, `MORE_THAN_ALL` at
+        others, where it accepts no others later, shape (jobs, options); nothing is known yet of
+        those in `unjudged`.
     waiting_of_size
         How many jobs wait, by their GPUs.
     prefers_wider
@@ -78,14 +81,14 @@ class LeasedJobs:
         self.kind: Ints = np.empty(0, dtype=np.intp)
         self.waiting: Bools = np.empty(0, dtype=bool)
         self.slowdown: Floats = np.empty((0, options))
-        self.accepted: Bools = np.empty((0, options), dtype=bool)
+        self.needed: Ints = np.empty((0, options), dtype=np.int64)
         self.unjudged: set[int] = set()
         self.job_types: list[str] = []
         self.prefers_wider = False
         self.entered = 0
         self.waiting_of_size: dict[int, int] = {}
         # What the entries are the first of.
-        self._room = {name: getattr(self, name) for name in (*_KEPT, "slowdown", "accepted")}
+        self._room = {name: getattr(self, name) for name in (*_KEPT, "slowdown", "needed")}
         self._fit()
 
     def ideal_s(self, jobs: Ints) -> Floats:

@@ -44,6 +44,8 @@ class Fluid(Resumable):
         self._gangs: Gangs = NO_GANGS
         self._gpus: Floats = np.empty(0)  # for which each line accounts
         self._clock: DutyClock | None = None
+        # The last decision, if it changes nothing and would not if it came again.
+        self._again: Decision | None = None
         self._rate: Floats = np.zeros(0)
         # Seconds that each line still loses from now on; None for nothing at all.
         self._lost_s: Floats | None = None
@@ -55,6 +57,8 @@ class Fluid(Resumable):
 
     def apply(self, now_s: float, decision: Decision) -> None:
         """Let the gangs of a decision have their devices; count who starts and who is stopped."""
+        if decision is self._again:
+            return
         truth, gangs = self._truth, decision.gangs
         if decision.undone is not None:
             jobs, steps = decision.undone
@@ -72,6 +76,8 @@ class Fluid(Resumable):
             self._timed.changes_s(now_s)
         if not known:
             self._rate = self._speeds.rates(gangs)
+        none = not decision.stop.size and decision.undone is None and decision.pauses is None
+        self._again = decision if known and none else None
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
