@@ -71,6 +71,8 @@ MINUTES: dict[str, tuple[float, str]] = {
     "elastic.deepboot": (20, ""),
     "elastic.fair_baselines": (150, ""),
     "elastic.measured_types": (3, "--logs philly"),
+    "elastic.interference": (2, ""),
+    "elastic.finish_time": (8, ""),
     "elastic.released": (1.5, ""),
     "elastic.stages": (1, ""),
     "elastic.speed": (1, "--types 3"),

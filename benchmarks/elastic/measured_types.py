@@ -119,18 +119,27 @@ def jobs_of(settings: Mapping[str, Any], data: Path | None) -> ap.ElasticWorkloa
     return replace(read, restart_s={name: (each, each) for name, each in RESTART_S.items()})
 
 
-def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
-    """Run one workload one way."""
-    workload = jobs_of(settings, data)
-    cluster, way = CLUSTERS[settings["cluster"]], settings["way"]
+def how_elastic(way: str) -> dict[str, Any]:
+    """Return the settings of `Configurations` under a way of elastic jobs."""
+    return {"goodputs": GOODPUTS.get(way, "told"), "keep_paused": way == "sia"}
+
+
+def run_of(workload: ap.ElasticWorkload, cluster: Cluster, way: str, seed: int) -> ap.Run:
+    """Run a workload one way; with the GPUs of users, these are cut to the most of a type."""
     if way in AS_USERS_SAY:
         decider, shared = AS_USERS_SAY[way]
         jobs = workload.jobs.assign(gpus=np.minimum(workload.jobs["gpus"], cluster.counts.max()))
         rigid = replace(workload, jobs=jobs).rigid(cluster.accelerators, cluster.machine_sizes)
-        return figures(ap.simulate(decider, rigid, cluster, mechanism=shared), workload)
-    how = ap.Configurations(goodputs=GOODPUTS.get(way, "told"), keep_paused=way == "sia")
-    policy, order = way.partition(",")[0], settings["workload"]
-    return figures(ap.simulate(policy, workload, cluster, mechanism=how, seed=order), workload)
+        return ap.simulate(decider, rigid, cluster, mechanism=shared)
+    how = ap.Configurations(**how_elastic(way))
+    return ap.simulate(way.partition(",")[0], workload, cluster, mechanism=how, seed=seed)
+
+
+def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
+    """Run one workload one way."""
+    workload = jobs_of(settings, data)
+    cluster = CLUSTERS[settings["cluster"]]
+    return figures(run_of(workload, cluster, settings["way"], settings["workload"]), workload)
 
 
 def settings_of(args: argparse.Namespace) -> list[dict[str, Any]]:
