@@ -20,7 +20,7 @@ from apportion.mechanism.orders import DiscretizedLeastAttainedService
 from apportion.mechanism.placements.by_speed import Placing, by_tier
 from apportion.sim.network import get_network
 from apportion.statistics import paired
-from benchmarks.dally.schedulers import DALLY, FIGURES, GANDIVA, TIRESIAS
+from benchmarks.dally.schedulers import ARRIVALS, DALLY, FIGURES, GANDIVA, TIRESIAS
 from benchmarks.experiment import Settings, chosen, drawing, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 RACKS, QUICK_RACKS = (2, 8), (2,)
 RESAMPLES, QUICK_RESAMPLES = 5, 2
-JOBS, QUICK_JOBS = 500, 60
+JOBS, QUICK_JOBS = {"batch": 500, "poisson": 411}, 60
 FULL_RACKS = (2, 4, 8, 16)
-SHOWN = ("JCT", "median", "p95", "makespan", "wait", "p95 wait", "comm")
+SHOWN = ("JCT", "median", "p95", "p99", "makespan", "wait", "p95 wait", "p99 wait", "comm")
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,14 +74,15 @@ def main() -> None:
     text = f"{QUICK_JOBS} jobs, {QUICK_RACKS[0]} racks, {QUICK_RESAMPLES} resamples"
     first = (__doc__ or "").partition("\n")[0]
     what = parser("dally.causes", first, text)
+    what.add_argument("--arrivals", default="batch", choices=ARRIVALS)
     what.add_argument("--racks", type=int, nargs="+", metavar="N")
     what.add_argument("--changes", nargs="+", default=list(CHANGES), metavar="NAME")
     options = what.parse_args()
     quick, changes = options.quick, chosen("change", options.changes, list(CHANGES))
-    jobs, seeds = (QUICK_JOBS, QUICK_RESAMPLES) if quick else (JOBS, RESAMPLES)
+    jobs, seeds = (QUICK_JOBS, QUICK_RESAMPLES) if quick else (JOBS[options.arrivals], RESAMPLES)
     settings = [
         {"change": change, "racks": racks, "seed": seed, "scheduler": scheduler}
-        | {"jobs": int(jobs * CHANGES[change].get("jobs", 1))}
+        | {"jobs": int(jobs * CHANGES[change].get("jobs", 1)), "arrivals": options.arrivals}
         for racks in options.racks or (QUICK_RACKS if quick else RACKS)
         for change in dict.fromkeys([AS_MEASURED, *changes])
         for seed in range(seeds)
@@ -89,21 +90,22 @@ def main() -> None:
     ]
     full = [
         {"change": FULL, "racks": racks, "seed": seed, "scheduler": GANDIVA}
-        | {"jobs": jobs * racks // 8}
-        for racks in ((2, 4) if quick else FULL_RACKS)
+        | {"jobs": jobs * racks // 8, "arrivals": "batch"}
+        for racks in ((2, 4) if quick else FULL_RACKS if options.arrivals == "batch" else ())
         for seed in range(seeds)
     ]
     runs = run_all(_work, [*settings, *full], options, "dally_causes")
-    print(f"{jobs} jobs at once, {seeds} resamples, on {machine()}")
+    print(f"{jobs} jobs ({options.arrivals}), {seeds} resamples, on {machine()}")
     print("What Dally has less, %, paired by resample: geometric mean [95 % interval].")
     gains = _gains(runs[runs["change"] != FULL])
     show(gains)
-    grown = runs[runs["change"] == FULL].groupby(["racks", "jobs"])["comm h"].median()
-    print("\nGandiva's communication of a job, hours, medians, where every rack has as many jobs.")
-    show(grown.reset_index(), digits=3)
     write_csv(runs, options.out, "dally_causes_runs")
     write_csv(gains, options.out, "dally_causes")
-    write_csv(grown.reset_index(), options.out, "dally_causes_full_racks")
+    if full:
+        grown = runs[runs["change"] == FULL].groupby(["racks", "jobs"])["comm h"].median()
+        print("\nGandiva's communication of a job, hours, medians; as many jobs on every rack.")
+        show(grown.reset_index(), digits=3)
+        write_csv(grown.reset_index(), options.out, "dally_causes_full_racks")
     _draw(runs, options.out)
 
 
@@ -125,7 +127,7 @@ def _scheduler(name: str, change: str) -> Any:
 def _work(settings: Settings, _data: Path | None) -> dict[str, float]:
     """Run one scheduler on one resample, with one change."""
     cluster = ap.Cluster.of_racks(settings["racks"])
-    listed = ap.generate_rack_workload(arrivals="batch", jobs=settings["jobs"])
+    listed = ap.generate_rack_workload(arrivals=settings["arrivals"], jobs=settings["jobs"])
     workload = ap.resample(listed, settings["seed"])
     told = CHANGES.get(settings["change"], {}).get("network", {})
     network = get_network("table1", cluster=cluster, **told)
