@@ -137,6 +137,9 @@ def test_a_claim_says_all_that_a_reader_asks(claim: Claim) -> None:
     if claim.verdict == "not reproduced":
         assert claim.rests_on, "what the verdict hangs on"
         assert claim.nearest, "where it would hold, or that nothing was found"
+        for text in (claim.rests_on, claim.nearest):
+            assert not re.fullmatch(r"as [a-z0-9-]+", text), "a reason of its own"
+            assert not re.search(r"\b(presumably|probably|perhaps)\b", text), "measured"
     for other in (claim.setting, claim.rests_on):
         if (found := re.match(r"as ([a-z0-9-]+)", other)) and "-" in found[1]:
             assert found[1] in {each.name for each in claims_of(claim.system)}
