@@ -201,7 +201,7 @@ def test_every_module_of_plots_names_the_extra_that_it_needs() -> None:
     )
     code += (
         "try:\n"
-        "    report.html.page_of('', '', '', [])\n"
+        "    report.files.page_of('', '', '', [])\n"
         "except ApportionError as error:\n"
         "    print('pages', 'apportion[plot]' in str(error))\n"
     )

@@ -157,7 +157,7 @@ class Idle(Patient):
             (ByName(), "not indifferent to the names and rows of jobs: job .* is complete at"),
             (
                 Lonely(),
-                r"ZeroDivisionError.*drawn\('types', seed=0, jobs='few'\).*Raised in Lonely.queue",
+                r"ZeroDivisionError.*run_case\('types', seed=0, jobs='few'\).*Raised in Lonely.queue",
             ),
             (Idle(), r"Idle\(\) is not able to run: SolveError: .* would wait for ever"),
         ],
