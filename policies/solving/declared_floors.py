@@ -161,12 +161,13 @@ def with_floors_merged(policy: Policy, classes: Reduction) -> Reduction:
     What is given up where they cannot depends on each job's own floor.
     """
     told = classes.believed
-    merging = worth_merging(told) if told.solo else None
-    if merging is None or "tells_identical_jobs_apart" in policy.traits:
+    if not told.solo or "tells_identical_jobs_apart" in policy.traits:
         return classes
     with solvable(policy):
         floors = floors_of(policy, told)
     if floors is None or not (floors.pace <= told.fastest_throughput).all():
+        return classes
+    if (merging := worth_merging(told)) is None:
         return classes
     bins = merging.bins(floors.pace)
     if not tells_no_jobs_apart(policy, told, bins):
