@@ -37,7 +37,7 @@ _WHY = {
     "S5": "no function has more than a tenth: many small steps over arrays of all jobs",
     "S9": "`import cvxpy` alone takes as long as the peer column says",
     "S12": "an offer works on arrays of all jobs that are there",
-    "S13": "a fifth is HiGHS's relaxation, the rest lists of states near it",
+    "S13": "lists of states near the relaxation",
 }
 """What holds a goal where it is, beside the floor that its rows measure."""
 
