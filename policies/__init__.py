@@ -44,116 +44,72 @@ Where the options are network tiers, `eligible` masks those that delay timers ke
 `place_round` places one round of gangs on machines.
 """
 
-from apportion.annotations import open_doors
-from apportion.policies.allox import AlloX
-from apportion.policies.base import Policy
-from apportion.policies.completion import FinishTimeFairness, Makespan
-from apportion.policies.entities import Cohort, FairOverTime
-from apportion.policies.fairness import MaxMinFairness, NashWelfare, PowerCapped, StrategyProof
-from apportion.policies.fixed_shares import (
-    GandivaPacking,
-    IsolatedShare,
-    ProportionalShare,
-    isolated_share,
-)
-from apportion.policies.hierarchical import HierarchicalFairness
-from apportion.policies.in_order import FIFO, DallyRound, ShortestJobFirst
-from apportion.policies.instance import Instance
-from apportion.policies.labelled import solve
-from apportion.policies.placements.place_round import RoundPlacement, place_round
-from apportion.policies.placements.tiers import Eligible, eligible
-from apportion.policies.problem import Problem
-from apportion.policies.registry import (
-    BUILT_IN,
-    SPECIALISED,
-    WHOLE,
-    get_policy,
-    policy_table,
-    register,
-)
-from apportion.policies.resource import Resource
-from apportion.policies.sessions.session import Session, session
-from apportion.policies.solution import Solution
-from apportion.policies.solving.condition import Condition, condition
-from apportion.policies.solving.driver import solve_instance
-from apportion.policies.solving.pairs import PairTable
-from apportion.policies.solving.solvers.warm_highs import WarmProblem
-from apportion.policies.total_throughput import (
-    LeastMeanCompletion,
-    MaxTotalThroughput,
-    MinCost,
-    MinCostWithSLOs,
-    NetworkSensitive,
-)
-from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
-from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload, one_job
-from apportion.policies.whole.rotations import (
-    PlacementAndRotation,
-    RotationProblem,
-    Rotations,
-    rotation_problem,
-)
-from apportion.policies.whole.values import reallocation_factor
+from __future__ import annotations
 
-__all__ = [
-    "BUILT_IN",
-    "FIFO",
-    "SPECIALISED",
-    "WHOLE",
-    "AlloX",
-    "CappedWorkload",
-    "Cohort",
-    "Condition",
-    "DallyRound",
-    "DeepBoot",
-    "Eligible",
-    "FairOverTime",
-    "FinishTimeFairness",
-    "GandivaPacking",
-    "HierarchicalFairness",
-    "Instance",
-    "IsolatedShare",
-    "LeastMeanCompletion",
-    "LeastWorkload",
-    "Lyra",
-    "Makespan",
-    "MaxMinFairness",
-    "MaxTotalThroughput",
-    "MinCost",
-    "MinCostWithSLOs",
-    "NashWelfare",
-    "NetworkSensitive",
-    "Optimus",
-    "PairTable",
-    "PlacementAndRotation",
-    "Policy",
-    "Pollux",
-    "PowerCapped",
-    "Problem",
-    "ProportionalShare",
-    "Resource",
-    "RotationProblem",
-    "Rotations",
-    "RoundPlacement",
-    "Session",
-    "ShortestJobFirst",
-    "Sia",
-    "Solution",
-    "StrategyProof",
-    "WarmProblem",
-    "condition",
-    "eligible",
-    "get_policy",
-    "isolated_share",
-    "one_job",
-    "place_round",
-    "policy_table",
-    "reallocation_factor",
-    "register",
-    "rotation_problem",
-    "session",
-    "solve",
-    "solve_instance",
-]
+from typing import TYPE_CHECKING
 
-open_doors(globals())
+from apportion.faces import lazily
+
+if TYPE_CHECKING:
+    from apportion.policies.allox import AlloX as AlloX
+    from apportion.policies.base import Policy as Policy
+    from apportion.policies.completion import FinishTimeFairness as FinishTimeFairness
+    from apportion.policies.completion import Makespan as Makespan
+    from apportion.policies.entities import Cohort as Cohort
+    from apportion.policies.entities import FairOverTime as FairOverTime
+    from apportion.policies.fairness import MaxMinFairness as MaxMinFairness
+    from apportion.policies.fairness import NashWelfare as NashWelfare
+    from apportion.policies.fairness import PowerCapped as PowerCapped
+    from apportion.policies.fairness import StrategyProof as StrategyProof
+    from apportion.policies.fixed_shares import GandivaPacking as GandivaPacking
+    from apportion.policies.fixed_shares import IsolatedShare as IsolatedShare
+    from apportion.policies.fixed_shares import ProportionalShare as ProportionalShare
+    from apportion.policies.fixed_shares import isolated_share as isolated_share
+    from apportion.policies.hierarchical import HierarchicalFairness as HierarchicalFairness
+    from apportion.policies.in_order import FIFO as FIFO
+    from apportion.policies.in_order import DallyRound as DallyRound
+    from apportion.policies.in_order import ShortestJobFirst as ShortestJobFirst
+    from apportion.policies.instance import Instance as Instance
+    from apportion.policies.labelled import solve as solve
+    from apportion.policies.placements.place_round import RoundPlacement as RoundPlacement
+    from apportion.policies.placements.place_round import place_round as place_round
+    from apportion.policies.placements.tiers import Eligible as Eligible
+    from apportion.policies.placements.tiers import eligible as eligible
+    from apportion.policies.problem import Problem as Problem
+    from apportion.policies.registry import BUILT_IN as BUILT_IN
+    from apportion.policies.registry import SPECIALISED as SPECIALISED
+    from apportion.policies.registry import WHOLE as WHOLE
+    from apportion.policies.registry import get_policy as get_policy
+    from apportion.policies.registry import policy_table as policy_table
+    from apportion.policies.registry import register as register
+    from apportion.policies.resource import Resource as Resource
+    from apportion.policies.sessions.session import Session as Session
+    from apportion.policies.sessions.session import session as session
+    from apportion.policies.solution import Solution as Solution
+    from apportion.policies.solving.condition import Condition as Condition
+    from apportion.policies.solving.condition import condition as condition
+    from apportion.policies.solving.driver import solve_instance as solve_instance
+    from apportion.policies.solving.pairs import PairTable as PairTable
+    from apportion.policies.solving.solvers.warm_highs import WarmProblem as WarmProblem
+    from apportion.policies.total_throughput import LeastMeanCompletion as LeastMeanCompletion
+    from apportion.policies.total_throughput import MaxTotalThroughput as MaxTotalThroughput
+    from apportion.policies.total_throughput import MinCost as MinCost
+    from apportion.policies.total_throughput import MinCostWithSLOs as MinCostWithSLOs
+    from apportion.policies.total_throughput import NetworkSensitive as NetworkSensitive
+    from apportion.policies.whole.elastic import DeepBoot as DeepBoot
+    from apportion.policies.whole.elastic import Lyra as Lyra
+    from apportion.policies.whole.elastic import Optimus as Optimus
+    from apportion.policies.whole.elastic import Pollux as Pollux
+    from apportion.policies.whole.elastic import Sia as Sia
+    from apportion.policies.whole.least_workload import CappedWorkload as CappedWorkload
+    from apportion.policies.whole.least_workload import LeastWorkload as LeastWorkload
+    from apportion.policies.whole.least_workload import one_job as one_job
+    from apportion.policies.whole.rotations import PlacementAndRotation as PlacementAndRotation
+    from apportion.policies.whole.rotations import RotationProblem as RotationProblem
+    from apportion.policies.whole.rotations import Rotations as Rotations
+    from apportion.policies.whole.rotations import rotation_problem as rotation_problem
+    from apportion.policies.whole.values import reallocation_factor as reallocation_factor
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -156,20 +156,12 @@ def test_the_face_loads_nothing_heavy() -> None:
     assert not loaded & {"numpy", "pandas", "scipy", "cvxpy", "highspy", "clarabel", "joblib"}
 
 
-LAZY = [
-    "apportion",
-    "apportion.answers",
-    "apportion.elastic",
-    "apportion.estimators",
-    "apportion.experiments",
-    "apportion.exports",
-    "apportion.report",
-    "apportion.sim",
-    "apportion.sim.contention",
-    "apportion.sim.network",
-    "apportion.sim.traces",
-    "apportion.statistics",
-]
+LAZY = sorted(
+    ".".join([package, *file.parent.relative_to(FOLDERS[package]).parts])
+    for package in FOLDERS
+    for file in sources(package)
+    if file.name == "__init__.py" and "lazily(__name__)" in file.read_text(encoding="utf-8")
+)
 
 
 PUBLIC: list[str] = vars(apportion)["__all__"]  # made at run time, so type checkers do not know it

@@ -2,60 +2,37 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.estimators.goodput.application import MeasuredApplication, MeasuredTraining
-from apportion.estimators.goodput.best_batch import BatchLimits, BestBatches, best_batches
-from apportion.estimators.goodput.fit import StepTimeFit, bootstrapped, fit_step_times
-from apportion.estimators.goodput.goodput import Goodput
-from apportion.estimators.goodput.measured_steps import (
-    AnySteps,
-    MeasuredSteps,
-    ModelledSteps,
-    StepSeconds,
-)
-from apportion.estimators.goodput.observations import StepObservations
-from apportion.estimators.goodput.step_times import (
-    LEARNING_RATE_RULES,
-    StepTimes,
-    efficiency,
-    gain,
-    learning_rate_factor,
-    noise_scale,
-)
-from apportion.estimators.goodput.table import (
-    GangConfiguration,
-    GoodputTable,
-    GpuSpeeds,
-    fitness,
-    goodput_table,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "LEARNING_RATE_RULES",
-    "AnySteps",
-    "BatchLimits",
-    "BestBatches",
-    "GangConfiguration",
-    "Goodput",
-    "GoodputTable",
-    "GpuSpeeds",
-    "MeasuredApplication",
-    "MeasuredSteps",
-    "MeasuredTraining",
-    "ModelledSteps",
-    "StepObservations",
-    "StepSeconds",
-    "StepTimeFit",
-    "StepTimes",
-    "best_batches",
-    "bootstrapped",
-    "efficiency",
-    "fit_step_times",
-    "fitness",
-    "gain",
-    "goodput_table",
-    "learning_rate_factor",
-    "noise_scale",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.estimators.goodput.application import MeasuredApplication as MeasuredApplication
+    from apportion.estimators.goodput.application import MeasuredTraining as MeasuredTraining
+    from apportion.estimators.goodput.best_batch import BatchLimits as BatchLimits
+    from apportion.estimators.goodput.best_batch import BestBatches as BestBatches
+    from apportion.estimators.goodput.best_batch import best_batches as best_batches
+    from apportion.estimators.goodput.fit import StepTimeFit as StepTimeFit
+    from apportion.estimators.goodput.fit import bootstrapped as bootstrapped
+    from apportion.estimators.goodput.fit import fit_step_times as fit_step_times
+    from apportion.estimators.goodput.goodput import Goodput as Goodput
+    from apportion.estimators.goodput.measured_steps import AnySteps as AnySteps
+    from apportion.estimators.goodput.measured_steps import MeasuredSteps as MeasuredSteps
+    from apportion.estimators.goodput.measured_steps import ModelledSteps as ModelledSteps
+    from apportion.estimators.goodput.measured_steps import StepSeconds as StepSeconds
+    from apportion.estimators.goodput.observations import StepObservations as StepObservations
+    from apportion.estimators.goodput.step_times import LEARNING_RATE_RULES as LEARNING_RATE_RULES
+    from apportion.estimators.goodput.step_times import StepTimes as StepTimes
+    from apportion.estimators.goodput.step_times import efficiency as efficiency
+    from apportion.estimators.goodput.step_times import gain as gain
+    from apportion.estimators.goodput.step_times import learning_rate_factor as learning_rate_factor
+    from apportion.estimators.goodput.step_times import noise_scale as noise_scale
+    from apportion.estimators.goodput.table import GangConfiguration as GangConfiguration
+    from apportion.estimators.goodput.table import GoodputTable as GoodputTable
+    from apportion.estimators.goodput.table import GpuSpeeds as GpuSpeeds
+    from apportion.estimators.goodput.table import fitness as fitness
+    from apportion.estimators.goodput.table import goodput_table as goodput_table
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.estimators.speeds.columns import SpeedColumns
-from apportion.estimators.speeds.completed import EstimatedThroughputs, estimate_speeds
-from apportion.estimators.speeds.estimated import EstimatedSpeeds
-from apportion.estimators.speeds.model import ColumnMeans, ImputedSpeeds, SpeedModel
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ColumnMeans",
-    "EstimatedSpeeds",
-    "EstimatedThroughputs",
-    "ImputedSpeeds",
-    "SpeedColumns",
-    "SpeedModel",
-    "estimate_speeds",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.estimators.speeds.columns import SpeedColumns as SpeedColumns
+    from apportion.estimators.speeds.completed import EstimatedThroughputs as EstimatedThroughputs
+    from apportion.estimators.speeds.completed import estimate_speeds as estimate_speeds
+    from apportion.estimators.speeds.estimated import EstimatedSpeeds as EstimatedSpeeds
+    from apportion.estimators.speeds.model import ColumnMeans as ColumnMeans
+    from apportion.estimators.speeds.model import ImputedSpeeds as ImputedSpeeds
+    from apportion.estimators.speeds.model import SpeedModel as SpeedModel
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

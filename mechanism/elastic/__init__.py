@@ -6,28 +6,22 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.mechanism.elastic.greedy import (
-    AFS,
-    Tiresias,
-    base_workers,
-    elastic_share,
-    shortest_first,
-)
-from apportion.mechanism.elastic.rule import ElasticJobs, ElasticRule, seconds_left
-from apportion.mechanism.elastic.searches import OptimusGreedy, PolluxSearch
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AFS",
-    "ElasticJobs",
-    "ElasticRule",
-    "OptimusGreedy",
-    "PolluxSearch",
-    "Tiresias",
-    "base_workers",
-    "elastic_share",
-    "seconds_left",
-    "shortest_first",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.mechanism.elastic.greedy import AFS as AFS
+    from apportion.mechanism.elastic.greedy import Tiresias as Tiresias
+    from apportion.mechanism.elastic.greedy import base_workers as base_workers
+    from apportion.mechanism.elastic.greedy import elastic_share as elastic_share
+    from apportion.mechanism.elastic.greedy import shortest_first as shortest_first
+    from apportion.mechanism.elastic.rule import ElasticJobs as ElasticJobs
+    from apportion.mechanism.elastic.rule import ElasticRule as ElasticRule
+    from apportion.mechanism.elastic.rule import seconds_left as seconds_left
+    from apportion.mechanism.elastic.searches import OptimusGreedy as OptimusGreedy
+    from apportion.mechanism.elastic.searches import PolluxSearch as PolluxSearch
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.mechanism.gates.built_in import (
-    GATES,
-    AdaDual,
-    AllOf,
-    AtMost,
-    KWay,
-    TimeShift,
-)
-from apportion.mechanism.gates.gate import HOLD, START, Flow, Gate, LinksView, Rollout, WhatIf
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "GATES",
-    "HOLD",
-    "START",
-    "AdaDual",
-    "AllOf",
-    "AtMost",
-    "Flow",
-    "Gate",
-    "KWay",
-    "LinksView",
-    "Rollout",
-    "TimeShift",
-    "WhatIf",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.mechanism.gates.built_in import GATES as GATES
+    from apportion.mechanism.gates.built_in import AdaDual as AdaDual
+    from apportion.mechanism.gates.built_in import AllOf as AllOf
+    from apportion.mechanism.gates.built_in import AtMost as AtMost
+    from apportion.mechanism.gates.built_in import KWay as KWay
+    from apportion.mechanism.gates.built_in import TimeShift as TimeShift
+    from apportion.mechanism.gates.gate import HOLD as HOLD
+    from apportion.mechanism.gates.gate import START as START
+    from apportion.mechanism.gates.gate import Flow as Flow
+    from apportion.mechanism.gates.gate import Gate as Gate
+    from apportion.mechanism.gates.gate import LinksView as LinksView
+    from apportion.mechanism.gates.gate import Rollout as Rollout
+    from apportion.mechanism.gates.gate import WhatIf as WhatIf
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

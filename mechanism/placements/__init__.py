@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.mechanism.placements.registry import PLACEMENTS, get_placement, register
-from apportion.mechanism.placements.strategy import Gang, Strategy
+from typing import TYPE_CHECKING
 
-__all__ = ["PLACEMENTS", "Gang", "Strategy", "get_placement", "register"]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.mechanism.placements.registry import PLACEMENTS as PLACEMENTS
+    from apportion.mechanism.placements.registry import get_placement as get_placement
+    from apportion.mechanism.placements.registry import register as register
+    from apportion.mechanism.placements.strategy import Gang as Gang
+    from apportion.mechanism.placements.strategy import Strategy as Strategy
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.mechanism.time_shifts.affinity import AffinityGraph
-from apportion.mechanism.time_shifts.candidates import (
-    RankedPlacement,
-    best_placement,
-    rank_placements,
-)
-from apportion.mechanism.time_shifts.certificate import Certificate, certificate
-from apportion.mechanism.time_shifts.circle import UnifiedCircle, unified_circle
-from apportion.mechanism.time_shifts.compatibility import (
-    Compatibility,
-    compatibility,
-    iteration_s,
-    jensen_bound,
-    law_is_exact,
-    score_of,
-)
-from apportion.mechanism.time_shifts.link_scores import LinkScores, random_score
-from apportion.mechanism.time_shifts.profile import CommunicationPhase, CommunicationProfile
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AffinityGraph",
-    "Certificate",
-    "CommunicationPhase",
-    "CommunicationProfile",
-    "Compatibility",
-    "LinkScores",
-    "RankedPlacement",
-    "UnifiedCircle",
-    "best_placement",
-    "certificate",
-    "compatibility",
-    "iteration_s",
-    "jensen_bound",
-    "law_is_exact",
-    "random_score",
-    "rank_placements",
-    "score_of",
-    "unified_circle",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.mechanism.time_shifts.affinity import AffinityGraph as AffinityGraph
+    from apportion.mechanism.time_shifts.candidates import RankedPlacement as RankedPlacement
+    from apportion.mechanism.time_shifts.candidates import best_placement as best_placement
+    from apportion.mechanism.time_shifts.candidates import rank_placements as rank_placements
+    from apportion.mechanism.time_shifts.circle import UnifiedCircle as UnifiedCircle
+    from apportion.mechanism.time_shifts.circle import unified_circle as unified_circle
+    from apportion.mechanism.time_shifts.link_compatibility import Compatibility as Compatibility
+    from apportion.mechanism.time_shifts.link_compatibility import compatibility as compatibility
+    from apportion.mechanism.time_shifts.link_compatibility import iteration_s as iteration_s
+    from apportion.mechanism.time_shifts.link_compatibility import jensen_bound as jensen_bound
+    from apportion.mechanism.time_shifts.link_compatibility import law_is_exact as law_is_exact
+    from apportion.mechanism.time_shifts.link_compatibility import score_of as score_of
+    from apportion.mechanism.time_shifts.link_scores import LinkScores as LinkScores
+    from apportion.mechanism.time_shifts.link_scores import random_score as random_score
+    from apportion.mechanism.time_shifts.profile import CommunicationPhase as CommunicationPhase
+    from apportion.mechanism.time_shifts.profile import CommunicationProfile as CommunicationProfile
+    from apportion.mechanism.time_shifts.proof import Certificate as Certificate
+    from apportion.mechanism.time_shifts.proof import certificate as certificate
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

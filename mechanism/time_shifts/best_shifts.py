@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.mechanism.time_shifts.certificate import certificate_of
 from apportion.mechanism.time_shifts.circle import (
     EQUAL,
     best_rotation,
@@ -21,6 +20,7 @@ from apportion.mechanism.time_shifts.circle import (
 )
 from apportion.mechanism.time_shifts.local_search import searched
 from apportion.mechanism.time_shifts.profile import ROUNDING
+from apportion.mechanism.time_shifts.proof import certificate_of
 from apportion.mechanism.time_shifts.turning import NO_BACKGROUND, Background, TurningJobs, wrapped
 
 if TYPE_CHECKING:

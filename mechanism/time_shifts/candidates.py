@@ -9,13 +9,13 @@ from apportion.checks import listed, mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts.affinity import AffinityGraph, jobs_by_link
 from apportion.mechanism.time_shifts.circle import EQUAL
-from apportion.mechanism.time_shifts.compatibility import capacity_of, compatibility
+from apportion.mechanism.time_shifts.link_compatibility import capacity_of, compatibility
 from apportion.mechanism.time_shifts.profile import CommunicationProfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from apportion.mechanism.time_shifts.compatibility import Compatibility
+    from apportion.mechanism.time_shifts.link_compatibility import Compatibility
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
 from apportion.mechanism.time_shifts.circle import EQUAL, TOLERANCE, pacings, worth_pacing
-from apportion.mechanism.time_shifts.compatibility import (
+from apportion.mechanism.time_shifts.link_compatibility import (
     capacity_of,
     compatibility,
     jensen_bound,
@@ -17,7 +17,7 @@ from apportion.mechanism.time_shifts.profile import profiles_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from apportion.mechanism.time_shifts.compatibility import Compatibility
+    from apportion.mechanism.time_shifts.link_compatibility import Compatibility
     from apportion.mechanism.time_shifts.profile import CommunicationProfile
 
     Trained = tuple[str, int]

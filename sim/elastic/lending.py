@@ -25,7 +25,7 @@ from apportion.sim.simulation import simulate
 
 if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
-    from apportion.sim.inference.serve import ServingRun
+    from apportion.sim.inference.served import ServingRun
     from apportion.sim.run import Run
     from apportion.types import Floats
 

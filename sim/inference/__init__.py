@@ -2,61 +2,40 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.sim.inference.cheapest import CheapestGpus, cheapest_gpus
-from apportion.sim.inference.fewest import FewestGpus, fewest_gpus
-from apportion.sim.inference.generate import Bursts, generate_requests
-from apportion.sim.inference.read import read_azure_llm, read_request_rate, read_requests
-from apportion.sim.inference.requests import (
-    REQUEST_COLUMNS,
-    DiurnalRate,
-    MeasuredRate,
-    RequestRate,
-    checked_requests,
-    offered_load,
-    peak_gpus,
-)
-from apportion.sim.inference.reserve import Reserve, most_at_once
-from apportion.sim.inference.serve import ServingRun, serve
-from apportion.sim.inference.serve_replicas import serve_replicas
-from apportion.sim.inference.served_model import ServedModel
-from apportion.sim.inference.serving import POOLED, Serving
-from apportion.sim.inference.tables import (
-    GPU_STATE_COLUMNS,
-    SERVED_COLUMNS,
-    gpu_states_table,
-    requests_table,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "GPU_STATE_COLUMNS",
-    "POOLED",
-    "REQUEST_COLUMNS",
-    "SERVED_COLUMNS",
-    "Bursts",
-    "CheapestGpus",
-    "DiurnalRate",
-    "FewestGpus",
-    "MeasuredRate",
-    "RequestRate",
-    "Reserve",
-    "ServedModel",
-    "Serving",
-    "ServingRun",
-    "cheapest_gpus",
-    "checked_requests",
-    "fewest_gpus",
-    "generate_requests",
-    "gpu_states_table",
-    "most_at_once",
-    "offered_load",
-    "peak_gpus",
-    "read_azure_llm",
-    "read_request_rate",
-    "read_requests",
-    "requests_table",
-    "serve",
-    "serve_replicas",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.sim.inference.cheapest import CheapestGpus as CheapestGpus
+    from apportion.sim.inference.cheapest import cheapest_gpus as cheapest_gpus
+    from apportion.sim.inference.fewest import FewestGpus as FewestGpus
+    from apportion.sim.inference.fewest import fewest_gpus as fewest_gpus
+    from apportion.sim.inference.generate import Bursts as Bursts
+    from apportion.sim.inference.generate import generate_requests as generate_requests
+    from apportion.sim.inference.read import read_azure_llm as read_azure_llm
+    from apportion.sim.inference.read import read_request_rate as read_request_rate
+    from apportion.sim.inference.read import read_requests as read_requests
+    from apportion.sim.inference.requests import REQUEST_COLUMNS as REQUEST_COLUMNS
+    from apportion.sim.inference.requests import DiurnalRate as DiurnalRate
+    from apportion.sim.inference.requests import MeasuredRate as MeasuredRate
+    from apportion.sim.inference.requests import RequestRate as RequestRate
+    from apportion.sim.inference.requests import checked_requests as checked_requests
+    from apportion.sim.inference.requests import offered_load as offered_load
+    from apportion.sim.inference.requests import peak_gpus as peak_gpus
+    from apportion.sim.inference.reserve import Reserve as Reserve
+    from apportion.sim.inference.reserve import most_at_once as most_at_once
+    from apportion.sim.inference.served import ServingRun as ServingRun
+    from apportion.sim.inference.served import serve as serve
+    from apportion.sim.inference.served_model import ServedModel as ServedModel
+    from apportion.sim.inference.served_replicas import serve_replicas as serve_replicas
+    from apportion.sim.inference.serving import POOLED as POOLED
+    from apportion.sim.inference.serving import Serving as Serving
+    from apportion.sim.inference.tables import GPU_STATE_COLUMNS as GPU_STATE_COLUMNS
+    from apportion.sim.inference.tables import SERVED_COLUMNS as SERVED_COLUMNS
+    from apportion.sim.inference.tables import gpu_states_table as gpu_states_table
+    from apportion.sim.inference.tables import requests_table as requests_table
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -16,12 +16,12 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.sim.inference.fleets import FleetSearch, FleetTries
 from apportion.sim.inference.limits import ServingLimits
-from apportion.sim.inference.serve_replicas import asked_of, serve_replicas
+from apportion.sim.inference.served_replicas import asked_of, serve_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from apportion.sim.inference.serve import ServingRun
+    from apportion.sim.inference.served import ServingRun
     from apportion.sim.inference.served_model import ServedModel
     from apportion.types import Floats, Ints
 

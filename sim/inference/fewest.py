@@ -15,14 +15,14 @@ import pandas as pd
 from apportion.checks import number, whole
 from apportion.errors import InputError
 from apportion.sim.inference.requests import offered_load, peak_gpus
-from apportion.sim.inference.serve import serve_alone, with_slo
+from apportion.sim.inference.served import serve_alone, with_slo
 from apportion.sim.inference.serving import Serving
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.mechanism.inference import ProtectTimes
-    from apportion.sim.inference.serve import ServingRun
+    from apportion.sim.inference.served import ServingRun
     from apportion.types import Floats
 
 

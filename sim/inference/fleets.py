@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.sim.inference.limits import ServingLimits, steps_of
-from apportion.sim.inference.serve_replicas import fits, replicas_of, speeds_of
+from apportion.sim.inference.served_replicas import fits, replicas_of, speeds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

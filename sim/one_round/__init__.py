@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.sim.one_round.decision import RoundDecision
-from apportion.sim.one_round.solve_round import solve_round
+from typing import TYPE_CHECKING
 
-__all__ = ["RoundDecision", "solve_round"]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.sim.one_round.asked import solve_round as solve_round
+    from apportion.sim.one_round.decision import RoundDecision as RoundDecision
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.sim.network.fair_shares import max_min_rates
-from apportion.sim.phases.engine import PhaseRun, run_phases
-from apportion.sim.phases.priorities import crux_priorities, gpu_intensity
-from apportion.sim.phases.segments import PhaseJob
-from apportion.sim.phases.steady import PacedShifts, pace_and_shift
-from apportion.sim.shifts.joint import JointShifts, joint_shifts, mean_score
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "JointShifts",
-    "PacedShifts",
-    "PhaseJob",
-    "PhaseRun",
-    "crux_priorities",
-    "gpu_intensity",
-    "joint_shifts",
-    "max_min_rates",
-    "mean_score",
-    "pace_and_shift",
-    "run_phases",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.sim.network.fair_shares import max_min_rates as max_min_rates
+    from apportion.sim.phases.engine import PhaseRun as PhaseRun
+    from apportion.sim.phases.engine import run_phases as run_phases
+    from apportion.sim.phases.priorities import crux_priorities as crux_priorities
+    from apportion.sim.phases.priorities import gpu_intensity as gpu_intensity
+    from apportion.sim.phases.segments import PhaseJob as PhaseJob
+    from apportion.sim.phases.steady import PacedShifts as PacedShifts
+    from apportion.sim.phases.steady import pace_and_shift as pace_and_shift
+    from apportion.sim.shifts.joint import JointShifts as JointShifts
+    from apportion.sim.shifts.joint import joint_shifts as joint_shifts
+    from apportion.sim.shifts.joint import mean_score as mean_score
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

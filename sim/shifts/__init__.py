@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.sim.shifts.gang_placement import GangPlacement
-from apportion.sim.shifts.placed_gangs import PlacedGangs
-from apportion.sim.shifts.shared_links import LinkShifts, SharedLinks
+from typing import TYPE_CHECKING
 
-__all__ = ["GangPlacement", "LinkShifts", "PlacedGangs", "SharedLinks"]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.sim.shifts.gang_placement import GangPlacement as GangPlacement
+    from apportion.sim.shifts.placed_gangs import PlacedGangs as PlacedGangs
+    from apportion.sim.shifts.shared_links import LinkShifts as LinkShifts
+    from apportion.sim.shifts.shared_links import SharedLinks as SharedLinks
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -10,7 +10,7 @@ import numpy as np
 from apportion.checks import seconds, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts import AffinityGraph, CommunicationProfile, score_of
-from apportion.mechanism.time_shifts.compatibility import capacity_of
+from apportion.mechanism.time_shifts.link_compatibility import capacity_of
 from apportion.policies import solve_instance
 from apportion.policies.whole.rotations import rotation_problem
 

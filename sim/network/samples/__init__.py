@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.sim.network.samples.profiles import (
-    ProfileDoubt,
-    SampledTraffic,
-    profiles_from_samples,
-)
+from typing import TYPE_CHECKING
 
-__all__ = ["ProfileDoubt", "SampledTraffic", "profiles_from_samples"]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.sim.network.samples.profiles import ProfileDoubt as ProfileDoubt
+    from apportion.sim.network.samples.profiles import SampledTraffic as SampledTraffic
+    from apportion.sim.network.samples.profiles import (
+        profiles_from_samples as profiles_from_samples,
+    )
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -118,21 +118,6 @@ def at_the_door(value: Any) -> Any:
     return explained(value) if plain and not hasattr(value, "with_checks") else value
 
 
-def open_doors(face: dict[str, Any]) -> None:
-    """Have all functions that a package shows explain errors, in the copies that it shows.
-
-    Callers inside take a function from the module that defines it, as it is.
-
-    Parameters
-    ----------
-    face
-        The global names of the package, with ``__all__``.
-    """
-    for name in face["__all__"]:
-        if name in face:
-            face[name] = at_the_door(face[name])
-
-
 def check_fields(value: Any) -> None:
     """Check the kinds of the fields of a dataclass, e.g. in its ``__post_init__``.
 

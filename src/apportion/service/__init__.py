@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.service.service import DecisionService
+from typing import TYPE_CHECKING
 
-__all__ = ["DecisionService"]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.service.service import DecisionService as DecisionService
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -19,20 +19,18 @@ def test_a_run():
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.testing.network import check_network
-from apportion.testing.policy import check_policy
-from apportion.testing.run_case import drawn
-from apportion.testing.schedule import check_schedule
-from apportion.testing.scheduler import check_mechanism, check_scheduler
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "check_mechanism",
-    "check_network",
-    "check_policy",
-    "check_schedule",
-    "check_scheduler",
-    "drawn",
-]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.testing.network import check_network as check_network
+    from apportion.testing.policy import check_policy as check_policy
+    from apportion.testing.run_case import drawn as drawn
+    from apportion.testing.schedule import check_schedule as check_schedule
+    from apportion.testing.scheduler import check_mechanism as check_mechanism
+    from apportion.testing.scheduler import check_scheduler as check_scheduler
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

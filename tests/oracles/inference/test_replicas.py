@@ -16,7 +16,7 @@ from tests.seeds import each_seed
 import apportion as ap
 from apportion.errors import InputError
 from apportion.sim.inference.limits import ServingLimits
-from apportion.sim.inference.serve_replicas import asked_of, in_order, replicas_of
+from apportion.sim.inference.served_replicas import asked_of, in_order, replicas_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

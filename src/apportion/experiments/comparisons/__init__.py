@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.experiments.comparisons.comparison import Comparison
-from apportion.experiments.comparisons.run import compare
+from typing import TYPE_CHECKING
 
-__all__ = ["Comparison", "compare"]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.experiments.comparisons.comparison import Comparison as Comparison
+    from apportion.experiments.comparisons.run import compare as compare
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from apportion.annotations import open_doors
-from apportion.experiments.sweeps.plan import plan_sweep
-from apportion.experiments.sweeps.result import Sweep
-from apportion.experiments.sweeps.run import sweep
+from typing import TYPE_CHECKING
 
-__all__ = ["Sweep", "plan_sweep", "sweep"]
+from apportion.faces import lazily
 
-open_doors(globals())
+if TYPE_CHECKING:
+    from apportion.experiments.sweeps.plan import plan_sweep as plan_sweep
+    from apportion.experiments.sweeps.result import Sweep as Sweep
+    from apportion.experiments.sweeps.run import sweep as sweep
+
+
+if not TYPE_CHECKING:  # or a checker would take any name for one of these
+    __getattr__ = lazily(__name__)

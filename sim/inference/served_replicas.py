@@ -12,7 +12,7 @@ from apportion.errors import InputError, written
 from apportion.mechanism.inference.replicas import BatchSpeed, Replicas
 from apportion.sim.inference.limits import steps_of
 from apportion.sim.inference.read import requests_given
-from apportion.sim.inference.serve import ServingRun
+from apportion.sim.inference.served import ServingRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
