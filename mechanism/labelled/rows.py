@@ -13,8 +13,14 @@ from apportion.checks import seconds as check_seconds
 from apportion.errors import unknown_name, written
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+    from apportion.mechanism.core import RoundCore
+    from apportion.mechanism.core_rows import GangRound
+    from apportion.types import Floats
+
+    Label = tuple[Hashable, ...]
+    Places = dict[Hashable, tuple[str, tuple[int, ...]]]
 
 _COLUMNS = ("accelerator", "machines", "devices", "status", "shares_with")
 
@@ -85,17 +91,6 @@ class RoundPlan:
             rows[job] = ("", (), (), "preempted", ())
         index = pd.Index(list(rows), name="job", tupleize_cols=False)
         return pd.DataFrame(list(rows.values()), index=index, columns=list(_COLUMNS))
-
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
-
-    from apportion.mechanism.core import RoundCore
-    from apportion.mechanism.core_rows import GangRound
-    from apportion.types import Floats
-
-    Label = tuple[Hashable, ...]
-    Places = dict[Hashable, tuple[str, tuple[int, ...]]]
 
 
 def labelled_plan(number: int, gangs: GangRound, rows: LabelledRows, before: Places) -> RoundPlan:

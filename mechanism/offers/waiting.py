@@ -13,10 +13,6 @@ from apportion.mechanism.scheduler import NETWORK, RACK
 from apportion.mechanisms.settings import TICK_S
 
 if TYPE_CHECKING:
-    from apportion.types import Floats
-
-
-if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray

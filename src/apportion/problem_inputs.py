@@ -16,10 +16,6 @@ from apportion.jobs import check_jobs, column_named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Workers = Cluster | Mapping[Any, int] | str | Sequence[int] | NDArray[np.int64]
