@@ -51,8 +51,8 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.policies.allox import AlloX as AlloX
     from apportion.policies.base import Policy as Policy
+    from apportion.policies.completion import AlloX as AlloX
     from apportion.policies.completion import FinishTimeFairness as FinishTimeFairness
     from apportion.policies.completion import Makespan as Makespan
     from apportion.policies.entities import Cohort as Cohort

@@ -16,9 +16,8 @@ from apportion.names import (
     is_scheduler_name,
     standard,
 )
-from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
-from apportion.policies.completion import FinishTimeFairness, Makespan
+from apportion.policies.completion import AlloX, FinishTimeFairness, Makespan
 from apportion.policies.entities import Cohort, FairOverTime
 from apportion.policies.fairness import MaxMinFairness, NashWelfare, PowerCapped, StrategyProof
 from apportion.policies.fixed_shares import GandivaPacking, IsolatedShare, ProportionalShare

@@ -15,11 +15,11 @@ from apportion.mechanism.placements import PLACEMENTS
 from apportion.mechanisms.settings import SecondsByType, check_types_named, seconds_by_type
 from apportion.sim.beliefs.estimated import chosen_beliefs
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState
-from apportion.sim.given_order import by_arrival_and_id, named_types, present_types
 from apportion.sim.network import get_network, on_topology
 from apportion.sim.network.model import check_models, least_slowdowns, network_beside, pace_of
 from apportion.sim.network.own_speeds import speeds_on
 from apportion.sim.resolve import Resolver
+from apportion.sim.workload_tables import by_arrival_and_id, named_types, present_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,11 +11,11 @@ import pandas as pd
 
 from apportion.mechanism.repetition import running_sums
 from apportion.resumable import Resumable, array_of, plain
-from apportion.sim.given_order import of_types_given
 from apportion.sim.metrics import jobs_table
 from apportion.sim.phases.busiest import busiest_links
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
+from apportion.sim.workload_tables import of_types_given
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from apportion.estimators.goodput.fit import bootstrapped as bootstrapped
     from apportion.estimators.goodput.fit import fit_step_times as fit_step_times
     from apportion.estimators.goodput.goodput import Goodput as Goodput
+    from apportion.estimators.goodput.goodput import StepObservations as StepObservations
     from apportion.estimators.goodput.measured_steps import AnySteps as AnySteps
     from apportion.estimators.goodput.measured_steps import MeasuredSteps as MeasuredSteps
     from apportion.estimators.goodput.measured_steps import ModelledSteps as ModelledSteps
     from apportion.estimators.goodput.measured_steps import StepSeconds as StepSeconds
-    from apportion.estimators.goodput.observations import StepObservations as StepObservations
     from apportion.estimators.goodput.step_times import LEARNING_RATE_RULES as LEARNING_RATE_RULES
     from apportion.estimators.goodput.step_times import StepTimes as StepTimes
     from apportion.estimators.goodput.step_times import efficiency as efficiency

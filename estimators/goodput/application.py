@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from apportion.estimators.goodput.best_batch import BatchLimits
+    from apportion.estimators.goodput.goodput import StepObservations
     from apportion.estimators.goodput.measured_steps import AnySteps
-    from apportion.estimators.goodput.observations import StepObservations
     from apportion.types import Floats, Int64s
 
 _COLUMNS = ("progress", "grad_sqr", "grad_var")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.estimators.goodput.observations import StepObservations
+    from apportion.estimators.goodput.goodput import StepObservations
     from apportion.types import Floats
 
 

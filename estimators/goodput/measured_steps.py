@@ -12,7 +12,7 @@ from scipy.interpolate import LinearNDInterpolator
 from apportion.annotations import explained
 from apportion.checks import whole
 from apportion.errors import InputError, written
-from apportion.estimators.goodput.observations import StepObservations
+from apportion.estimators.goodput.goodput import StepObservations
 from apportion.table_checks import check_columns
 
 if TYPE_CHECKING:

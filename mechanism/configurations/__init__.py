@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
+    from apportion.mechanism.configurations.asked import RESTARTS as RESTARTS
     from apportion.mechanism.configurations.asked import Asked as Asked
     from apportion.mechanism.configurations.asked import ByLinks as ByLinks
+    from apportion.mechanism.configurations.asked import Checkpoints as Checkpoints
     from apportion.mechanism.configurations.asked import JobRestarts as JobRestarts
     from apportion.mechanism.configurations.asked import OptionChoice as OptionChoice
+    from apportion.mechanism.configurations.asked import lost_seconds as lost_seconds
     from apportion.mechanism.configurations.beside_requests import BesideRequests as BesideRequests
     from apportion.mechanism.configurations.beside_requests import Reclaim as Reclaim
     from apportion.mechanism.configurations.beside_requests import ServingSide as ServingSide
@@ -29,9 +32,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations.reclaims import ServingPlaces as ServingPlaces
     from apportion.mechanism.configurations.reclaims import change_of_speedup as change_of_speedup
     from apportion.mechanism.configurations.reclaims import reclaim_rule as reclaim_rule
-    from apportion.mechanism.configurations.restarts import RESTARTS as RESTARTS
-    from apportion.mechanism.configurations.restarts import Checkpoints as Checkpoints
-    from apportion.mechanism.configurations.restarts import lost_seconds as lost_seconds
     from apportion.mechanism.configurations.scheduler import InConfigurations as InConfigurations
     from apportion.mechanism.configurations.virtual_nodes import OnVirtualNodes as OnVirtualNodes
     from apportion.mechanism.configurations.virtual_nodes import VirtualNodes as VirtualNodes

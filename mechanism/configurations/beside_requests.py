@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from apportion.mechanism.configurations.asked import lost_seconds
 from apportion.mechanism.configurations.reclaims import Loan, Shape, change_of_speedup
-from apportion.mechanism.configurations.restarts import lost_seconds
 from apportion.mechanism.configurations.scheduler import InConfigurations
 from apportion.mechanism.inference import GpuState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from apportion.mechanism.configurations.asked import Checkpoints
     from apportion.mechanism.configurations.reclaims import GangWorth, ReclaimRule, ServingPlaces
-    from apportion.mechanism.configurations.restarts import Checkpoints
     from apportion.mechanism.inference import RequestFeed
     from apportion.mechanism.scheduler import Decision, Event
     from apportion.types import Ints

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from apportion.mechanism.configurations.asked import Asked, Standing
+from apportion.mechanism.configurations.asked import Asked, Standing, lost_seconds
 from apportion.mechanism.configurations.packing import pack
 from apportion.mechanism.configurations.resizing import Joining, grow, shrink
-from apportion.mechanism.configurations.restarts import lost_seconds
 from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.resumable import Resumable
 

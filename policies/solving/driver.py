@@ -23,8 +23,12 @@ from apportion.policies.solving.demands import (
     pose,
     reported,
 )
-from apportion.policies.solving.fallback import isolated_solution, kept_options
-from apportion.policies.solving.options import Fallback, check_options
+from apportion.policies.solving.options import (
+    Fallback,
+    check_options,
+    isolated_solution,
+    kept_options,
+)
 from apportion.policies.solving.random_partition import solve_in_parts
 from apportion.policies.solving.rows import Reduction, reduce
 from apportion.policies.solving.solvable import unsolvable

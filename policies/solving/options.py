@@ -1,16 +1,28 @@
-"""What the arguments of `solve` may be."""
+"""What the arguments of `solve` may be, and what it returns where every solver has failed.
+
+What to decide when there is no decision and one is wanted all the same: what jobs have now.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
+import numpy as np
+
 from apportion.checks import choice, number, seconds, whole
 from apportion.errors import InputError
+from apportion.policies.problem import Problem
+from apportion.policies.solution import Solution
+from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.highs import SolverName
+from apportion.policies.solving.whole.valid import held_by
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
     from apportion.policies.solving.pairs import PairTable
+    from apportion.types import Floats
+
 
 Fallback = Literal["raise", "isolated"]
 """What `solve_instance` does when every solver has failed."""
@@ -51,3 +63,81 @@ def check_options(
             f"pairs= does not go with {policy!r}, which decides in whole numbers: give the "
             f"combinations that may share GPUs as rows of the throughput tensor."
         )
+
+
+def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Solution:
+    """Return the isolated share of every job: feasible, for no solver, and not optimal.
+
+    Parameters
+    ----------
+    policy
+        The policy that could not be solved; its objective is evaluated.
+    instance
+        The problem. Combinations of jobs get nothing; options of a type share the slice evenly.
+    reason
+        What came of the solvers.
+
+    Returns
+    -------
+    Solution
+        With the status "fallback", no prices (nan) and an infinite gap.
+    """
+    X = make_feasible(_slices(instance), instance)
+    return _unsolved(policy, instance, X, f"The isolated share, as every solver failed: {reason}")
+
+
+def _slices(instance: Instance) -> Floats:
+    """Give each job that runs by itself a 1/n slice; scaled down to all of its time."""
+    accelerator = instance.option_accelerator
+    alike = np.bincount(accelerator)[accelerator]
+    row = instance.row_alone[instance.row_alone >= 0]
+    slice_gpus = instance.capacity / max(float(instance.count.sum()), 1.0)
+    X = np.zeros((instance.rows, instance.options))
+    X[row] = slice_gpus[accelerator] / alike / instance.gpus[row]
+    X[row] /= np.maximum(X[row].sum(axis=1, keepdims=True), 1.0)
+    return X
+
+
+def kept_options(policy: Policy, instance: Instance, reason: str) -> Solution:
+    """Leave every job with the option that it has now, in order, as far as capacities reach.
+
+    Parameters
+    ----------
+    policy
+        The policy without a decision; its objective is evaluated.
+    instance
+        The problem. Jobs without a ``current_option`` get nothing.
+    reason
+        Why there is no decision.
+
+    Returns
+    -------
+    Solution
+        With the status "fallback", no prices (nan) and an infinite gap.
+    """
+    X = np.zeros((instance.rows, instance.options))
+    now = np.where(instance.can_run, instance.current, 0.0)
+    for row in np.flatnonzero(now.any(axis=1)):
+        X[row] = now[row]
+        if (held_by(instance, X * instance.row_count[:, None]) > instance.capacity).any():
+            X[row] = 0.0
+    message = f"What jobs have now, as there is no decision: {reason}"
+    return _unsolved(policy, instance, X, message)
+
+
+def _unsolved(policy: Policy, instance: Instance, X: Floats, message: str) -> Solution:
+    """Evaluate what nothing is proved of."""
+    p = Problem(instance)
+    p.X.value = X
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = policy.objective(p).args[0].value
+    return Solution(
+        X=X,
+        throughput=np.asarray(p.throughput.value, dtype=float),
+        objective=float("nan") if value is None else float(np.asarray(value).item()),
+        prices=np.full(instance.capacity.size, np.nan),
+        gap=float("inf"),
+        status="fallback",
+        message=message,
+        stats={"jobs": instance.jobs, "options": instance.options, "reduction": "none (fallback)"},
+    )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from apportion.sim.elastic.choice import PolicyChoice
 from apportion.sim.elastic.generate import generate_elastic_workload
-from apportion.sim.elastic.speeds import ElasticSpeeds
+from apportion.sim.elastic.speeds import ElasticSpeeds, TrueProgress, epoch_of
 from apportion.sim.elastic.trainers import Trainers
-from apportion.sim.elastic.true_progress import TrueProgress, epoch_of
 
 __all__ = [
     "ElasticSpeeds",

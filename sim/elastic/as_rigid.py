@@ -9,7 +9,7 @@ import pandas as pd
 
 from apportion.checks import whole
 from apportion.errors import InputError, written
-from apportion.sim.elastic.true_progress import TrueProgress
+from apportion.sim.elastic.speeds import TrueProgress
 from apportion.sim.elastic_files import USERS_CHOICE
 from apportion.sim.workload import Workload
 

@@ -16,12 +16,12 @@ from apportion.policies import Instance, get_policy, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput
 from apportion.sim.elastic.rigid import WithRigid, options_for, rigid_jobs
+from apportion.sim.elastic.speeds import TrueProgress
 from apportion.sim.elastic.told_goodputs import Profiles
-from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.engine import TrueState
-from apportion.sim.given_order import by_arrival_and_id
 from apportion.sim.inference.requests import offered_load
 from apportion.sim.simulation import simulate
+from apportion.sim.workload_tables import by_arrival_and_id
 
 if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload

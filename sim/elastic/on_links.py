@@ -11,8 +11,8 @@ from apportion.sim.network.model import network_beside
 
 if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Placement
+    from apportion.sim.elastic.speeds import Step, TrueProgress
     from apportion.sim.elastic.trainers import Trainers
-    from apportion.sim.elastic.true_progress import Step, TrueProgress
     from apportion.sim.network import MemoizedNetwork
     from apportion.sim.network.cassini import CassiniNetwork
 

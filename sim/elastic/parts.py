@@ -26,9 +26,8 @@ from apportion.sim.elastic.choices import choice_of
 from apportion.sim.elastic.columns import PauseColumns
 from apportion.sim.elastic.on_links import types_on_links
 from apportion.sim.elastic.rigid import WithRigid, check_options, options_for, rigid_jobs
-from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, elastic_speeds
+from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, TrueProgress, elastic_speeds
 from apportion.sim.elastic.told_goodputs import Profiles, ToldGoodputs
-from apportion.sim.elastic.true_progress import TrueProgress
 from apportion.sim.elastic.with_requests import (
     FluidBesideRequests,
     ServingTables,

@@ -14,7 +14,7 @@ from apportion.estimators.goodput import (
     fit_step_times,
 )
 from apportion.resumable import Resumable
-from apportion.sim.elastic.true_progress import Step, epoch_of
+from apportion.sim.elastic.speeds import Step, epoch_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations import GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
+    from apportion.sim.elastic.speeds import TrueProgress
     from apportion.sim.elastic.told_goodputs import Profiles
-    from apportion.sim.elastic.true_progress import TrueProgress
     from apportion.types import Floats, Int64s
 
 

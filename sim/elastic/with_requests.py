@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.configurations import BesideRequests, GangWorth
-    from apportion.mechanism.configurations.restarts import Checkpoints
+    from apportion.mechanism.configurations.asked import Checkpoints
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.scheduler import Decision, GangProgress
     from apportion.sim.elastic.choice import PolicyChoice

@@ -16,7 +16,7 @@ from apportion.errors import InputError
 from apportion.policies import isolated_share
 from apportion.sim.floors.bound import best_bound
 from apportion.sim.floors.job_groups import JobGroups
-from apportion.sim.given_order import present_types
+from apportion.sim.workload_tables import present_types
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from apportion.checks import check_memory, file_path, listed, number, seconds
 from apportion.errors import InputError, written
-from apportion.mechanisms.in_brackets import value_in_brackets
+from apportion.mechanisms.setting_names import value_in_brackets
 from apportion.sim.inference.read import read_requests
 from apportion.sim.inference.requests import checked_requests
 

@@ -12,7 +12,7 @@ from apportion.checks import choice, number, seconds, whole, yes_no
 from apportion.errors import InputError
 from apportion.mechanism.configurations.reclaims import RECLAIMS
 from apportion.mechanism.inference.settings import BINDINGS, FREE_GPU, ProtectTimes, cold_starts
-from apportion.mechanisms.in_brackets import value_in_brackets
+from apportion.mechanisms.setting_names import value_in_brackets
 from apportion.sim.inference.read import requests_given
 from apportion.sim.inference.reserve import Reserve
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.mechanism.devices import Devices
-from apportion.sim.given_order import present_types
 from apportion.sim.network import get_network
+from apportion.sim.workload_tables import present_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

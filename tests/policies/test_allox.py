@@ -11,7 +11,7 @@ from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.policies import AlloX, Instance, Problem, solve_instance
-from apportion.policies.allox import matching, whole_vertex
+from apportion.policies.completion import matching, whole_vertex
 
 
 def instance(seed: int, jobs: int, gpus: list[int]) -> Instance:

@@ -13,7 +13,7 @@ from tests.report.test_report import parsed
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.report.held_plots import gpus_held
+from apportion.report.tier_plots import gpus_held
 
 if TYPE_CHECKING:
     from apportion.experiments import Sweep

@@ -19,7 +19,7 @@ from apportion.mechanism.placements import PLACEMENTS, Strategy
 from apportion.mechanisms import MECHANISMS
 from apportion.sim.contention.runtime import Iterating
 from apportion.sim.engine import Fluid
-from apportion.sim.given_order import by_arrival_and_id
+from apportion.sim.workload_tables import by_arrival_and_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from apportion.checks import seconds
 from apportion.errors import InputError
 from apportion.policies.auditing import Audit
 from apportion.policies.auditing.case import Case, envious
-from apportion.sim.given_order import present_types
 from apportion.sim.run import ALONE_ON_GPUS, Run
+from apportion.sim.workload_tables import present_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

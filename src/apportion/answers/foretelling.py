@@ -13,8 +13,8 @@ from apportion.errors import InputError
 from apportion.mechanism.batch.scheduler import BatchScheduler, QueuedJobs, starts_alone
 from apportion.sim import Workload
 from apportion.sim.deciders import get_decider
-from apportion.sim.given_order import present_types
 from apportion.sim.simulation import carried_on
+from apportion.sim.workload_tables import present_types
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from apportion.annotations import checked
-from apportion.answers.caveats import caveats
 from apportion.answers.evidence import one_source
 from apportion.answers.foretelling import Foretelling
 from apportion.answers.hindsight import Hindsight
 from apportion.answers.history import History
-from apportion.answers.levels import at_level
+from apportion.answers.levels import at_level, caveats
 from apportion.answers.state import read_state
 from apportion.checks import seed as check_seed
 from apportion.checks import whole
@@ -160,7 +159,7 @@ class Forecast:
     hindsight
         How forecasts of earlier moments turned out.
     caveats
-        Why times mean less than they say (`apportion.answers.caveats`).
+        Why times mean less than they say (`apportion.answers.levels`).
     """
 
     state: ClusterState

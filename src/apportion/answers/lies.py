@@ -20,9 +20,9 @@ from apportion.experiments.machine.store import Store
 from apportion.policies.auditing.case import TELLING, worst_first
 from apportion.sim import simulate
 from apportion.sim.deciders import get_decider
-from apportion.sim.given_order import by_arrival_and_id, present_types
 from apportion.sim.run import ALONE_ON_GPUS, Run
 from apportion.sim.settings import settings_for
+from apportion.sim.workload_tables import by_arrival_and_id, present_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from apportion._version import __version__
 from apportion.cli.answers.options import (
+    add_accelerators,
     add_advise,
     add_audit,
+    add_completion,
+    add_doctor,
     add_floor,
     add_forecast,
+    add_papers,
+    add_policies,
     add_recommend,
+    add_settings,
     add_what_if,
 )
 from apportion.cli.commands import (
@@ -27,14 +33,6 @@ from apportion.cli.commands import (
     real,
     refuse_blank,
     whole,
-)
-from apportion.cli.list_options import (
-    add_accelerators,
-    add_completion,
-    add_doctor,
-    add_papers,
-    add_policies,
-    add_settings,
 )
 from apportion.cli.options import (
     add_backend,

@@ -191,7 +191,7 @@ def _add_number(
 def add_decide(commands: Any) -> None:
     """Add ``apportion decide``."""
     text = "answer a scheduler: events in, decisions out, in JSON"
-    parser = add_command(commands, "decide", "service.decide", text)
+    parser = add_command(commands, "decide", "for_schedulers:run_decide", text)
     add_option(
         parser,
         "--policy",
@@ -232,7 +232,7 @@ def add_decide(commands: Any) -> None:
 def add_export(commands: Any) -> None:
     """Add ``apportion export``."""
     text = "write an allocation as Slurm, Kueue, KAI or Volcano take it"
-    parser = add_command(commands, "export", "service.export", text)
+    parser = add_command(commands, "export", "for_schedulers:run_export", text)
     parser.add_argument("system", metavar="slurm|kueue|kai|volcano")
     add_file(parser, "allocation, a .json of `apportion solve --out`")
     parser.add_argument(

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.checks import as_word
 from apportion.errors import InputError, unknown_name
-from apportion.mechanisms.in_brackets import listed_settings, name_and_settings
+from apportion.mechanisms.setting_names import listed_settings, name_and_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

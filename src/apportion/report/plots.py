@@ -11,12 +11,6 @@ from apportion.annotations import checked
 from apportion.errors import unknown_name
 from apportion.report.day_plots import DAY_PLOT_KINDS, day_kinds_of
 from apportion.report.gantt import GANTT_PLOT_KINDS, gantt_kinds_of
-from apportion.report.held_plots import (
-    HELD_PLOT_KINDS,
-    PRICE_PLOT_KINDS,
-    held_kinds_of,
-    price_kinds_of,
-)
 from apportion.report.run_links import LINK_PLOT_KINDS, link_kinds_of
 from apportion.report.series import (
     busiest_job_types,
@@ -38,7 +32,14 @@ from apportion.report.style import (
     with_legend,
 )
 from apportion.report.tables import time_unit
-from apportion.report.tier_plots import TIER_PLOT_KINDS, tier_kinds_of
+from apportion.report.tier_plots import (
+    HELD_PLOT_KINDS,
+    PRICE_PLOT_KINDS,
+    TIER_PLOT_KINDS,
+    held_kinds_of,
+    price_kinds_of,
+    tier_kinds_of,
+)
 from apportion.report.timeline_plots import TIMELINE_PLOT_KINDS, timeline_kinds_of
 
 if TYPE_CHECKING:

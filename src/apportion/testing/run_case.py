@@ -14,12 +14,12 @@ from apportion.own_code import place_of, written_in
 from apportion.sim.drawn.generate import generate_workload
 from apportion.sim.drawn.rack_workloads import generate_rack_workload
 from apportion.sim.elastic.generate import generate_elastic_workload
-from apportion.sim.given_order import present_types
 from apportion.sim.phases.workload import (
     generate_communicating_workload,
     generate_contended_workload,
 )
 from apportion.sim.simulation import simulate
+from apportion.sim.workload_tables import present_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,9 +17,9 @@ from apportion.experiments.shared import STARTS
 from apportion.mechanisms.start_costs import MEASURED
 from apportion.sim.about import AboutRun
 from apportion.sim.engine.snapshot import NoStateError, Snapshots
-from apportion.sim.given_order import by_arrival_and_id
 from apportion.sim.settings import settings_for
 from apportion.sim.simulation import carried_out
+from apportion.sim.workload_tables import by_arrival_and_id
 from apportion.testing.stays import TOLERANCE
 from apportion.threads import one_thread
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError, written
-from apportion.sim.given_order import present_types
 from apportion.sim.network import BY_SHAPE, get_network
+from apportion.sim.workload_tables import present_types
 from apportion.testing.stays import TOLERANCE, Stays, fail
 from apportion.testing.steps_in_rounds import check_steps_in_rounds, check_steps_under_leases
 

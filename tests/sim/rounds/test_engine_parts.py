@@ -22,9 +22,9 @@ from apportion.sim.about import AboutRun, Parts
 from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState, run
 from apportion.sim.engine.snapshot import Snapshots
-from apportion.sim.given_order import by_arrival_and_id
 from apportion.sim.network.registry import NETWORKS
 from apportion.sim.record import Columns, Record
+from apportion.sim.workload_tables import by_arrival_and_id
 
 if TYPE_CHECKING:
     from pathlib import Path

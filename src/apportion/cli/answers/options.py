@@ -1,15 +1,21 @@
-"""Options of the commands that answer questions, and what they stand for."""
+"""Options of the commands that answer questions or list what there is, and what they stand for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import argparse
+from typing import Any
 
-from apportion.cli.commands import add_command, add_option, comma_separated, finish, real, whole
+from apportion.cli.commands import (
+    add_command,
+    add_option,
+    comma_separated,
+    finish,
+    one_of,
+    real,
+    whole,
+)
 from apportion.cli.options import add_cluster, add_file, add_generator, add_seed, add_simulation
 from apportion.cli.trace_options import add_trace
-
-if TYPE_CHECKING:
-    import argparse
 
 
 def add_what_if(commands: Any) -> None:
@@ -105,7 +111,7 @@ def add_advise(commands: Any) -> None:
 def add_floor(commands: Any) -> None:
     """Add ``apportion floor``."""
     text = "what no schedule can beat, and how far runs are from it"
-    parser = add_command(commands, "floor", "answers.floor", text)
+    parser = add_command(commands, "floor", "answers.proved:run_floor", text)
     add_option(
         parser,
         "--jobs-table",
@@ -122,7 +128,7 @@ def add_floor(commands: Any) -> None:
 def add_audit(commands: Any) -> None:
     """Add ``apportion audit``."""
     text = "who has reason to complain of an allocation, or of a run"
-    parser = add_command(commands, "audit", "answers.audit", text)
+    parser = add_command(commands, "audit", "answers.proved:run_audit", text)
     parser.add_argument(
         "file",
         nargs="?",
@@ -168,4 +174,74 @@ def _add_workload(parser: argparse.ArgumentParser, out: str) -> None:
     add_generator(parser, hidden=True)
     add_cluster(parser)
     add_simulation(parser)
+    finish(parser)
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    """Add how a list is written."""
+    parser.add_argument(
+        "--format",
+        type=one_of("format", ("text", "json")),
+        default="text",
+        metavar="text|json",
+        help="(default: %(default)s)",
+    )
+    text = argparse.SUPPRESS  # what it was called before
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help=text)
+
+
+def add_policies(commands: Any) -> None:
+    """Add the list of policies and schedulers."""
+    parser = add_command(
+        commands, "policies", "installed:list_known", "list the policies and schedulers"
+    )
+    parser.set_defaults(listed="policies")
+    _add_format(parser)
+    finish(parser)
+
+
+def add_accelerators(commands: Any) -> None:
+    """Add the list of types of GPUs."""
+    text = "list the types of GPUs that are known by name"
+    parser = add_command(commands, "accelerators", "installed:list_known", text)
+    parser.set_defaults(listed="accelerators")
+    _add_format(parser)
+    finish(parser)
+
+
+def add_settings(commands: Any) -> None:
+    """Add the list of settings; the commands that have some are there."""
+    text = "list what options take in brackets, and files of settings"
+    parser = add_command(commands, "settings", "listings:list_settings", text)
+    parser.add_argument("section", nargs="?", metavar="OPTION", help="of one alone: mechanism")
+    _add_format(parser)
+    parser.set_defaults(shown=commands.choices["compare"].get_default("sections"))
+    finish(parser)
+
+
+def add_papers(commands: Any) -> None:
+    """Add what the papers claim."""
+    text = "what the papers claim, and what of it holds here"
+    parser = add_command(commands, "papers", "listings:list_papers", text)
+    text = "the claims of one: gavel; all of one claim: gavel.load"
+    parser.add_argument("about", nargs="?", metavar="SYSTEM", help=text)
+    _add_format(parser)
+    finish(parser)
+
+
+def add_doctor(commands: Any) -> None:
+    """Add what says whether the installation works."""
+    text = "say what is installed, and whether it works"
+    finish(add_command(commands, "doctor", "installed:doctor", text))
+
+
+def add_completion(commands: Any) -> None:
+    """Add what makes a shell complete commands."""
+    text = "print what makes a shell complete commands"
+    parser = add_command(commands, "completion", "listings:completion", text)
+    shells = ("bash", "zsh")
+    parser.add_argument("shell", type=one_of("shell", shells), metavar="|".join(shells))
+    parser.epilog = (
+        "For bash: apportion completion bash > ~/.local/share/bash-completion/completions/apportion"
+    )
     finish(parser)
