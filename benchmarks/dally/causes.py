@@ -27,7 +27,7 @@ from benchmarks.reporting import machine, show, write_csv
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from apportion.mechanism.about import About
+    from apportion.mechanism.decider import About
 
 RACKS, QUICK_RACKS = (2, 8), (2,)
 RESAMPLES, QUICK_RESAMPLES = 5, 2
