@@ -136,6 +136,7 @@ def claimed(system: str, name: str, figures: Sequence[Figure]) -> dict[str, str]
         known[name],
         figures=tuple(figures),
         open="",
+        seeds=0,
         commit="measured now",
         command=known[name].command or "measured now",
     )

@@ -232,7 +232,7 @@ def as_rows(claims: Sequence[Claim], *, markdown: bool = False) -> list[list[str
             claim.place,
             claim.published or "-",
             criterion(claim),
-            "; ".join(_figure(each) for each in claim.figures) or "-",
+            _measured(claim),
             claim.verdict,
         ]
         for claim in claims
@@ -273,6 +273,14 @@ def in_full(claim: Claim) -> str:
         else:
             told.append(f"  {each.name.replace('_', ' ')}: {value}")
     return "\n".join(told)
+
+
+def _measured(claim: Claim) -> str:
+    """Write the figures, and over how many draws: a single one says little."""
+    text = "; ".join(_figure(each) for each in claim.figures) or "-"
+    if not claim.figures or not claim.seeds:
+        return text
+    return f"{text} ({claim.seeds} draw{'s' if claim.seeds > 1 else ''})"
 
 
 def _figure(figure: Figure) -> str:
