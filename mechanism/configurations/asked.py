@@ -19,13 +19,17 @@ from apportion.table_checks import at_least_0
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import ArrayLike
 
     from apportion.mechanism.devices import Held
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import GangProgress, Placement
     from apportion.mechanisms.past import Past
     from apportion.types import Bools, Floats, Ints
+
+    Price = Callable[[Floats, Floats, Floats, Floats], Floats]
 
 
 class Asked(NamedTuple):
@@ -149,17 +153,6 @@ class ByLinks:
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
         self._placer.recall(state)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import ArrayLike
-
-    from apportion.mechanism.scheduler import GangProgress
-    from apportion.types import Floats, Ints
-
-    Price = Callable[[Floats, Floats, Floats, Floats], Floats]
 
 
 def lost_seconds(

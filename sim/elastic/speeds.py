@@ -14,13 +14,21 @@ from apportion.sim.engine.speeds import Speeds
 from apportion.sim.network.own_speeds import speeds_on
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from apportion.estimators.goodput import MeasuredApplication, StepTimes
+    from apportion.mechanism.decider import About
+    from apportion.mechanism.devices import Held
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.machines import Layout
+    from apportion.mechanism.scheduler import Gangs
+    from apportion.sim.elastic.trainers import Trainers
+    from apportion.sim.network import MemoizedNetwork
+    from apportion.sim.network.link_sharing import SharedCost
 
+    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float64]
 
 logger = logging.getLogger(__name__)
@@ -103,25 +111,6 @@ def epoch_of(jobs: JobTable, job: int, application: MeasuredApplication) -> int:
     ends = application.training.progress
     epoch = int(np.searchsorted(ends, done + _ROUNDING * ends[-1], side="right"))
     return min(epoch, application.training.epochs - 1)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from apportion.mechanism.decider import About
-    from apportion.mechanism.devices import Held
-    from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.machines import Layout
-    from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.elastic.speeds import TrueProgress
-    from apportion.sim.elastic.trainers import Trainers
-    from apportion.sim.network import MemoizedNetwork
-    from apportion.sim.network.link_sharing import SharedCost
-
-    Bools = NDArray[np.bool_]
-    Floats = NDArray[np.float64]
 
 
 class ElasticSpeeds(Speeds):

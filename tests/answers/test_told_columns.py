@@ -62,7 +62,7 @@ def test_a_policy_goes_by_its_column(seed: int) -> None:
     urgency = np.random.default_rng(seed).permutation([50.0, 60.0, 70.0]).tolist()
     found = ap.forecast(
         *(MostUrgent(), told(QUEUE, urgency=urgency), with_urgency(seed), "a100=4"),
-        **OPTIONS | {"futures": 2},
+        **dict(OPTIONS, futures=2),
     )
     order = np.argsort([-each for each in urgency])
     assert (np.diff(found.starts_s[order], axis=0) > 0).all()
@@ -72,7 +72,7 @@ def test_jobs_that_come_have_the_values_of_the_log() -> None:
     """One of the log is more urgent than who waits, or none is."""
     log, state = with_urgency(0), told(QUEUE, urgency=[3.0, 3.0, 3.0])
     calm, pressing = (replace(log, jobs=log.jobs.assign(urgency=each)) for each in (1.0, 9.0))
-    few = OPTIONS | {"futures": 3}
+    few = dict(OPTIONS, futures=3)
     one, other = (
         ap.forecast(MostUrgent(), state, each, "a100=4", **few) for each in (calm, pressing)
     )

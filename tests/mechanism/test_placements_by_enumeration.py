@@ -13,7 +13,7 @@ from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.placements import Gang
+from apportion.mechanism.placements import Gang, Strategy
 from apportion.mechanism.placements.by_speed import Placing, by_tier
 
 if TYPE_CHECKING:
@@ -192,7 +192,14 @@ def test_a_gang_goes_back_to_its_devices_unless_others_are_better(seed: int) -> 
 
 
 def test_what_a_placement_may_not_choose_is_refused() -> None:
-    placer = Placer(Devices([MachinePool([2, 2])], ["v100"]))
+    class FirstOnes(Strategy):
+        name = "first_ones"
+
+        def choose(self, gang: Gang, devices: Devices) -> list[int] | None:
+            free = devices.free_for(gang).free_devices
+            return free[: gang.gpus] if len(free) >= gang.gpus else None
+
+    placer = Placer(Devices([MachinePool([2, 2])], ["v100"]), FirstOnes)
     assert placer.give(Gang(0, 3)) == [0, 1, 2]
     for chosen, words in (([3], "needs 2 free"), ([2, 3], "needs 2 free"), ([3, 3], "free")):
         with pytest.raises(InputError, match=words):
