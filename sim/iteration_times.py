@@ -85,18 +85,30 @@ class IterationTimes(Columns):
         each["marks_gigabits"] /= each["iterations"]
         if self._marks is None:
             del each["marks_gigabits"]
-        by_model = {str(model): _distribution(own) for model, own in each.groupby("model")}
-        if len(each):
-            by_model["all"] = _distribution(each)
-        times = pd.DataFrame.from_dict(by_model, orient="index").rename_axis("model")
-        return {"iterations": each, "iteration_times": times}
+        return iteration_tables(each)
+
+
+def iteration_tables(each: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return ``iterations`` as told, and ``iteration_times``, by model and of all.
+
+    Parameters
+    ----------
+    each
+        ``job``, ``model``, ``from_s``, ``to_s``, ``iteration_s``, ``iterations`` and, where links
+        are marked, ``marks_gigabits``.
+    """
+    by_model = {str(model): _distribution(own) for model, own in each.groupby("model")}
+    if len(each):
+        by_model["all"] = _distribution(each)
+    times = pd.DataFrame.from_dict(by_model, orient="index").rename_axis("model")
+    return {"iterations": each, "iteration_times": times}
 
 
 def iterations_on_links(about: AboutRun, runtime: Any) -> list[Columns]:
     """Return what takes down the iterations of a run, if its gangs share links.
 
-    Those of elastic jobs are of several batches, and the mechanism of iterations has tables of its
-    own.
+    Those of elastic jobs are of several batches. The mechanism of iterations takes down its own,
+    with a timeline.
     """
     network = None if about.network is None else about.network.model
     if about.given.elastic or not getattr(network, "shares_links", False) or about.told is None:

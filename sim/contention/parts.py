@@ -22,6 +22,7 @@ from apportion.sim.contention.choice import engine_for
 from apportion.sim.contention.iteration import Iteration, all_reduced, overlapped
 from apportion.sim.contention.record import Timeline
 from apportion.sim.contention.runtime import Iterating, LinkMap
+from apportion.sim.iteration_times import iteration_tables
 from apportion.sim.network.collectives import Cost, all_reduce_cost
 from apportion.sim.network.link_sharing import SharedCost, checked_law
 from apportion.sim.network.models.trained import trained
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from apportion.mechanism.decider import About
     from apportion.mechanisms import Iterations
     from apportion.sim.about import AboutRun
     from apportion.sim.contention.engine import Engine
@@ -132,7 +134,7 @@ def iterations(mechanism: Iterations, decider: Any, about: AboutRun) -> Parts:
         other_engine=lambda kind: _engine_of_state(kind, engine_named),
         time_sliced=not terms.exclusive,
     )
-    return Parts(scheduler, runtime, columns=[IterationColumns(runtime, timeline, told.ids)])
+    return Parts(scheduler, runtime, columns=[IterationColumns(runtime, timeline, told)])
 
 
 def _events(truth: TrueState, each: dict[tuple[int, int], Iteration]) -> float:
@@ -147,22 +149,23 @@ def _events(truth: TrueState, each: dict[tuple[int, int], Iteration]) -> float:
 class IterationColumns(Columns):
     """GPU-seconds of tasks and bytes sent by each job, and the timeline if one is taken down."""
 
-    def __init__(self, runtime: Iterating, timeline: Timeline | None, ids: Sequence[Any]) -> None:
-        self._runtime, self._timeline, self._ids = runtime, timeline, ids
+    def __init__(self, runtime: Iterating, timeline: Timeline | None, told: About) -> None:
+        self._runtime, self._timeline, self._told = runtime, timeline, told
 
     def of_jobs(self, jobs: pd.DataFrame) -> dict[str, Any]:
         """Return what they have computed and sent."""
         return {"computed_gpu_s": self._runtime.computed_s, "sent_bytes": self._runtime.sent}
 
     def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
-        """Return tasks and transfers, with users' job ids."""
+        """Return tasks, transfers and iterations, with users' job ids."""
         if self._timeline is None:
             return {}
+        each = self._timeline.iterations()
+        each.insert(1, "model", [self._told.job_types[job] for job in each["job"].tolist()])
         found = {"tasks": self._timeline.tasks(), "transfers": self._timeline.transfers()}
-        return {
-            name: table.assign(job=[self._ids[job] for job in table["job"].tolist()])
-            for name, table in found.items()
-        }
+        for table in (each, *found.values()):
+            table["job"] = [self._told.ids[job] for job in table["job"].tolist()]
+        return found | iteration_tables(each)
 
 
 def _engine_of_state(kind: str, engine_named: Callable[[str], Engine]) -> Engine:

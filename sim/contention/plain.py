@@ -216,6 +216,8 @@ class PlainEngine(PlainState):
             sends = job.iteration.sends
             if job.sent == len(sends):
                 job.left -= 1
+                if self._timeline is not None:
+                    self._timeline.iterated(job.number, now_s)
                 if job.left:
                     self._begin_iteration(job)
                     continue

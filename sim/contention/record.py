@@ -16,22 +16,25 @@ if TYPE_CHECKING:
 
 
 class Timeline(Resumable):
-    """Takes down tasks of GPUs and transfers, with how many shared their busiest link.
+    """Takes down tasks, iterations, and transfers with how many shared their busiest link.
 
     For small cases: there is a line for every task.
     """
 
-    kept = ("_tasks", "_sends", "_task", "_send")
+    kept = ("_tasks", "_sends", "_iterations", "_task", "_send", "_begun")
 
     def __init__(self) -> None:
         self._tasks: list[tuple[int, int, int, float, float]] = []
         self._sends: list[tuple[int, tuple[int, ...], float, float, int]] = []
+        self._iterations: list[tuple[int, float, float]] = []
         self._task: dict[tuple[int, int], tuple[int, float]] = {}
         self._send: dict[int, tuple[tuple[int, ...], float, int]] = {}
+        self._begun: dict[int, float] = {}
 
     def begins(self, job: int, gpu: int, task: int, now_s: float) -> None:
         """Take down that a GPU begins a task."""
         self._task[job, gpu] = (task, now_s)
+        self._begun.setdefault(job, now_s)
 
     def ends(self, job: int, gpu: int, now_s: float) -> None:
         """Take down that it has ended."""
@@ -41,6 +44,7 @@ class Timeline(Resumable):
     def sends(self, flow: Flow, flows: Sequence[Flow], now_s: float) -> None:
         """Take down that a transfer goes on beside others."""
         sharing = busiest(flow, flows)
+        self._begun.setdefault(flow.job, now_s)
         if flow.job in self._send:
             if self._send[flow.job][2] == sharing:
                 return
@@ -53,10 +57,25 @@ class Timeline(Resumable):
         if now_s > begun_s:
             self._sends.append((job, links, begun_s, now_s, sharing))
 
+    def iterated(self, job: int, now_s: float) -> None:
+        """Take down that an iteration has ended; the next one begins."""
+        self._iterations.append((job, self._begun.get(job, now_s), now_s))
+        self._begun[job] = now_s
+
     def dropped(self, job: int) -> None:
         """Forget what a job has begun and lost with its GPUs."""
         self._task = {key: value for key, value in self._task.items() if key[0] != job}
         self._send.pop(job, None)
+        self._begun.pop(job, None)
+
+    def iterations(self) -> pd.DataFrame:
+        """Return a row for each iteration: ``job, from_s, to_s, iteration_s, iterations``.
+
+        The first one begins with its first task, each later one as the one before it ends, so that
+        the wait for GPUs which other jobs use counts. ``iterations`` is 1.
+        """
+        found = pd.DataFrame(self._iterations, columns=["job", "from_s", "to_s"])
+        return found.assign(iteration_s=found["to_s"] - found["from_s"], iterations=1.0)
 
     def tasks(self) -> pd.DataFrame:
         """Return a row for each task: ``job, gpu, task, start_s, end_s``; task 0 is forward.

@@ -141,7 +141,7 @@ def test_what_is_said_by_job_type_says_it_of_each(
     pd.testing.assert_frame_equal(apart, run(each), check_exact=True)
     assert not apart.equals(alike)
     unknown = next(kind for kind in types if kind != first)
-    wrong = rf"Unknown job type in .*{name}.* '{unknown}'"
+    wrong = rf"{name}.* has no seconds for the job type '{unknown}', only for '{first}'; add it"
     with pytest.raises(InputError, match=wrong):
         run({first: 200.0})
     near, typo = unknown, unknown[0] + unknown[2:]

@@ -76,7 +76,10 @@ _KINDS: Mapping[str, Kind] = {
     "Floats": Kind("an array of numbers", lambda value: bool(_shape(value))),
     "NDArray": Kind("an array", lambda value: hasattr(value, "dtype") and hasattr(value, "shape")),
     "Placement": Kind("a list of (rack, machine, GPUs)", lambda v: len(_shape(v) or ()) == 2),
-    "RequestRate": Kind("a rate of requests", lambda value: hasattr(value, "most")),
+    "RequestRate": Kind(
+        "a rate of requests, such as apportion.elastic.DiurnalRate(0.5)",
+        lambda value: hasattr(value, "most"),
+    ),
     "Runs": Kind(
         "a mapping to Runs",
         lambda value: isinstance(value, Mapping) and all(is_a(r, "Run") for r in value.values()),

@@ -66,7 +66,8 @@ class Iterations(MechanismSettings):
     engine
         ``"plain"``, ``"fast"`` (needs numba), or ``"auto"``, the fast one if it can.
     timeline
-        Whether every task and transfer is taken down, into the tables ``tasks`` and ``transfers``.
+        Whether every task, transfer and iteration is taken down, into the tables ``tasks``,
+        ``transfers``, ``iterations`` and ``iteration_times``.
 
     Raises
     ------
@@ -120,7 +121,9 @@ class Iterations(MechanismSettings):
     )
     overlap: bool = field(default=False, metadata=about("gradients are sent layer by layer"))
     engine: str = field(default="auto", metadata=about("plain, fast, or auto"))
-    timeline: bool = field(default=False, metadata=about("take down every task and transfer"))
+    timeline: bool = field(
+        default=False, metadata=about("take down every task, transfer and iteration")
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

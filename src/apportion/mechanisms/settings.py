@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from apportion.annotations import check_fields
 from apportion.checks import number
 from apportion.checks import seconds as check_seconds
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError, unknown_name, written
 from apportion.mechanisms.start_costs import MEASURED, RESTART_S, UNMEASURED_S, measured_start_s
 from apportion.names import check_known
 
@@ -192,7 +192,10 @@ def seconds_by_type(name: str, value: SecondsByType, job_types: Iterable[str]) -
     found = []
     for job_type in job_types:
         if job_type not in value and OTHERS not in value:
-            raise unknown_name(f"job type in {name}", job_type, [*value, OTHERS])
+            raise InputError(
+                f"{name} has no seconds for the job type {written(job_type)}, only for "
+                f"{', '.join(map(written, value))}; add it, or {OTHERS!r} for all others."
+            )
         found.append(float(value.get(job_type, value.get(OTHERS, 0.0))))
     return found
 

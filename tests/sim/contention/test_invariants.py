@@ -120,6 +120,29 @@ def test_no_link_has_more_transfers_than_its_gate_lets_in(seed: int, gate: str, 
         assert (rows["start_s"].to_numpy()[1:] >= rows["end_s"].to_numpy()[:-1] - 1e-9).all()
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("overlap", [False, True])
+def test_iterations_hold_their_tasks_and_transfers(seed: int, *, overlap: bool) -> None:
+    case = drawn(seed)
+    run = case.run(engine="plain", timeline=True, overlap=overlap)
+    tasks, each = run.tables["tasks"], run.tables["iterations"]
+    events = pd.concat([tasks, run.tables["transfers"]])
+    for job in run.jobs.index.tolist():
+        row, steps = run.jobs.loc[job], case.workload.jobs.loc[job, "total_steps"]
+        own, its = events[events["job"] == job], each[each["job"] == job]
+        assert len(its) == steps
+        assert its["to_s"].iloc[-1] == pytest.approx(row["completion_s"], abs=1e-8)
+        number = np.searchsorted(its["from_s"], own["start_s"] + 1e-8) - 1
+        assert own["end_s"].groupby(number).max().to_numpy() == pytest.approx(its["to_s"], abs=1e-8)
+        assert (own["task"].eq(0).groupby(number).sum() == row["scale_factor"]).all()
+    times = run.tables["iteration_times"]
+    assert times.loc["all", "iterations"] == len(each)
+    assert times.loc["all", "mean_s"] == pytest.approx(each["iteration_s"].mean())
+    assert times.loc["all", "p99_s"] == np.quantile(
+        each["iteration_s"], 0.99, method="inverted_cdf"
+    )
+
+
 @pytest.mark.thorough
 def test_gates_let_in_as_many_as_they_may() -> None:
     """The counts above can fail: with every gate there are cases that reach its number."""

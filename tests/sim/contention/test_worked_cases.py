@@ -363,6 +363,11 @@ def test_ada_srsf_by_its_name() -> None:
     assert run.summary()["utilization"] == pytest.approx(sum(row.passes_s()) / each_s)
     assert len(run.tables["tasks"]) == 40 * 8 * 2
     assert len(run.tables["transfers"]) == 40
+    each, times = run.tables["iterations"], run.tables["iteration_times"]
+    assert each["iteration_s"].to_numpy() == pytest.approx(40 * [each_s], rel=1e-9)
+    assert times.loc["VGG-16", ["iterations", "mean_s", "p99_s"]].to_numpy() == pytest.approx(
+        [40, each_s, each_s], rel=1e-9
+    )
 
 
 def test_what_simulate_refuses() -> None:

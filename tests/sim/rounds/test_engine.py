@@ -292,7 +292,9 @@ def test_starts_may_cost_by_job_type(decider: Any, seed: int) -> None:
     )
     pd.testing.assert_frame_equal(plain.jobs, same.jobs, check_exact=True)
     of_one = {"m0": 20.0}
-    with pytest.raises(InputError, match="Unknown job type in preemption_overhead_seconds"):
+    with pytest.raises(
+        InputError, match="preemption_overhead_seconds has no seconds for the job type"
+    ):
         simulate(decider, load, "v100=1,k80=2", preemption_overhead_seconds=of_one)
 
 
