@@ -84,6 +84,8 @@ CLAIMS = {
     "wait-gandiva": Judged(DALLY, GANDIVA, "p95 wait", racks=(16,)),
     "median-tiresias": Judged(DALLY, TIRESIAS, "median", racks=(8,)),
     "median-gandiva": Judged(DALLY, GANDIVA, "median", racks=(8,)),
+    "median-tiresias-poisson": Judged(DALLY, TIRESIAS, "median", "poisson", (8,)),
+    "median-gandiva-poisson": Judged(DALLY, GANDIVA, "median", "poisson", (8,)),
     "comm-tiresias": Judged(DALLY, TIRESIAS, "comm"),
     "comm-gandiva": Judged(DALLY, GANDIVA, "comm"),
     "manual-batch": Judged(DALLY, MANUAL, "JCT", racks=(8,)),
