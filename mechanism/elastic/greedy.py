@@ -7,6 +7,7 @@ Tiresias of rigid jobs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from apportion.types import Floats, Ints
-
 
 Over = Literal["after", "before"]
 
@@ -70,14 +70,11 @@ def elastic_share(
     table = np.hstack([np.zeros((table.shape[0], 1)), table])
     counts = np.zeros(left.size, dtype=np.intp)
     for _ in range(gpus):
-        contenders = [_contender(table, left, counts, job, over) for job in range(left.size)]
-        top: _Contender | None = None
-        for each in contenders:
-            if each is not None:
-                top = each if top is None else _leader(top, each)
-        if top is None:
+        every = (_contender(table, left, counts, job, over) for job in range(left.size))
+        contenders = [each for each in every if each is not None]
+        if not contenders:
             break
-        counts[top.job] += 1
+        counts[reduce(_leader, contenders).job] += 1
     return counts
 
 
@@ -216,7 +213,7 @@ class AFS(ElasticRule):
     source: ClassVar[str] = "AFS (NSDI 2021), AFS-L"
     rule: ClassVar[str] = "each next GPU to the larger relative gain; the shorter of two without"
 
-    over: Literal["after", "before"] = "after"
+    over: Over = "after"
 
     def knows_durations(self, jobs: pd.DataFrame) -> bool:
         """Whether it goes by how long jobs will run: it does."""

@@ -143,7 +143,9 @@ class LeaseScheduler(Resumable):
             # The last jobs may have been done long before the next one came.
             self.wake(now_s if ran is None else self._asked_s + ran.length_s)
             for job in done.tolist():
-                self._complete(job)
+                self._ends.drop(job)
+                self._holders.complete(job)
+                self._mechanism.complete(job)
             for job in event.arrived.tolist():
                 self._mechanism.admit(job, now_s, self._judged_as[job])
         elif self._change_s != now_s and not self._ends.due(now_s, End.RETURN):
@@ -170,7 +172,11 @@ class LeaseScheduler(Resumable):
         """Count the leases of sleeping jobs up to now: when something happens, and in the end."""
         asleep, self._asleep = self._asleep, {}
         if self._terms.timers.tuned and not self._terms.keep_placement:
-            self._note_renewals(asleep, now_s)
+            # The delay timers hear of renewals after no wait, all in the order of time.
+            for renewed_s, job in remembered(asleep, now_s, self._terms.timers.history_s):
+                self._mechanism.renewed(job, renewed_s)
+                if self.noted is not None:
+                    self.noted(renewed_s, self._scale[job])
         for job, renewals in asleep.items():
             begun = max(renewals.before(now_s), 1)
             self._set_end(job, renewals.start_s(begun - 1) + self._lease_s)
@@ -188,11 +194,6 @@ class LeaseScheduler(Resumable):
         jobs.book(job, cells, ran.rate * ran.worked_s / fastest, ran.worked_s)
         if self._learns is not None:
             self._learns(ran)
-
-    def _complete(self, job: int) -> None:
-        self._ends.drop(job)
-        self._holders.complete(job)
-        self._mechanism.complete(job)
 
     def _taken_back(self, now_s: float, *, all_sure: bool) -> list[int]:
         """Return the jobs that give GPUs back, after checkpoints, ascending.
@@ -233,9 +234,8 @@ class LeaseScheduler(Resumable):
 
     def _fall_asleep(self, job: int, now_s: float) -> None:
         """Let a job run on from lease to lease, the first of which begins now."""
-        lease_s, pause_s = self._lease_s, self._pause_s[job]
-        if self._terms.keep_placement:
-            pause_s = 0.0
+        lease_s = self._lease_s
+        pause_s = 0.0 if self._terms.keep_placement else self._pause_s[job]
         self._asleep[job] = Renewals(now_s, lease_s + pause_s)
         self._duty_cycles.work(job, now_s, lease_s, pause_s)
 
@@ -298,10 +298,3 @@ class LeaseScheduler(Resumable):
             self._ends.put(end_s + pause_s, End.RETURN, job)
         else:
             self._ends.put(end_s, End.EXPIRY, job)
-
-    def _note_renewals(self, asleep: dict[int, Renewals], now_s: float) -> None:
-        """Tell the delay timers of renewals after no wait, all in the order of time."""
-        for renewed_s, job in remembered(asleep, now_s, self._terms.timers.history_s):
-            self._mechanism.renewed(job, renewed_s)
-            if self.noted is not None:
-                self.noted(renewed_s, self._scale[job])

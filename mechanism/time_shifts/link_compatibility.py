@@ -234,19 +234,16 @@ def _found(
     seed: int,
 ) -> Compatibility:
     """Find the shifts of jobs that are checked, in an order that does not hang on theirs."""
-    order = sorted(range(len(given)), key=lambda job: _order_of(given[job]))
+    order = sorted(
+        range(len(given)),
+        key=lambda job: (-given[job].period_s, given[job].phases, given[job].name),
+    )
     mixture = Mixture([given[job] for job in order], capacity_gbps, tolerance)
     jensen = jensen_bound(given, capacity_gbps)
     found, proof, bound = best_shifts(mixture, jensen, certify=certify, seed=seed)
     reached, unshifted = mixture.score(found), mixture.score(np.zeros(len(given)))
-    shifts = np.empty(len(given))
-    shifts[order] = found
-    shifts = np.array(
-        [
-            wrapped(np.array([shift - shifts[0]]), profile.period_s)[0]
-            for shift, profile in zip(shifts, given, strict=True)
-        ]
-    )
+    shifts = found[np.argsort(order)]
+    shifts = wrapped(shifts - shifts[0], np.array([profile.period_s for profile in given]))
     circle = mixture.circle
     perimeter_s = circle.perimeter_s if circle else np.inf
     turns = dict(zip(order, circle.repetitions, strict=True)) if circle else {}
@@ -262,11 +259,6 @@ def _found(
         perimeter_s=float(perimeter_s),
         repetitions=tuple(turns.get(job, 0) for job in range(len(given))),
     )
-
-
-def _order_of(profile: CommunicationProfile) -> tuple[Any, ...]:
-    """Return what jobs are ordered by, so that results do not hang on how they are given."""
-    return (-profile.period_s, profile.phases, profile.name)
 
 
 def iteration_s(isolated_s: float, score: float) -> float:

@@ -212,11 +212,10 @@ def aligned_slots(turning: TurningJobs, most: int) -> int | None:
     return None
 
 
-def wrapped(values: Floats, period: float) -> Floats:
+def wrapped(values: Floats, period: float | Floats) -> Floats:
     """Return values modulo a period, where what is a rounding below the period is 0."""
     rest = np.mod(values, period)
-    rest[rest >= period * (1 - ROUNDING)] = 0.0
-    return rest
+    return np.where(rest >= period * (1 - ROUNDING), 0.0, rest)
 
 
 def _turning(profile: CommunicationProfile, units: int, period_s: float) -> TurningJob:

@@ -165,7 +165,10 @@ class LoadedHighs:
             Seconds that this solve may take; any number by default.
         """
         if self._new and self._row.size > _ROWS_FOR_CORNER:
-            self._begin()
+            self._new = False
+            # A corner next to the optimum, if one is known; zeros are feasible as well.
+            if first := first_basis(self.program, self._bound_row):
+                self._solver.setBasis(first.in_highs(self._row))
         # HiGHS holds the seconds of all runs of an instance together against its limit.
         limit_s = np.inf if budget_s is None else self._solver.getRunTime() + budget_s
         if limit_s != self._limit_s:
@@ -184,12 +187,6 @@ class LoadedHighs:
         optimal = status == highspy.HighsModelStatus.kOptimal
         word = "optimal" if optimal else str(self._solver.modelStatusToString(status))
         return Point(x, y, word, "highs", optimal and self._only_optimum(y), self)
-
-    def _begin(self) -> None:
-        """Take a corner next to the optimum, if one is known; zeros are feasible as well."""
-        self._new = False
-        if first := first_basis(self.program, self._bound_row):
-            self._solver.setBasis(first.in_highs(self._row))
 
     def solve_surely(self) -> Point:
         """Solve by the primal method, and once more by the dual one where that is not certain."""

@@ -85,18 +85,9 @@ def _language(
     bytes_per_number: int = 4,
 ) -> CommunicatingModel:
     """Return a transformer: a multiply-add for each parameter and token."""
-    tokens, blocks, width, vocabulary = shape
+    multiply_adds = parameters * shape[0]
     return CommunicatingModel(
-        parallelism,
-        parameters,
-        parameters * tokens,
-        batch,
-        source,
-        bytes_per_number,
-        tokens,
-        blocks,
-        width,
-        vocabulary,
+        parallelism, parameters, multiply_adds, batch, source, bytes_per_number, *shape
     )
 
 
@@ -195,10 +186,8 @@ def communication_profile(
     name = choice("model", model, COMMUNICATING_MODELS)
     told = COMMUNICATING_MODELS[name]
     way = choice("parallelism", parallelism or told.parallelism, PARALLELISMS)
-    count, samples = (
-        whole("gpus", gpus, 2),
-        whole("batch", told.batch if batch is None else batch, 1),
-    )
+    count = whole("gpus", gpus, 2)
+    samples = whole("batch", told.batch if batch is None else batch, 1)
     rate = number("gbps", gbps, strict=True)
     flops = _REACHED * _PEAK_FLOPS[told.bytes_per_number]
     if isinstance(compute_s, str):

@@ -37,8 +37,7 @@ MOST_JOBS = 1000
 
 SURE = 0.999
 """The level from which a change is called what it is: of a hundred changes that do nothing, one in
-ten times one is called something.
-"""
+ten times one is called something."""
 
 FIGURES = ("mean_jct_s", "p95_jct_s", "queueing_s")
 """Figures that are set against those of today."""
@@ -146,20 +145,12 @@ class OtherClusters:
             (`apportion.answers.evidence.between`); ``owned_usd_per_hour``, what all GPUs cost, and
             ``used_usd_per_hour``, those that jobs hold, NaN without prices.
         """
-        runs = self.sweep.table()
-        if "cluster" not in runs:
-            runs.insert(2, "cluster", str(self.clusters["today"]))
-        runs = runs.set_index("seed")
-        changes = {str(each): name for name, each in self.clusters.items()}
+        runs = self._runs()
         blocks = blocks_of(runs) if self.resampled else 0
         rows = []
-        for (policy, cluster, rate), own in runs.groupby(["policy", "cluster", "load"], sort=False):
-            today = runs[
-                (runs["policy"] == policy)
-                & (runs["cluster"] == str(self.clusters["today"]))
-                & (runs["load"] == 1)
-            ]
-            change = changes[str(cluster)]
+        at_today = (runs["change"] == "today") & (runs["load"] == 1)
+        for (policy, change, rate), own in runs.groupby(["policy", "change", "load"], sort=False):
+            today = runs[at_today & (runs["policy"] == policy)]
             row: dict[str, Any] = {"policy": policy, "change": change, "rate": rate}
             row["pairs"] = len(own)
             for figure in FIGURES:
@@ -167,8 +158,15 @@ class OtherClusters:
                 found = between(own[figure], today[figure], blocks=blocks, level=level)
                 row |= {f"{figure}_ratio": found.ratio, f"{figure}_low": found.low}
                 row[f"{figure}_high"] = found.high
-            rows.append(row | self._dollars(self.clusters[change], own))
+            rows.append(row | self._dollars(self.clusters[str(change)], own))
         return pd.DataFrame(rows)
+
+    def _runs(self) -> pd.DataFrame:
+        """Return all runs by seed, with what is changed."""
+        runs = self.sweep.table().set_index("seed")
+        changes = {str(each): name for name, each in self.clusters.items()}
+        runs["change"] = runs["cluster"].map(changes) if "cluster" in runs else "today"
+        return runs
 
     def _dollars(self, cluster: Cluster, runs: pd.DataFrame) -> dict[str, float]:
         """Return what GPUs cost in an hour, all and those that jobs hold."""
@@ -187,11 +185,10 @@ class OtherClusters:
         seed = int(self.sweep.table()["seed"].iloc[0])
         found = {}
         for change, cluster in self.clusters.items():
-            clusters = tuple(self.clusters.values())
             jobs = made_for(
                 *(self.source, cluster, 1.0, seed),
                 resample="blocks" if self.resampled else False,
-                beside=clusters,
+                beside=tuple(self.clusters.values()),
             )
             if jobs.elastic is True or len(jobs.jobs) > MOST_JOBS:
                 return {}
@@ -223,13 +220,11 @@ class OtherClusters:
 
     def _first_means_s(self) -> dict[str, dict[str, float]]:
         """Return the mean completion times of the first draw at rate 1, by policy and change."""
-        runs = self.sweep.table()
-        runs = runs[(runs["seed"] == runs["seed"].iloc[0]) & (runs["load"] == 1)]
-        changes = {str(each): name for name, each in self.clusters.items()}
+        runs = self._runs()
+        runs = runs[(runs.index == runs.index[0]) & (runs["load"] == 1)]
         found: dict[str, dict[str, float]] = {}
         for run in runs.to_dict("records"):
-            change = changes[str(run["cluster"])] if "cluster" in run else "today"
-            found.setdefault(str(run["policy"]), {})[change] = float(run["mean_jct_s"])
+            found.setdefault(str(run["policy"]), {})[run["change"]] = float(run["mean_jct_s"])
         return found
 
     def dollars(self) -> list[str]:
