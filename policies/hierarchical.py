@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.checks import number
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError
 from apportion.policies.base import Policy
 from apportion.policies.in_order import OrderedPolicy
 from apportion.policies.instance import Instance
@@ -141,11 +141,8 @@ class HierarchicalFairness(Policy):
         return np.asarray(wanted, dtype=float), np.asarray(order, dtype=float)
 
     def _check_weights(self, names: tuple[str, ...]) -> None:
-        """Name an entity without a weight, or a weight without an entity."""
+        """Name an entity without a weight; one with a weight may have no jobs for now."""
         nodes = {node for name in names for node in _path(name)}
-        for entity in self.weights:
-            if entity not in nodes:
-                raise unknown_name("entity in the weights", entity, sorted(nodes))
         for node in sorted(nodes):
             if self.weights and node not in self.weights:
                 raise InputError(

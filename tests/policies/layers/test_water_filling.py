@@ -148,7 +148,7 @@ def test_entities_and_weights_must_match() -> None:
     T = pd.DataFrame({"v100": [1.0, 1.0]}, index=["a", "b"])
     jobs = pd.DataFrame({"entity": ["physics", "biology"]}, index=T.index)
     for weights, message in (
-        ({"phisics": 1.0, "biology": 1.0}, "Did you mean 'physics'"),
+        ({"phisics": 1.0, "biology": 1.0}, "'physics' has no weight; .* 'phisics', 'biology'"),
         ({"physics": 1.0}, "Entity 'biology' has no weight"),
     ):
         with pytest.raises(ap.InputError, match=message):
@@ -263,6 +263,19 @@ def test_inner_policies_that_cannot_be_are_refused() -> None:
         HierarchicalFairness(inner="hierarchical_fairness")
     with pytest.raises(InputError, match="Did you mean 'nash_welfare'"):
         HierarchicalFairness(inner={"a": "nash_welfar"})
+
+
+def test_an_entity_whose_jobs_have_left_keeps_its_weight() -> None:
+    policy = HierarchicalFairness(weights={"a": 1, "b": 3}, inner={"b": "fifo"})
+    told = {name: {"entity": name, "arrival_s": 0.0} for name in ("a", "b")}
+    live = ap.session(policy, {"v100": 1})
+    live.add({name: {"v100": 2.0} for name in told}, told)
+    np.testing.assert_allclose(live.solve().X["v100"], [0.25, 0.75], rtol=1e-6)
+    live.remove("b")
+    np.testing.assert_allclose(live.solve().X["v100"], [1.0], rtol=1e-6)
+    live.add({"c": {"v100": 2.0}}, {"c": {"entity": "c", "arrival_s": 1.0}})
+    with pytest.raises(InputError, match="Entity 'c' has no weight; weights are given for 'a'"):
+        live.solve()
 
 
 @pytest.mark.parametrize("seeds", ranges_of_seeds(2, 60))
