@@ -180,6 +180,7 @@ def test_too_small_a_cluster_is_told_the_gpus_that_the_log_had_of_each_type() ->
     assert gpus_at_least(on.head(3)) == ", with at least a100=1,t4=6"
 
 
+@pytest.mark.thorough
 def test_a_log_of_four_jobs_is_said_to_be_too_short() -> None:
     jobs = {
         "arrival_s": [0.0, 100.0, 500.0, 900.0],

@@ -64,6 +64,7 @@ def test_who_asks_for_more_than_the_log_has_is_named() -> None:
     assert "Job 8 has more GPUs than any job of the log (4)" in said(wide)
 
 
+@pytest.mark.thorough
 def test_all_run_and_none_runs() -> None:
     log, state, _ = replayed(0, 120_000.0)
     for kind in ("RUNNING", "PENDING"):

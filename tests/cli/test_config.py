@@ -275,6 +275,7 @@ def test_damaged_records_are_one_line_each() -> None:
         read_recorded(Path("none.json"))
 
 
+@pytest.mark.thorough
 def test_a_sweep_takes_the_file_of_a_comparison_with_its_seed_as_the_only_one() -> None:
     for first in (FIRST, [*own_jobs(), "--seed", "5", "--by", "job_type"]):
         compared(*first)

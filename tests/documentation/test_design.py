@@ -84,6 +84,7 @@ def test_every_folder_of_the_library_has_its_line() -> None:
     assert not rest
 
 
+@pytest.mark.thorough
 def test_lines_and_files_are_counted() -> None:
     """As of the last count: within five in a hundred, as the code goes on between two."""
     told = [int(each.replace(",", "")) for each in TOTAL.findall(PAGE)[0]]

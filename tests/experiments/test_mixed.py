@@ -165,6 +165,7 @@ def test_schedulers_of_ones_own_stand_beside_policies() -> None:
     assert both["fifo"].settings["speeds"] == "estimated"
 
 
+@pytest.mark.thorough
 def test_a_sweep_says_it_of_each_run_and_goes_on(tmp_path: Path) -> None:
     what: dict[str, Any] = {"loads": [1.0, 2.0], "n_jobs": 1, "out": tmp_path, **TOLD}
     seed = what.pop("seed")
@@ -209,6 +210,7 @@ def test_a_row_that_failed_has_its_mechanism_and_alone_is_tried_again(
     ]
 
 
+@pytest.mark.thorough
 def test_a_log_beside_queues_and_policies_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

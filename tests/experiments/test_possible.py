@@ -91,6 +91,7 @@ def test_all_three_figures_are_told() -> None:
             assert text.endswith(f"at most {least + 1:.3g} times the least")
 
 
+@pytest.mark.thorough
 def test_a_sweep_tells_it_of_means_over_seeds_at_each_load() -> None:
     labels, what = ["fcfs", "shortest_job_first"], {"jobs": 12, "jobs_per_hour": 6.0}
     swept = ap.sweep(labels, what, CLUSTER, seeds=[3, 4], loads=[1.0, 2.0], n_jobs=1)

@@ -139,6 +139,7 @@ def test_a_change_of_what_a_policy_calls_runs_again(
     assert ran == [1, 2, 2, 2]
 
 
+@pytest.mark.thorough
 def test_a_half_written_line_costs_one_run(
     tmp_path: Path, simulated: list[tuple[str, int]]
 ) -> None:

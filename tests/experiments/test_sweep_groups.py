@@ -20,6 +20,7 @@ def jobs_of_users() -> ap.Workload:
     return replace(jobs, name="three", jobs=jobs.jobs.assign(user=users))
 
 
+@pytest.mark.thorough
 def test_groups_of_a_sweep_are_those_of_its_runs(tmp_path: Path) -> None:
     jobs, policies = jobs_of_users(), ["fifo", "fcfs"]
     swept = ap.sweep(

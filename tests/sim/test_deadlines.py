@@ -197,6 +197,7 @@ def test_orders_are_told(mechanism: str) -> None:
     assert {round(1e9 * each) for each in due_s} >= TURNS != set()
 
 
+@pytest.mark.thorough
 def test_tables_and_commands_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workload, cluster = loaded("types", 2)
     workload = due(workload, np.where(np.arange(len(workload.jobs)) % 2, 4000.0, np.nan))

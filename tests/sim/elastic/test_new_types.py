@@ -17,6 +17,7 @@ def some_jobs() -> ap.ElasticWorkload:
     return ap.generate_elastic_workload(4, hours=1.0, seed=2)
 
 
+@pytest.mark.thorough
 def test_a_job_alone_takes_as_much_less_time_as_the_bandwidth_is_larger() -> None:
     """With one type at a time all of a run but its restarts is that many times as fast."""
     jobs = replace(some_jobs(), jobs=some_jobs().jobs.iloc[:1].assign(arrival_s=0.0))

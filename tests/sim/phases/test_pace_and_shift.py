@@ -119,6 +119,7 @@ def three_ways(case: Case, seed: int, tried: int) -> tuple[float, float, float]:
     return unshifted, ours, told(starts[least], paces[least])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("numbers", "tried"),
     [

@@ -9,6 +9,7 @@ import pytest
 import apportion as ap
 
 
+@pytest.mark.thorough
 def test_it_is_nearer_to_the_floor_than_the_shortest_job_first() -> None:
     cluster, above = "v100=8,p100=8,k80=8", []
     for seed in range(3):
