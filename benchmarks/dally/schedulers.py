@@ -90,6 +90,8 @@ CLAIMS = {
     "comm-gandiva": Judged(DALLY, GANDIVA, "comm"),
     "manual-batch": Judged(DALLY, MANUAL, "JCT", racks=(8,)),
     "manual-poisson": Judged(DALLY, MANUAL, "JCT", "poisson", (4,)),
+    "manual-median": Judged(DALLY, MANUAL, "median", racks=(8,)),
+    "manual-median-poisson": Judged(DALLY, MANUAL, "median", "poisson", (4,)),
     "makespan-no-wait": Judged(NO_WAIT, TIRESIAS, "makespan"),
     "makespan-no-wait-2": Judged(NO_WAIT, TIRESIAS, "makespan", racks=(2,)),
     "makespan-full": Judged(FULL, TIRESIAS, "makespan"),
@@ -97,11 +99,13 @@ CLAIMS = {
 """Where the figures of a claim come from; criteria are those of the file of claims."""
 
 TAILS = {
-    "jct-tails": ("batch", (TIRESIAS, GANDIVA)),
-    "jct-tails-gandiva": ("poisson", (GANDIVA,)),
-    "jct-tails-tiresias": ("poisson", (TIRESIAS,)),
+    "jct-tails": ("batch", 8, (TIRESIAS, GANDIVA)),
+    "jct-tails-gandiva": ("poisson", 8, (GANDIVA,)),
+    "jct-tails-tiresias": ("poisson", 8, (TIRESIAS,)),
+    "manual-tails": ("batch", 8, (MANUAL,)),
+    "manual-tails-poisson": ("poisson", 4, (MANUAL,)),
 }
-"""Claims of p95 and p99 on eight racks: which list of jobs, and whose Dally's are set beside."""
+"""Claims of p95 and p99: which list of jobs, how many racks, and whose Dally's are set beside."""
 
 PAIRS = tuple(
     dict.fromkeys(
@@ -250,9 +254,9 @@ def _verdicts(medians: pd.DataFrame, gains: pd.DataFrame) -> list[dict[str, str]
                 for row in rows
             ]
             verdicts.append(claimed("dally", name, figures))
-    eight = gains[(gains["scheduler"] == DALLY) & (gains["racks"] == 8)]
-    for name, (arrivals, others) in TAILS.items():
-        here = eight[(eight["arrivals"] == arrivals) & eight["figure"].isin(["p95", "p99"])]
+    own = gains[(gains["scheduler"] == DALLY) & gains["figure"].isin(["p95", "p99"])]
+    for name, (arrivals, racks, others) in TAILS.items():
+        here = own[(own["arrivals"] == arrivals) & (own["racks"] == racks)]
         tails = [
             Figure(f"{row['against']}, {row['figure']}", row["mean"], row["low"], row["high"])
             for row in here[here["against"].isin(others)].to_dict("records")

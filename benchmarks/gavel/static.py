@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.gavel.static`` draws jobs as Gavel does, of one to eight GPUs, at the speeds
 of its oracle, and runs the makespan policy, the same without knowing types, first in first out, and
-Gandiva's ad-hoc packing.
+Gandiva's ad-hoc packing. ``--gpus 12 --numbers 233`` has a third of the GPUs and of the jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import apportion as ap
 from apportion.papers import Figure
 from apportion.report.style import line_styles
 from benchmarks.experiment import Settings, claimed, data_of, drawing, parser, run_all
-from benchmarks.gavel.load import CLUSTER, RESOLVE_SECONDS
+from benchmarks.gavel.load import GPUS, RESOLVE_SECONDS, cluster_of
 from benchmarks.gavel.workloads import draw_jobs
 from benchmarks.reporting import machine, show, write_csv
 
@@ -41,11 +41,12 @@ def main() -> None:
     what.add_argument("--numbers", type=int, nargs="+", metavar="N", help="of jobs")
     what.add_argument("--policies", nargs="+", default=list(JUDGED), choices=list(GAVEL))
     what.add_argument("--seeds", type=int, nargs="+", default=[0], metavar="N")
+    what.add_argument("--gpus", type=int, default=GPUS, metavar="N", help="of each type")
     options = what.parse_args()
     print(f"Makespans on {machine()}")
     data_of(options)
     settings = [
-        {"policy": policy, "jobs": jobs, "seed": seed}
+        {"policy": policy, "jobs": jobs, "seed": seed, "gpus": options.gpus}
         for jobs in options.numbers or (QUICK_JOBS if options.quick else JOBS)
         for seed in options.seeds
         for policy in options.policies
@@ -53,7 +54,7 @@ def main() -> None:
     runs = run_all(_work, settings, options, "gavel_static")
     table = runs.groupby(["jobs", "policy"], sort=False)["makespan h"].mean().reset_index()
     known = [
-        GAVEL[str(policy)].get(int(jobs))
+        GAVEL[str(policy)].get(int(jobs)) if options.gpus == GPUS else None
         for policy, jobs in zip(table["policy"], table["jobs"], strict=True)
     ]
     own = table[table["policy"] == "makespan"].set_index("jobs")["makespan h"]
@@ -67,11 +68,12 @@ def main() -> None:
         )
         if policy in OTHERS
     ]
-    if ratios and not options.quick:
+    if ratios and not options.quick and options.gpus == GPUS:
         claimed("gavel", "makespan-static", ratios)
-    shared = table[(table["policy"] == "makespan_space_sharing") & (table["jobs"] == JOBS[-1])]
+    most = round(JOBS[-1] * options.gpus / GPUS)
+    shared = table[(table["policy"] == "makespan_space_sharing") & (table["jobs"] == most)]
     if len(shared):
-        gained = Figure(f"{JOBS[-1]}", 1 / float(shared["over makespan"].item()))
+        gained = Figure(f"{most} jobs", 1 / float(shared["over makespan"].item()))
         claimed("gavel", "makespan-sharing", [gained])
     write_csv(table, options.out, "gavel_static")
     with drawing(options.out, "gavel_static") as figure:
@@ -88,7 +90,8 @@ def main() -> None:
 def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     jobs, seed = settings["jobs"], settings["seed"]
     workload = draw_jobs(data, jobs=jobs, seed=seed, scale_factors="gavel")
-    run = ap.simulate(settings["policy"], workload, CLUSTER, resolve_seconds=RESOLVE_SECONDS)
+    cluster = cluster_of(settings["gpus"])
+    run = ap.simulate(settings["policy"], workload, cluster, resolve_seconds=RESOLVE_SECONDS)
     return {"makespan h": run.summary()["makespan_s"] / 3600}
 
 
