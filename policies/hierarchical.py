@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
 
 from apportion.checks import number
-from apportion.errors import InputError
+from apportion.errors import InputError, unknown_name
 from apportion.policies.base import Policy
 from apportion.policies.in_order import OrderedPolicy
 from apportion.policies.instance import Instance
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from apportion.types import Floats, Ints
 
 
+_LOG = logging.getLogger(__name__)
 _ROUNDING = 1e-9
 """Times left that differ by less, relatively, are equal."""
 _PASSED_ON = frozenset({"depends_on_step_size", "tells_identical_jobs_apart"})
@@ -69,6 +72,13 @@ class HierarchicalFairness(Policy):
     inner
         How an entity shares among its jobs: ``"fairness"``, the name of a policy, or a policy;
         one for all, or by path. ``"fairness"`` where a path and those above it are not named.
+        A path of which there are no jobs is told in the log, once; where there are weights it
+        must be one of theirs.
+
+    Raises
+    ------
+    InputError
+        If an entity lacks a weight that others have, or for what `inner` cannot be.
     """
 
     name = "hierarchical_fairness"
@@ -86,6 +96,9 @@ class HierarchicalFairness(Policy):
         super().__post_init__()
         for entity, weight in self.weights.items():
             number(f"The weight of entity {entity!r}", weight, strict=True)
+        for entity in self._named() if self.weights else ():
+            if entity not in self.weights:
+                raise unknown_name("entity in inner", entity, self.weights)
         each = self.inner.values() if isinstance(self.inner, Mapping) else [self.inner]
         own = [policy for policy in map(_policy, each) if policy]
         read = dict.fromkeys(sorted({name for policy in own for name in policy.columns}))
@@ -129,6 +142,8 @@ class HierarchicalFairness(Policy):
         Whoever has the first place has it to himself; jobs of one place divide it.
         """
         names = p.instance.entities
+        if self._named():
+            _tell_of_unknown(self._named(), names)
         share = self._shares(names, np.bincount(leaf, minlength=len(names)) > 0)
         wanted, order = p.count * p.weight, np.zeros(leaf.size)
         for entity in np.unique(leaf):
@@ -149,6 +164,10 @@ class HierarchicalFairness(Policy):
                     f"Entity {node!r} has no weight; weights are given for "
                     f"{', '.join(map(repr, self.weights))}."
                 )
+
+    def _named(self) -> tuple[str, ...]:
+        """Return the paths of which there is an inner policy of their own."""
+        return tuple(self.inner) if isinstance(self.inner, Mapping) else ()
 
     def _inner_of(self, entity: str) -> Policy | str:
         """Inner policy of an entity: its own, or that of the nearest entity above."""
@@ -173,6 +192,15 @@ class HierarchicalFairness(Policy):
             for path, lives in zip(paths, alive, strict=True)
         ]
         return np.array(share, dtype=float)
+
+
+@lru_cache
+def _tell_of_unknown(named: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Warn, once, of paths without jobs: misspelt, or their jobs have left or were not drawn."""
+    known = sorted({node for name in names for node in _path(name)})
+    for entity in named:
+        if entity not in known:
+            _LOG.warning("No job is of it: %s", unknown_name("entity in inner", entity, known))
 
 
 def _policy(inner: Any) -> Policy | None:

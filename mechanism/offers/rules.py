@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
+from apportion.checks import number
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.decider import Part
 from apportion.names import model_of
@@ -136,7 +137,12 @@ class SkewBased(Part):
         Skew above which a model consolidates. Any value from 0.20 to 0.41 sorts the models of
         `DALLY_SKEWS` as Dally's Table I does.
     skews
-        Skew by job type.
+        Skew by job type, the part that the largest tensor has of all parameters, from 0 to 1.
+
+    Raises
+    ------
+    InputError
+        If the threshold or a skew is not from 0 to 1.
     """
 
     rule: ClassVar[str] = "high skew: the tightest tier that the gang fits; else what is free"
@@ -145,6 +151,13 @@ class SkewBased(Part):
 
     threshold: float = 0.3
     skews: Mapping[str, float] = field(default_factory=lambda: dict(DALLY_SKEWS))
+
+    def __post_init__(self) -> None:
+        """Check options; called by dataclasses."""
+        super().__post_init__()
+        skews = {f"The skew of {written(model)}": each for model, each in self.skews.items()}
+        for what, skew in {"threshold": self.threshold, **skews}.items():
+            number(what, skew, most=1.0, words="a part of all parameters")
 
     @property
     def job_types(self) -> Collection[str]:

@@ -265,6 +265,22 @@ def test_inner_policies_that_cannot_be_are_refused() -> None:
         HierarchicalFairness(inner={"a": "nash_welfar"})
 
 
+def test_an_inner_policy_of_an_unknown_entity_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(InputError, match="Did you mean 'physics'"):
+        HierarchicalFairness(weights={"physics": 1, "bio": 2}, inner={"phisics": "fifo"})
+    T = pd.DataFrame({"v100": [1.0, 1.0]}, index=["a", "b"])
+    jobs = pd.DataFrame({"entity": ["physics/lasers", "biology"]}, index=T.index)
+    for inner in ({"phisics": "fifo"}, {"physics": "nash_welfare"}, {"physics/laser": "fifo"}):
+        policy = HierarchicalFairness(inner=inner)
+        for _ in range(2):
+            ap.solve(policy, T, workers={"v100": 1}, jobs=jobs)
+    told = [record.getMessage().partition("? ")[0] for record in caplog.records]
+    assert told == [
+        "No job is of it: Unknown entity in inner 'phisics'. Did you mean 'physics'",
+        "No job is of it: Unknown entity in inner 'physics/laser'. Did you mean 'physics/lasers'",
+    ]
+
+
 def test_an_entity_whose_jobs_have_left_keeps_its_weight() -> None:
     policy = HierarchicalFairness(weights={"a": 1, "b": 3}, inner={"b": "fifo"})
     told = {name: {"entity": name, "arrival_s": 0.0} for name in ("a", "b")}

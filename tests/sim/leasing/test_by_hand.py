@@ -244,6 +244,19 @@ def test_what_cannot_be_simulated_is_named_before_anything_runs(workload_of: Mak
         ap.simulate(slow, workload_of([10.0], 2), SMALL, network="none")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"skews": {"VGG11": 2}}, "The skew of 'VGG11' is 2; it must be a part of all parameters"),
+        ({"skews": {"VGG11": -0.1}}, ">= 0"),
+        ({"threshold": 30.0}, "threshold is 30.0; .* <= 1"),
+    ],
+)
+def test_a_skew_is_a_part(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ap.get_scheduler("tiresias", **options)
+
+
 def test_job_types_may_be_spelled_otherwise_than_in_the_skews(workload_of: Make) -> None:
     load = workload_of([100.0], 2, job_type="ResNet-50 (batch size 64)")
     jobs = ap.simulate("tiresias", load, SMALL, network="none").jobs
