@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.gavel.leases`` charges seconds for every start of a job. With leases a job
 that keeps its accelerator type goes on for free; without, it starts again in every round. A start
-costs all jobs the same, or each what the text measured of its model ("by model").
+costs all jobs the same, or each what the text measured of its model ("by model"). ``--draws 5`` has
+five draws of the generated jobs, and means over them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ JUDGED_S = 5.0
 
 def main() -> None:
     """Run every workload and overhead with and without leases."""
-    options = parser("gavel.leases", "Overhead of preemption.", f"{QUICK_JOBS} jobs").parse_args()
+    what = parser("gavel.leases", "Overhead of preemption.", f"{QUICK_JOBS} jobs")
+    what.add_argument("--draws", type=int, default=1, metavar="N", help="of the generated jobs")
+    options = what.parse_args()
     print(f"Overhead of preemption on {machine()}")
     data_of(options)
     settings = [
@@ -53,12 +56,16 @@ def main() -> None:
             "overhead_s": overhead,
             "leases": leases,
             "limit": QUICK_JOBS if options.quick else 100,
+            "seed": seed,
         }
         for workload in WORKLOADS
+        for seed in range(1, 1 + (options.draws if workload == "generated" else 1))
         for leases in (True, False)
         for overhead in (QUICK_OVERHEADS_S if options.quick else OVERHEADS_S)
     ]
-    table = _relative(run_all(_work, settings, options, "gavel_leases"))
+    runs = run_all(_work, settings, options, "gavel_leases")
+    keys = ["workload", "overhead_s", "leases", "limit"]
+    table = _relative(runs.drop(columns="seed").groupby(keys, sort=False).mean().reset_index())
     print(
         f"{POLICY} on {CLUSTER}, rounds of 360 s. lost %: seconds of starting over seconds held. "
         "JCT, makespan: % above no\noverhead."
@@ -74,7 +81,8 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     """Simulate; return hours, starts per job and the share of time that starting took."""
     name, limit, overhead = settings["workload"], settings["limit"], settings["overhead_s"]
     if name == "generated":
-        workload = draw_jobs(data, jobs=limit, seed=1, jobs_per_hour=4.0, scale_factors="gavel")
+        drawn: dict[str, Any] = {"jobs_per_hour": 4.0, "scale_factors": "gavel"}
+        workload = draw_jobs(data, jobs=limit, seed=settings["seed"], **drawn)
     else:
         workload = read_trace(data, name, limit)
     job_types = workload.jobs["job_type"]

@@ -3,7 +3,8 @@
 ``python -m benchmarks.gavel.rounds`` runs policies on Gavel's two physical-cluster traces and two
 generated workloads, one with gangs of up to eight GPUs and one with single-GPU jobs; once with
 every share had exactly and once for each length of a round. The
-policies are solved after every event, so that the mechanism is all that differs.
+policies are solved after every event, so that the mechanism is all that differs. ``--draws 5`` has
+five draws of the generated ones, and means over them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ CLUSTER = "v100=8,p100=16,k80=24"
 POLICIES = ("max_min_fairness", "finish_time_fairness", "makespan")
 WORKLOADS = ("arrivals", "makespan", "generated", "single-GPU")
 GENERATED: dict[str, dict[str, Any]] = {
-    "generated": {"seed": 1, "jobs_per_hour": 4.0, "scale_factors": "gavel"},
-    "single-GPU": {"seed": 1, "jobs_per_hour": 8.0},
+    "generated": {"jobs_per_hour": 4.0, "scale_factors": "gavel"},
+    "single-GPU": {"jobs_per_hour": 8.0},
 }
 LENGTHS_S = (60.0, 180.0, 360.0, 720.0, 1440.0)
 QUICK_LENGTHS_S = (360.0, 1440.0)
@@ -37,9 +38,10 @@ GAVEL_LENGTH_S = 360.0
 
 def main() -> None:
     """Run every workload, policy and length of a round, and compare with exact shares."""
-    options = parser(
-        "gavel.rounds", "Rounds against exact shares.", f"{QUICK_JOBS} jobs"
-    ).parse_args()
+    what = parser("gavel.rounds", "Rounds against exact shares.", f"{QUICK_JOBS} jobs")
+    what.add_argument("--policies", nargs="+", default=list(POLICIES), choices=POLICIES)
+    what.add_argument("--draws", type=int, default=1, metavar="N", help="of the generated jobs")
+    options = what.parse_args()
     print(f"Rounds against exact shares on {machine()}")
     data_of(options)
     lengths = QUICK_LENGTHS_S if options.quick else LENGTHS_S
@@ -49,9 +51,11 @@ def main() -> None:
             "policy": policy,
             "round_s": length,
             "limit": QUICK_JOBS if options.quick else 100,
+            "seed": seed,
         }
         for workload in WORKLOADS
-        for policy in POLICIES
+        for seed in range(1, 1 + (options.draws if workload in GENERATED else 1))
+        for policy in options.policies
         for length in (0.0, *lengths)
     ]
     runs = run_all(_work, settings, options, "gavel_rounds")
@@ -69,7 +73,7 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     """Simulate in rounds, or exactly where their length is 0."""
     name, limit = settings["workload"], settings["limit"]
     if name in GENERATED:
-        workload = draw_jobs(data, jobs=limit, **GENERATED[name])
+        workload = draw_jobs(data, jobs=limit, seed=settings["seed"], **GENERATED[name])
     else:
         workload = read_trace(data, name, limit)
     if settings["round_s"] == 0:
@@ -83,7 +87,7 @@ def _against_ideal(runs: pd.DataFrame) -> pd.DataFrame:
     """Make a row for each workload, policy and figure: exact hours, and % above them."""
     rows: list[dict[str, Any]] = []
     for (workload, policy), group in runs.groupby(["workload", "policy"], sort=False):
-        by_length = group.set_index("round_s")
+        by_length = group.groupby("round_s", sort=False).mean(numeric_only=True)
         for figure in ("mean_jct_h", "makespan_h"):
             ideal = float(by_length[figure][0.0])
             row: dict[str, Any] = {"workload": workload, "policy": policy, "figure": figure}
@@ -113,7 +117,7 @@ def _plot(table: pd.DataFrame, out: Path | None, lengths: tuple[float, ...]) -> 
             return
         panels: Any = figure.subplots(1, len(WORKLOADS), sharey=True)
         for axes, workload in zip(panels, WORKLOADS, strict=True):
-            for policy, style in line_styles(POLICIES).items():
+            for policy, style in line_styles(list(dict.fromkeys(table["policy"]))).items():
                 chosen = (table["workload"] == workload) & (table["policy"] == policy)
                 rows = table[chosen].set_index("figure")[[f"{length:g} s" for length in lengths]]
                 for name, dash in (("mean_jct_h", "-"), ("makespan_h", ":")):

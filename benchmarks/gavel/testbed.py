@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.gavel.testbed`` runs the trace with arrivals under least attained service and
 the static trace under makespan, each unaware and aware of accelerator types, with space sharing,
-and with ad-hoc packing; and the small trace of Gavel's artefact, timed on real GPUs.
+and with ad-hoc packing; and the small trace of Gavel's artefact, timed on real GPUs. ``--draws 5``
+has five draws of jobs of the shape of each trace as well, and means over them.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ PARTS = (
         (f"{MAKESPAN}_agnostic", "gandiva_packing", MAKESPAN, f"{MAKESPAN}_space_sharing"),
     ),
 )
+DRAWN = ", drawn"
+"""Behind the name of a trace: jobs of its shape."""
 SMALL = Part(ARTEFACT, "v100=2,k80=4", "makespan_h", (MAKESPAN,))
 
 
@@ -67,6 +70,7 @@ def main() -> None:
     what = parser(
         "gavel.testbed", "Gavel's 48-GPU experiments.", f"{QUICK_JOBS} jobs of each trace"
     )
+    what.add_argument("--draws", type=int, default=0, metavar="N", help="of the like of a trace")
     options = what.parse_args()
     print(f"Gavel's physical-cluster experiments on {machine()}")
     data = data_of(options)
@@ -77,7 +81,15 @@ def main() -> None:
         for part in parts
         for policy in part.policies
     ]
-    runs = run_all(_work, settings, options, "gavel_testbed")
+    drawn = [
+        {**each, "trace": f"{each['trace']}{DRAWN}", "seed": seed}
+        for each in settings
+        if each["trace"] != ARTEFACT
+        for seed in range(options.draws)
+    ]
+    runs = run_all(_work, settings + drawn, options, "gavel_testbed")
+    keys = ["trace", "cluster", "policy", "limit"]
+    runs = runs.drop(columns="seed", errors="ignore").groupby(keys, sort=False).mean().reset_index()
     table = _with_ratios(runs)
     print(
         "Hours; ratio: what the unaware policy takes (mean completion time with arrivals, "
@@ -93,7 +105,8 @@ def main() -> None:
 
 
 def _work(settings: Settings, data: Path | None) -> dict[str, float]:
-    workload = read_trace(data, settings["trace"], settings["limit"] or None)
+    trace = settings["trace"].removesuffix(DRAWN)
+    workload = read_trace(data, trace, settings["limit"] or None, settings.get("seed"))
     run = ap.simulate(
         settings["policy"], workload, settings["cluster"], resolve_seconds=RESOLVE_SECONDS
     )
@@ -106,7 +119,7 @@ def _with_ratios(runs: pd.DataFrame) -> pd.DataFrame:
     table = runs.drop(columns=["ftf_max", "rounds"])
     table["ratio"] = np.nan
     for trace, rows in runs.groupby("trace"):
-        hours_of = rows[counts[str(trace)]]
+        hours_of = rows[counts[str(trace).removesuffix(DRAWN)]]
         unaware = hours_of[rows["policy"].str.endswith("_agnostic")]
         if not unaware.empty:
             table.loc[rows.index, "ratio"] = unaware.iloc[0] / hours_of
@@ -120,12 +133,15 @@ def _with_ratios(runs: pd.DataFrame) -> pd.DataFrame:
 def _verdicts(table: pd.DataFrame) -> list[dict[str, str]]:
     """Judge order and, where there are figures, distance."""
     ratios: dict[str, list[Figure]] = {"aware": [], "sharing": [], "packing": []}
-    for part, case in zip(PARTS, ("arrivals", "static"), strict=True):
-        rows = table[table["trace"] == part.trace].set_index("policy")[part.figure]
-        unaware, packed, aware, sharing = (float(rows[name]) for name in part.policies)
-        ratios["aware"].append(Figure(case, unaware / aware))
-        ratios["sharing"].append(Figure(case, aware / sharing))
-        ratios["packing"].append(Figure(case, packed / sharing))
+    for drawn in ("", DRAWN):
+        for part, case in zip(PARTS, ("arrivals", "static"), strict=True):
+            rows = table[table["trace"] == part.trace + drawn].set_index("policy")[part.figure]
+            if rows.empty:
+                continue
+            unaware, packed, aware, sharing = (float(rows[name]) for name in part.policies)
+            ratios["aware"].append(Figure(case + drawn, unaware / aware))
+            ratios["sharing"].append(Figure(case + drawn, aware / sharing))
+            ratios["packing"].append(Figure(case + drawn, packed / sharing))
     verdicts = [claimed("gavel", f"testbed-{name}", found) for name, found in ratios.items()]
     small = table[table["trace"] == ARTEFACT]
     for name, known in (("simulator", GAVEL_SIMULATED), ("fidelity", GAVEL_REAL)):

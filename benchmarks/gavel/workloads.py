@@ -25,10 +25,12 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def read_trace(data: Path | None, trace: str, limit: int | None = None) -> ap.Workload:
-    """Read one of Gavel's physical-cluster traces, or draw jobs of its shape."""
-    if data is None:
-        workload = ap.generate_workload(seed=0, **SHAPES[trace])
+def read_trace(
+    data: Path | None, trace: str, limit: int | None = None, seed: int | None = None
+) -> ap.Workload:
+    """Read one of Gavel's physical-cluster traces; without data or with a seed draw its like."""
+    if data is None or seed is not None:
+        workload = draw_jobs(data, seed=seed or 0, **SHAPES[trace])
         return workload if limit is None else workload.head(limit)
     path = data / "traces" / "physical_cluster" / f"{TRACES.get(trace, trace)}.trace"
     return ap.read_workload(path, throughputs=data / ORACLE, limit=limit)
