@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import linprog
+from scipy import sparse
+
+from apportion.policies.solving.highs import optimal_vertex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,12 +95,14 @@ class Case:
         kept = (gain * self.X).sum(axis=1)
         limits = np.vstack([time, capacity, -time * gain.ravel()])
         most = np.concatenate([np.ones(count), self.gpus, -kept * (1 - TELLING**2)])
-        found: Any = linprog(-gain.ravel(), limits, most, bounds=(0, None), method="highs")
-        if found.x is None or -found.fun - kept.sum() <= TELLING * max(kept.sum(), 1.0):
+        rows = np.full(most.size, -np.inf), most
+        found = optimal_vertex(-gain.ravel(), sparse.csr_array(limits), rows)
+        more = 0.0 if found is None else float(gain.ravel() @ found - kept.sum())
+        if found is None or more <= TELLING * max(kept.sum(), 1.0):
             return 0.0, None
-        better = np.where(self.speed > 0, found.x.reshape(count, kinds), 0.0)
+        better = np.where(self.speed > 0, found.reshape(count, kinds), 0.0)
         table = pd.DataFrame(better, index=self.jobs, columns=self.types)
-        return float(-found.fun - kept.sum()), table
+        return more, table
 
 
 def envious(jobs: pd.Index, made: Floats, with_others: Floats) -> pd.DataFrame:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.policies.solving.cone import ConeProgram
-    from apportion.types import Floats, Ints
+    from apportion.types import Floats
 
     Limits = tuple[Floats, Floats]
 
@@ -65,21 +65,18 @@ def optimise(program: ConeProgram, solver: SolverName = "auto") -> Point:
     SolveError
         If no solver found an optimum, an infeasibility or an unbounded ray.
     """
-    attempts, bounds, tried = ["clarabel"], None, []
+    attempts, tried = ["clarabel"], []
     if program.is_linear_program:
-        bounds = rows_that_are_bounds(program)
-        attempts = (
-            ["highs", "clarabel"] if goes_to_simplex(program, solver) else ["clarabel", "highs"]
-        )
+        attempts.insert(0 if goes_to_simplex(program, solver) else 1, "highs")
     settled = np.count_nonzero(program.equality) > program.c.size / 4
     for name in attempts:
         try:
             if name == "clarabel":
                 point = interior_point(program)
             elif settled:
-                point = LoadedHighs(program, bounds).solve()
+                point = LoadedHighs(program).solve()
             else:
-                point = LoadedHighs(program, bounds, options=PRIMAL).solve_surely()
+                point = LoadedHighs(program, options=PRIMAL).solve_surely()
         except SolveError as error:
             tried.append(f"{name}: {error}")
             continue
@@ -106,8 +103,6 @@ class LoadedHighs:
     ----------
     program
         The program; its rows keep their numbers here, though some become bounds of columns.
-    bounds
-        Its `rows_that_are_bounds`, if they are known.
     presolve
         Off to keep the basis from one `solve` to the next.
     options
@@ -122,7 +117,6 @@ class LoadedHighs:
     def __init__(
         self,
         program: ConeProgram,
-        bounds: tuple[Ints, Ints, Floats] | None = None,
         *,
         presolve: bool = True,
         options: Mapping[str, Any] = SIMPLEX,
@@ -130,14 +124,13 @@ class LoadedHighs:
         self._solver = quiet_solver(options if presolve else {**options, "presolve": "off"})
         self._new = options is PRIMAL
         self._limit_s = np.inf
-        self.load(program, bounds)
+        self.load(program)
 
-    def load(self, program: ConeProgram, bounds: tuple[Ints, Ints, Floats] | None = None) -> None:
+    def load(self, program: ConeProgram) -> None:
         """Pass a whole program."""
         self.program = program
         self._least = np.where(program.equality, -np.inf, 0.0)
-        bounds = rows_that_are_bounds(program) if bounds is None else bounds
-        self._bound_row, self._bound_column, self._factor = bounds
+        self._bound_row, self._bound_column, self._factor = rows_that_are_bounds(program)
         self._kept = np.ones(program.linear, dtype=bool)
         self._kept[self._bound_row] = False
         self._row = np.flatnonzero(self._kept)
@@ -154,7 +147,7 @@ class LoadedHighs:
         starts = np.append(0, np.cumsum(inside))[A.indptr].astype(np.int32)
         of_kept = A.data[inside], place, starts
         A = sparse.csc_array(of_kept, shape=(self._row.size, program.c.size))
-        pass_model(self._solver, linear_program(program.c, A, columns, rows))
+        pass_linear_program(self._solver, program.c, A, columns, rows)
 
     def solve(self, budget_s: float | None = None) -> Point:
         """Solve from the last basis; a status other than "optimal" is HiGHS's own word.
@@ -261,19 +254,29 @@ def quiet_solver(options: Mapping[str, Any]) -> highspy.Highs:
     return solver
 
 
-def linear_program(
-    c: Floats, A: sparse.csr_array | sparse.csc_array, columns: Limits, rows: Limits
-) -> highspy.HighsLp:
-    """Write min c'x with rows[0] <= A x <= rows[1] and columns[0] <= x <= columns[1] for HiGHS.
+def pass_linear_program(
+    solver: highspy.Highs,
+    c: Floats,
+    A: sparse.csr_array | sparse.csc_array,
+    columns: Limits,
+    rows: Limits,
+) -> None:
+    """Pass min c'x with rows[0] <= A x <= rows[1] and columns[0] <= x <= columns[1] to HiGHS.
 
     Parameters
     ----------
     c
         Costs, shape (columns,).
     A
-        Compressed by rows or by columns, and passed to HiGHS as it is; shape (rows, columns).
+        Compressed by rows or by columns, and passed as it is; shape (rows, columns).
     columns, rows
         Lower and upper limits of each.
+
+    Raises
+    ------
+    SolveError
+        If HiGHS refuses the numbers: it is then left without a program, and a change of one that
+        is not there would end the process.
     """
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = A.shape
@@ -283,16 +286,14 @@ def linear_program(
     word = highspy.MatrixFormat
     lp.a_matrix_.format_ = word.kRowwise if A.format == "csr" else word.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
-    return lp
-
-
-def pass_model(solver: highspy.Highs, lp: highspy.HighsLp) -> None:
-    """Pass a linear program to HiGHS, which is left without one where it refuses its numbers.
-
-    Raises
-    ------
-    SolveError
-        If it does; a change of a program that is not there would end the process.
-    """
     if solver.passModel(lp) == highspy.HighsStatus.kError:
         raise SolveError("HiGHS refuses the numbers of the problem: they span too many decades.")
+
+
+def optimal_vertex(c: Floats, A: sparse.csr_array, rows: Limits) -> Floats | None:
+    """Minimise c'x over x >= 0 with rows[0] <= A x <= rows[1]; ``None`` without an optimum."""
+    solver = quiet_solver(SIMPLEX)
+    pass_linear_program(solver, c, A, (np.zeros(c.size), np.full(c.size, np.inf)), rows)
+    solver.run()
+    optimal = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    return np.array(solver.getSolution().col_value) if optimal else None

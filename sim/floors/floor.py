@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy import sparse
 
 from apportion.annotations import checked
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.policies import isolated_share
+from apportion.policies.solving.highs import optimal_vertex
 from apportion.sim.floors.bound import best_bound
 from apportion.sim.floors.job_groups import JobGroups
 from apportion.sim.workload_tables import present_types
@@ -267,12 +268,13 @@ def dearest_prices(jobs: JobGroups, here: NDArray[np.bool_]) -> Floats:
     kinds, kind = np.unique(ways, axis=0, return_inverse=True)
     work = np.bincount(kind.ravel(), weights=(jobs.count * jobs.steps)[here])
     row, column = np.nonzero(kinds)
-    limits = np.zeros((row.size, jobs.gpus.size + len(kinds)))
+    limits = np.zeros((row.size + 1, jobs.gpus.size + len(kinds)))
     limits[np.arange(row.size), column] = -1 / kinds[row, column]
     limits[np.arange(row.size), jobs.gpus.size + row] = 1.0
     goal = np.concatenate([np.zeros(jobs.gpus.size), -work / work.sum()])
-    paid = np.concatenate([jobs.gpus, np.zeros(len(kinds))])[None]
-    found = linprog(goal, limits, np.zeros(row.size), paid, [1.0], method="highs")
-    if found.x is None:  # any prices are a bound
+    limits[-1, : jobs.gpus.size] = jobs.gpus
+    least, most = np.append(np.full(row.size, -np.inf), 1.0), np.append(np.zeros(row.size), 1.0)
+    found = optimal_vertex(goal, sparse.csr_array(limits), (least, most))
+    if found is None:  # any prices are a bound
         return np.asarray(np.ones(jobs.gpus.size) / jobs.gpus.sum(), dtype=float)
-    return np.asarray(np.maximum(found.x[: jobs.gpus.size], 0.0), dtype=float)
+    return np.asarray(np.maximum(found[: jobs.gpus.size], 0.0), dtype=float)

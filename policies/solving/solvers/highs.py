@@ -35,7 +35,7 @@ class PersistentHighs(LoadedHighs):
 
     loads = 0
 
-    def load(self, program: ConeProgram, bounds: tuple[Ints, Ints, Floats] | None = None) -> None:
+    def load(self, program: ConeProgram) -> None:
         """Pass a whole program; the next `solve` begins with the last basis if it still fits."""
         basis = self._solver.getBasis() if self.loads else None
         own = replace(
@@ -45,7 +45,7 @@ class PersistentHighs(LoadedHighs):
             c=program.c.copy(),
             equality=program.equality.copy(),
         )
-        super().load(own, bounds)
+        super().load(own)
         self._column_of = np.repeat(np.arange(program.c.size), np.diff(program.A.indptr))
         self._place = np.cumsum(self._kept) - 1
         self.loads += 1

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.policies.solving.cone import rows_that_are_bounds
-from apportion.policies.solving.highs import linear_program, pass_model, quiet_solver
+from apportion.policies.solving.highs import pass_linear_program, quiet_solver
 
 if TYPE_CHECKING:
     from apportion.policies.solving.cone import ConeProgram, Point
@@ -146,7 +146,7 @@ def _corrected(program: _Program, now: _Iterate, larger: float, dearer: float) -
     missing = larger * _missing(program, now.value)
     cost = dearer * _reduced(program, now.y)
     solver = quiet_solver(_OPTIONS)
-    pass_model(solver, linear_program(cost, A, columns, (missing, missing)))
+    pass_linear_program(solver, cost, A, columns, (missing, missing))
     _start(solver, program, now)
     solver.run()
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

@@ -24,7 +24,7 @@ from scipy.sparse.linalg import splu
 
 from apportion.errors import SolveError
 from apportion.policies.solving.certificate import Bounds, open_duals
-from apportion.policies.solving.highs import SIMPLEX, linear_program, pass_model, quiet_solver
+from apportion.policies.solving.highs import SIMPLEX, pass_linear_program, quiet_solver
 from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class DualFace:
         least = -self.c[~met]
         rows = least, np.where(self.idle[~met], np.inf, least)
         solver = quiet_solver({**SIMPLEX, "presolve": "off"})
-        pass_model(solver, linear_program(np.zeros(duals), conditions, columns, rows))
+        pass_linear_program(solver, np.zeros(duals), conditions, columns, rows)
         return solver
 
     def _met(self) -> Bools:

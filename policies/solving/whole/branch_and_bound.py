@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InfeasibleError, SolveError
-from apportion.policies.solving.highs import linear_program, pass_model, quiet_solver
+from apportion.policies.solving.highs import pass_linear_program, quiet_solver
 
 if TYPE_CHECKING:
     from apportion.policies.solving.whole.program import WholeProgram
@@ -115,7 +115,7 @@ def branch_and_bound(
     scale = (whole.largest_cost or 1.0) / _LARGEST
     cost = whole.program.c / scale
     cost[: whole.cells.size] -= _STAY * whole.stays
-    pass_model(solver, _model(whole, cost))
+    _pass(solver, whole, cost)
     places = np.flatnonzero(whole.whole).astype(np.int32)
     kinds = np.full(places.size, int(highspy.HighsVarType.kInteger), dtype=np.uint8)
     solver.changeColsIntegrality(places.size, places, kinds)
@@ -153,8 +153,8 @@ def _only_better(solver: highspy.Highs, cost: Floats, start: Floats | None, beyo
         solver.setOptionValue("objective_bound", value + _NO_WORSE * abs(value))
 
 
-def _model(whole: WholeProgram, cost: Floats) -> highspy.HighsLp:
-    """Write the program for HiGHS; rows that are bounds of columns are left to the bounds."""
+def _pass(solver: highspy.Highs, whole: WholeProgram, cost: Floats) -> None:
+    """Pass the program to HiGHS; rows that are bounds of columns are left to the bounds."""
     program, k = whole.program, whole.cells.size
     row = np.concatenate([np.arange(whole.own), np.arange(whole.own + k, program.b.size)]).astype(
         np.intp
@@ -163,4 +163,4 @@ def _model(whole: WholeProgram, cost: Floats) -> highspy.HighsLp:
     A.eliminate_zeros()
     b = program.b[row]
     rows = np.where(program.equality[row], b, -np.inf), b
-    return linear_program(cost, A, (whole.lower, whole.upper), rows)
+    pass_linear_program(solver, cost, A, (whole.lower, whole.upper), rows)
