@@ -30,13 +30,13 @@ PAGES = {"deepboot": "elastic"}
 
 MINUTES: dict[str, tuple[float, str]] = {
     "gavel.types": (0.1, ""),
-    "gavel.testbed": (0.5, ""),
+    "gavel.testbed": (3, "--draws 5"),
     "gavel.static": (1, ""),
     "gavel.load": (60, "--full --seeds 0 1 --policies max_min_fairness_agnostic max_min_fairness"),
     "gavel.hierarchy": (1, ""),
     "gavel.scaling": (1, ""),
-    "gavel.rounds": (5, ""),
-    "gavel.leases": (1, ""),
+    "gavel.rounds": (12, "--draws 5"),
+    "gavel.leases": (1, "--draws 5"),
     "gavel.strategy_proof": (1, ""),
     "gavel.cost": (3, ""),
     "estimators.effect": (2, "--loads 0.6 0.7 0.8 --seeds 1"),
