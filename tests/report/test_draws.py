@@ -13,6 +13,7 @@ from tests.report.test_report import parsed
 
 import apportion as ap
 from apportion.errors import InputError
+from apportion.report.style import panels_of
 from apportion.report.tier_plots import gpus_held
 
 if TYPE_CHECKING:
@@ -91,3 +92,22 @@ def test_gpus_held_are_those_of_the_stays_at_any_time(seed: int) -> None:
         by_second[stay["start_s"] : stay["end_s"]] += len(stay["devices"])
     np.testing.assert_allclose(gpus_held(schedule, edges), by_second.reshape(10, 10).mean(axis=1))
     assert gpus_held(schedule.iloc[:0], edges).tolist() == [0.0] * 10
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_every_panel_has_its_numbers_and_no_other_is_seen(count: int) -> None:
+    figure, panels = panels_of(count, 6.4, 2.0)
+    for axes in panels:
+        axes.plot([0.0, 4.0], [1.0, 2.0])
+    figure.canvas.draw()
+    assert len(panels) == count == sum(axes.get_visible() for axes in figure.axes)
+    for axes in panels:
+        assert any(label.get_visible() and label.get_text() for label in axes.get_xticklabels())
+
+
+def test_a_picture_that_leaves_out_policies_says_so() -> None:
+    run = ap.simulate("fifo", ap.generate_workload(jobs=3, seed=1), "v100=2")
+    for kind, most in (("gantt", 3), ("gpus_held", 6)):
+        for count in (most, most + 1):
+            figure = ap.plot({f"policy {k}": run for k in range(count)}, kind)
+            assert (f"first {most} of {count} policies" in figure.get_suptitle()) == (count > most)

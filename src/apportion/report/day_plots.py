@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.report.style import new_figure, plotting_style
+from apportion.report.style import heading, new_figure, plotting_style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -109,7 +109,10 @@ def day_figure(tables: Mapping[str, Mapping[str, pd.DataFrame]]) -> Figure:
 
 
 def _day(runs: Mapping[str, Run]) -> Figure:
-    return _drawn({name: run.tables for name, run in list(runs.items())[:_MOST_RUNS]})
+    shown = {name: run.tables for name, run in list(runs.items())[:_MOST_RUNS]}
+    figure = _drawn(shown)
+    heading(figure, "", len(shown), len(runs))
+    return figure
 
 
 def _drawn(tables: Mapping[str, Mapping[str, pd.DataFrame]]) -> Figure:

@@ -8,7 +8,7 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.report.series import natural
-from apportion.report.style import COLOURS, line_styles, new_figure, plotting_style, tell
+from apportion.report.style import COLOURS, heading, line_styles, new_figure, plotting_style, tell
 from apportion.report.tables import time_unit
 
 if TYPE_CHECKING:
@@ -84,7 +84,10 @@ def _gantt(runs: Mapping[str, Run]) -> Figure:
             ]
         )
     )
-    return _drawn(shown, float(begun_s[_PAGE_BARS]) if begun_s.size > _PAGE_BARS else np.inf)
+    until_s = float(begun_s[_PAGE_BARS]) if begun_s.size > _PAGE_BARS else np.inf
+    figure = _drawn(shown, until_s)
+    heading(figure, "which job has which GPU", len(shown), len(runs))
+    return figure
 
 
 def _drawn(runs: Mapping[str, Run], until_s: float = np.inf) -> Figure:

@@ -24,6 +24,7 @@ from apportion.report.series import (
 )
 from apportion.report.style import (
     HEAT_MAP,
+    heading,
     line_styles,
     new_figure,
     plain_numbers,
@@ -85,11 +86,9 @@ def received_time(runs: Mapping[str, Run]) -> Figure:
     for axes in panels[len(runs) :]:
         axes.set_visible(False)
     panels[0].invert_yaxis()
-    figure.suptitle("Where each job type ran", x=0.01, ha="left", fontsize=10.5, fontweight="bold")
-    bar = figure.colorbar(
-        ScalarMappable(norm, colours), ax=list(panels), shrink=0.6, aspect=30, pad=0.01
-    )
-    bar.set_label("share of the job type's GPU time (%)")
+    heading(figure, "Where each job type ran")
+    bar = figure.colorbar(ScalarMappable(norm, colours), ax=list(panels), aspect=40, pad=0.01)
+    bar.set_label("share of its GPU time (%)")
     bar.outline.set_visible(False)
     return figure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from apportion.mechanism.time_shifts import (
     CommunicationProfile,
@@ -11,7 +11,7 @@ from apportion.mechanism.time_shifts import (
     rank_placements,
 )
 from apportion.report.link_plots import draw_affinity, draw_compatibility
-from apportion.report.style import new_figure
+from apportion.report.style import TITLE, heading, new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,15 +84,16 @@ def _shared_link(runs: Mapping[str, Run]) -> Figure:
     parts = figure.subfigures(len(shown), 1, squeeze=False)[:, 0]
     for part, (name, shared) in zip(parts, shown.items(), strict=True):
         if shared is None:
-            part.suptitle(f"{name}: {_NOBODY}", **_TITLE)
+            part.suptitle(f"{name}: {_NOBODY}", **TITLE)
             continue
         links = shared.ranked.links
         link = max(
             links,
             key=lambda each: (round(links[each].score - links[each].unshifted_score, 9), each),
         )
-        part.suptitle(f"{name}: {link} at {_hours(shared.time_s)}", **_TITLE)
+        part.suptitle(f"{name}: {link} at {_hours(shared.time_s)}", **TITLE)
         draw_compatibility(part, links[link], columns=4)
+    heading(figure, "", len(shown), len(runs))
     return figure
 
 
@@ -114,10 +115,8 @@ def _affinity(runs: Mapping[str, Run]) -> Figure:
         loops = "loops, so no shifts" if shared.ranked.has_loops else "no loop"
         more = f"; {shared.left_out} more links" if shared.left_out else ""
         axes.set_title(f"{name} at {_hours(shared.time_s)}: {loops}{more}", loc="left")
+    heading(figure, "", len(shown), len(runs))
     return figure
-
-
-_TITLE: dict[str, Any] = {"x": 0.01, "ha": "left", "fontsize": 10.5, "fontweight": "bold"}
 
 
 def _hours(time_s: float) -> str:

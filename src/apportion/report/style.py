@@ -25,6 +25,9 @@ _TOLD = "_apportion_told"
 _LARGEST = 1.25
 """How many times as large as on paper a plot is at most."""
 
+TITLE: dict[str, Any] = {"x": 0.01, "ha": "left", "fontsize": 10.5, "fontweight": "bold"}
+"""How what stands above several panels is written."""
+
 HEAT_MAP = "Blues"
 """Colour map of the heat maps: one hue, light to dark, so that it survives greyscale."""
 
@@ -88,6 +91,38 @@ def new_figure(width: float = 6.4, height: float = 3.8) -> Figure:
     from apportion.report.figure import ShownFigure
 
     return ShownFigure(figsize=(width, height), layout="constrained")
+
+
+def panels_of(
+    count: int, width: float, row_height: float, **shared: Any
+) -> tuple[Figure, list[Any]]:
+    """Return a figure of so many panels in rows of three, or of two where that leaves no gap.
+
+    Parameters
+    ----------
+    count
+        How many there are.
+    width, row_height
+        Inches, of the figure and of a row.
+    shared
+        Which axes they share, as of ``Figure.subplots``; x is shared, with its numbers below each.
+    """
+    columns = min(count, 2 if count == 4 else 3)
+    rows = -(-count // columns)
+    figure = new_figure(width, 1.2 + row_height * rows)
+    panels = figure.subplots(rows, columns, sharex=True, squeeze=False, **shared).ravel()
+    for axes in panels[count:]:
+        axes.set_visible(False)
+    for axes in panels[:count]:
+        axes.tick_params(labelbottom=True)
+    return figure, list(panels[:count])
+
+
+def heading(figure: Figure, text: str, shown: int = 0, of: int = 0) -> None:
+    """Write what stands above all panels, and that only the first of the runs are shown."""
+    cut = f"the first {shown} of {of} policies" if shown < of else ""
+    if words := ", ".join(filter(None, (text, cut))):
+        figure.suptitle(words[0].upper() + words[1:], **TITLE)
 
 
 def plain_numbers(axis: Any) -> None:

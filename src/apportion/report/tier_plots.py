@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from apportion.cluster import TIERS
 from apportion.report.series import distribution, middles, natural, tier_occupancy, time_bins
-from apportion.report.style import line_styles, new_figure, plain_numbers, with_legend
+from apportion.report.style import (
+    heading,
+    line_styles,
+    new_figure,
+    panels_of,
+    plain_numbers,
+    with_legend,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _TIER_COLOURS = {"machine": "#009E73", "rack": "#E69F00", "network": "#D55E00"}
-_PANELS_PER_ROW = 3
 _MOST_DEMANDS = 7
 
 
@@ -66,20 +72,16 @@ def _shares_of_jobs(runs: Mapping[str, Run], column: str) -> Figure:
 
 def _tiers(runs: Mapping[str, Run]) -> Figure:
     """Draw one panel per policy: the GPUs held at each tier over time, on top of each other."""
-    figure, panels = _panels(len(runs))
+    figure, panels = panels_of(len(runs), 13.0, 2.1, sharey=True)
     edges = time_bins(list(runs.values()))
     times, when = middles(edges)
-    for axes, (policy, run) in zip(panels, runs.items(), strict=False):
+    for axes, (policy, run) in zip(panels, runs.items(), strict=True):
         shares = 100 * np.nan_to_num(tier_occupancy(run, edges))
         axes.stackplot(times, shares, labels=TIERS, colors=_TIER_COLOURS.values(), linewidth=0)
         axes.set_title(policy, fontsize=8.5)
         axes.set(ylim=(0, 100), xlim=(times[0], times[-1]), xlabel=when)
-        axes.label_outer()
-    for axes in panels[:: _columns(len(runs))]:
         axes.set_ylabel("GPUs (% of cluster)")
-    figure.suptitle(
-        "GPUs in use by tier of the gang", x=0.01, ha="left", fontsize=10.5, fontweight="bold"
-    )
+    heading(figure, "GPUs in use by tier of the gang")
     return with_legend(figure, panels[0])
 
 
@@ -121,22 +123,6 @@ def _largest_groups(runs: Mapping[str, Run]) -> list[int]:
         for demand, count in run.tables["timers"]["scale_factor"].value_counts().items():
             counts[int(str(demand))] = counts.get(int(str(demand)), 0) + int(count)
     return sorted(sorted(counts, key=lambda demand: -counts[demand])[:_MOST_DEMANDS])
-
-
-def _columns(count: int) -> int:
-    """Panels beside each other: three, or two where that leaves no gap."""
-    return min(count, 2 if count == 4 else _PANELS_PER_ROW)
-
-
-def _panels(count: int) -> tuple[Figure, list[Any]]:
-    """Return a figure with that many panels, which share their axes."""
-    columns = _columns(count)
-    rows = -(-count // columns)
-    figure = new_figure(width=13.0, height=1.2 + 2.1 * rows)
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    for axes in panels[count:]:
-        axes.set_visible(False)
-    return figure, list(panels)
 
 
 TIER_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {
@@ -211,14 +197,11 @@ def _gpus_held(runs: Mapping[str, Run]) -> Figure:
     shown = _scheduled(runs)
     column = _column(shown)
     names = _largest(shown, column)
-    columns = min(len(shown), _PANELS_PER_ROW)
-    rows = -(-len(shown) // columns)
-    figure = new_figure(width=2.0 + 3.6 * columns, height=1.2 + 2.4 * rows)
-    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    figure, panels = panels_of(len(shown), 2.0 + 3.6 * min(len(shown), 3), 2.4, sharey=True)
     styles = line_styles(names)
     edges = time_bins(list(shown.values()), _BINS)
     times, when = middles(edges)
-    for axes, (policy, run) in zip(panels, shown.items(), strict=False):
+    for axes, (policy, run) in zip(panels, shown.items(), strict=True):
         whose = run.schedule["job"].map(run.jobs[column].astype(str))
         whose = whose.where(whose.isin(names), _OTHERS)
         for name in names:
@@ -226,12 +209,8 @@ def _gpus_held(runs: Mapping[str, Run]) -> Figure:
             axes.plot(times, held, label=name, **styles[name])
         axes.set(title=policy, xlabel=when, ylabel="GPUs held")
     panels[0].set_ylim(bottom=0)
-    for axes in panels[len(shown) :]:
-        axes.set_visible(False)
     what = {"user": "user", "job_type": "type of job"}[column]
-    figure.suptitle(
-        f"Who has the GPUs, by {what}", x=0.01, ha="left", fontsize=10.5, fontweight="bold"
-    )
+    heading(figure, f"Who has the GPUs, by {what}", len(shown), len(runs))
     return with_legend(figure, panels[0])
 
 
@@ -259,13 +238,10 @@ def _priced(runs: Mapping[str, Run]) -> dict[str, pd.DataFrame]:
 def _prices(runs: Mapping[str, Run]) -> Figure:
     """Draw a panel for each policy, as each has an objective, and so a unit, of its own."""
     tables = _priced(runs)
-    columns = min(len(tables), _PANELS_PER_ROW)
-    rows = -(-len(tables) // columns)
-    figure = new_figure(width=2.0 + 3.6 * columns, height=1.2 + 2.4 * rows)
-    panels = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
+    figure, panels = panels_of(len(tables), 2.0 + 3.6 * min(len(tables), 3), 2.4)
     types = list(dict.fromkeys(name for table in tables.values() for name in table.columns[1:]))
     styles = line_styles(types)
-    for axes, (policy, table) in zip(panels, tables.items(), strict=False):
+    for axes, (policy, table) in zip(panels, tables.items(), strict=True):
         end_s = float(runs[policy].jobs["completion_s"].max())
         hours = np.append(table["time_s"].to_numpy(float), end_s) / 3600
         for name in table.columns[1:]:
@@ -274,15 +250,7 @@ def _prices(runs: Mapping[str, Run]) -> Figure:
         axes.set_title(policy)
         axes.set_ylim(bottom=min(0.0, float(np.nanmin(table.iloc[:, 1:].to_numpy(float)))))
         axes.set(xlabel="time (hours)", ylabel="worth of one more GPU")
-    for axes in panels[len(tables) :]:
-        axes.set_visible(False)
-    figure.suptitle(
-        "What one more GPU would have improved the objective by",
-        x=0.01,
-        ha="left",
-        fontsize=10.5,
-        fontweight="bold",
-    )
+    heading(figure, "What one more GPU would have improved the objective by")
     return with_legend(figure, panels[0])
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from apportion.report.style import line_styles, new_figure
+from apportion.report.style import heading, line_styles, new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,6 +71,7 @@ def _timeline(runs: Mapping[str, Run]) -> Figure:
             axes.grid(visible=False, axis="y")
             axes.tick_params(axis="y", length=0)
     _explain(figure)
+    heading(figure, "", len(shown), len(runs))
     return figure
 
 
