@@ -69,7 +69,10 @@ class _Stage(NamedTuple):
 
 
 def exact_arrow(
-    program: ArrowProgram, points: Sequence[ArrowPoint], level: float | None
+    program: ArrowProgram,
+    points: Sequence[ArrowPoint],
+    level: float | None,
+    rounds: int = _ROUNDS,
 ) -> Floats | None:
     """Maximise the level, of these optima the gain, and of these minimise the squares.
 
@@ -81,6 +84,8 @@ def exact_arrow(
         Points inside, each close to the optimum of the first objectives, the last one of all.
     level
         The level, if it is given and not to be maximised.
+    rounds
+        Sets to try, at most.
 
     Returns
     -------
@@ -91,7 +96,7 @@ def exact_arrow(
     """
     program = replace(program, reward=1.0 if level is None else 0.0)
     near, held = points[-1], _held_at(points)
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         held = _with_a_cell_for_each_need(program, held, near)
         equations = _Equations(program, held)
         try:

@@ -19,6 +19,8 @@ from apportion.policies.solving.solvers.arrow_kkt import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from apportion.types import Floats
 
 
@@ -28,11 +30,14 @@ _PATIENCE = 12
 """Steps without a better point after which rounding errors have the last word."""
 _PATIENCE_CLOSED = 2
 """The same once the gap is closed: the residuals that are left are rounding errors."""
+_MORE_STEPS = 4
 _PRIMAL = ("x", "level", "met", "idle", "free")
 _DUAL = ("need", "time", "price", "cost")
 
 
-def solve_arrow(program: ArrowProgram, tolerance: float = 1e-10) -> ArrowPoint:
+def solve_arrow(
+    program: ArrowProgram, tolerance: float = 1e-10, start: ArrowPoint | None = None
+) -> ArrowPoint:
     """Solve by an infeasible-start predictor-corrector interior point.
 
     Returns the best point met: read its `error`, and certify what is made of it.
@@ -41,8 +46,10 @@ def solve_arrow(program: ArrowProgram, tolerance: float = 1e-10) -> ArrowPoint:
     ----------
     tolerance
         Relative gap and residuals at which to stop.
+    start
+        A point to go on from.
     """
-    point = _start(program)
+    point = start or _start(program)
     best, least, since = point, (True, np.inf), 0
     for _ in range(_MOST_STEPS):
         missing = _residuals(program, point)
@@ -61,6 +68,21 @@ def solve_arrow(program: ArrowProgram, tolerance: float = 1e-10) -> ArrowPoint:
         except np.linalg.LinAlgError:  # rounding errors have the last word
             break
     return best
+
+
+def further(program: ArrowProgram, point: ArrowPoint) -> Iterator[ArrowPoint]:
+    """Yield `point` and a few steps from it, for whoever has to know which constraints hold there.
+
+    Among ten thousand jobs one may have a slack that is nearly its dual value when the gap is as
+    small as asked for. Each step makes the one some hundred times as large as the other.
+    """
+    yield point
+    for _ in range(_MORE_STEPS):
+        try:
+            point = _advance(program, point, _residuals(program, point))
+        except np.linalg.LinAlgError:  # rounding errors have the last word
+            return
+        yield point
 
 
 def _start(program: ArrowProgram) -> ArrowPoint:

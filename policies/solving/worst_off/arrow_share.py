@@ -16,7 +16,7 @@ from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.solvers.arrow_active_sets import exact_arrow
 from apportion.policies.solving.solvers.arrow_corner import least_arrow_prices, only_corner
-from apportion.policies.solving.solvers.arrow_interior_point import solve_arrow
+from apportion.policies.solving.solvers.arrow_interior_point import further, solve_arrow
 from apportion.policies.solving.solvers.arrow_kkt import ArrowProgram
 from apportion.policies.solving.worst_off.common_share import (
     HAIR,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 _EVEN = 1e-6
 """Weight of evenness against throughput, both relative, where one program sees to both."""
-_ROUGH = 1e-7
-"""Relative error at which that program nearly always tells what holds."""
+_ROUGH, _FEW = 1e-7, 6
+"""Relative error at which that program nearly always tells what holds: few sets are to be tried."""
 _POOR = 1e-6
 """Relative error from which on what was chosen is not used."""
 _DECLARED = 4000
@@ -89,7 +89,8 @@ class ArrowShare:
         rate = demand / self._fastest
         unit = float(rate.max())
         rate = rate / unit
-        point = solve_arrow(replace(program, rate=rate, reward=float(rate.sum())))
+        self._posed = replace(program, rate=rate, reward=float(rate.sum()))
+        point = solve_arrow(self._posed)
         scale = float(rate @ point.need)
         need, price = point.need / scale, point.price / scale
         worth = program.throughput * need - program.usage * price[program.resource][:, None]
@@ -131,7 +132,8 @@ class ArrowShare:
         """
         instance, rate = self._instance, self._target / self._fastest
         if not self._all_met:
-            corner = only_corner(replace(self._program, rate=rate), self._point)
+            corners = (only_corner(self._posed, at) for at in further(self._posed, self._point))
+            corner = next((each for each in corners if each is not None), None)
             if corner is not None:
                 return meeting(instance, make_feasible(corner.T, instance), self._target)
         gain, squares = relative_throughput(instance).T, evenness(instance).T
@@ -140,19 +142,19 @@ class ArrowShare:
         )
         both = replace(posed, base=rate * (1 - HAIR), rate=0 * rate, squares=posed.squares * _EVEN)
         point = solve_arrow(both, _ROUGH)
-        x = self._exact(posed, point)
+        x = self._exact(posed, point, _FEW)
         if x is None:
-            point = solve_arrow(both)
+            point = solve_arrow(both, start=point)
             x = self._exact(posed, point)
         if x is None:
             return self._near(point)
         return meeting(instance, make_feasible(x.T, instance), self._target)
 
-    def _exact(self, posed: ArrowProgram, point: ArrowPoint) -> Floats | None:
+    def _exact(self, posed: ArrowProgram, point: ArrowPoint, *rounds: int) -> Floats | None:
         """Choose by what holds at a point; ``None`` if that cannot be told."""
         if self._all_met:
-            return exact_arrow(posed, (point,), 1.0)
-        return exact_arrow(posed, (self._point, point), None)
+            return exact_arrow(posed, (point,), 1.0, *rounds)
+        return exact_arrow(posed, (self._point, point), None, *rounds)
 
     def _near(self, point: ArrowPoint) -> Floats:
         """Ask a simplex method, or where that would take long, take what a point says."""

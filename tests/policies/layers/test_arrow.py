@@ -20,7 +20,7 @@ from apportion.policies import (
     solve_instance,
 )
 from apportion.policies.solving.solvers.arrow_corner import only_corner
-from apportion.policies.solving.solvers.arrow_interior_point import solve_arrow
+from apportion.policies.solving.solvers.arrow_interior_point import further, solve_arrow
 from apportion.policies.solving.solvers.arrow_kkt import (
     PAIRS,
     ArrowPoint,
@@ -317,3 +317,14 @@ def test_of_unlike_jobs_the_corner_is_found(seed: int) -> None:
     instance = unlike(seed, 200, 4)
     program = program_of(instance, instance.equal_share_throughput)
     assert only_corner(program, solve_arrow(program)) is not None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rough_point_leads_to_the_corner_in_a_few_steps(seed: int) -> None:
+    instance = unlike(seed, 200, 4)
+    program = program_of(instance, instance.equal_share_throughput)
+    rough = solve_arrow(program, 1e-2)
+    assert only_corner(program, rough) is None
+    corners = (only_corner(program, at) for at in further(program, rough))
+    x = next(each for each in corners if each is not None)
+    np.testing.assert_allclose(x, ends_of_the_optima(program, x)[0], atol=1e-8)
