@@ -36,6 +36,8 @@ _APART = 1e-6
 class LastWalk:
     """Where the last walk over prices ended; the next one begins there.
 
+    So one that is long, as of a thousand jobs that come at once, is gone in several solves.
+
     Attributes
     ----------
     prices
@@ -221,10 +223,9 @@ def served_at_prices(
         adds, gpus = np.asarray(count * adds[first]), np.asarray(count * gpus[first])
         unit = np.abs(some[first] * count).max()
     walk = PriceWalk(adds, gpus, told.option_accelerator, capacity)
-    if not walk.run(*last.near(capacity.size, jobs, class_of)):
-        return None
+    came = walk.run(*last.near(capacity.size, jobs, class_of))
     last.ended(walk, jobs[first])
-    if walk.apart <= _APART * unit or (least and walk.degenerate):
+    if not came or walk.apart <= _APART * unit or (least and walk.degenerate):
         return None
     X = make_feasible(walk.shares[class_of], told)
     value = float((some * X).sum())

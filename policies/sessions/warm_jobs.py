@@ -166,7 +166,15 @@ class WarmJobs:
         return None if found is None else _solution(told, found)
 
     def _placed(self, jobs: Ints, told: Instance, *, level: bool) -> tuple[JobPlaces, Ints]:
-        """Return the program, a new one if jobs do not fit into it, and their places."""
+        """Return the program, a new one if jobs do not fit into it, and their places.
+
+        Raises
+        ------
+        SolveError
+            If there are too many.
+        """
+        if jobs.size > _MOST_JOBS:
+            raise SolveError(f"a program of {jobs.size:,} jobs is no quicker warm")
         if self.places is None or not self.places.fits(jobs.size, told, level=level):
             self.places = JobPlaces(jobs.size, told, level=level)
         return self.places, self.places.of(jobs)
@@ -270,9 +278,9 @@ def _solution(told: Instance, found: Attempted) -> Solution:
 
 
 def _plain(instance: Instance) -> bool:
-    """Whether rows are a job each, few enough, that hold GPUs of hard capacities only."""
+    """Whether rows are a job each that hold GPUs of hard capacities only."""
     return (
-        0 < instance.jobs <= _MOST_JOBS
+        instance.jobs > 0
         and instance.holds_gpus_only
         and instance.solo
         and instance.hard.size == instance.capacity.size
@@ -281,4 +289,5 @@ def _plain(instance: Instance) -> bool:
 
 
 _MOST_JOBS = 500
-"""With more, an interior point from nothing is quicker than the simplex method."""
+"""With more, a program is solved quicker by an interior point from nothing than by the simplex
+method."""

@@ -90,6 +90,30 @@ def test_most_events_of_orders_need_no_program(name: str) -> None:
     assert asked <= 5
 
 
+@pytest.mark.parametrize("types", [1, 3])
+def test_a_thousand_jobs_in_order_need_no_program(types: int) -> None:
+    rng = np.random.default_rng(2)
+    speed, gpus = rng.uniform(1.0, 10.0, (1000, types)), rng.choice([1, 2, 4, 8], 1000)
+    columns = {"order": rng.permutation(1000).astype(float)}
+    told = Instance.of_jobs(speed, gpus, np.full(types, 150.0), columns=columns)
+    kept, numbers = WarmJobs(get_policy("fifo")), np.arange(1000)
+    for _ in range(4):  # a walk from nothing is too long for one solve
+        found = kept.certified(numbers, told, least_prices=False)
+    assert found is not None
+    assert found.stats["solver"] == ("order" if types == 1 else "prices")
+    np.testing.assert_allclose(found.X, solve_instance(get_policy("fifo"), told).X, atol=1e-9)
+
+
+def test_a_thousand_jobs_that_need_a_program_are_solved_anew() -> None:
+    rng = np.random.default_rng(3)
+    speed = rng.uniform(1.0, 10.0, (1000, 2))
+    columns = {"steps_remaining": rng.uniform(1.0, 1e5, 1000)}
+    jobs = speed, rng.choice([1, 2, 4], 1000), np.full(2, 150.0)
+    told = Instance.of_jobs(*jobs, columns=columns)
+    for name in ("max_min_fairness", "makespan"):
+        assert WarmJobs(get_policy(name)).certified(np.arange(1000), told) is None
+
+
 def test_by_hand_a_job_is_split_where_a_type_is_full() -> None:
     told = Instance.of_jobs(np.array([[4.0, 1.0], [3.0, 1.5]]), [1, 2], [2.0, 8.0])
     found = served(told, Gains(np.array([1.0, 1.0]), 0.5, maximised=True))
