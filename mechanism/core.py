@@ -73,7 +73,7 @@ class RoundCore(Resumable):
     that earlier targets have left open).
     """
 
-    kept = (*_ARRAYS, "elapsed_s", "_next_id", "placer")
+    kept = (*_ARRAYS, "elapsed_s", "_next_id", "devices", "placer")
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class RoundCore(Resumable):
         columns_of_type: int = 1,
     ) -> None:
         self.capacity, self.in_turn = np.asarray(capacity, dtype=np.intp), in_turn
-        self.placer = placer
+        self.placer, self.devices = placer, placer.devices
         self.round_seconds = round_seconds
         self.carry_over, self.work_conserving = carry_over, work_conserving
         self.elapsed_s, self._next_id = 0.0, 0

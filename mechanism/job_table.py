@@ -123,14 +123,14 @@ class JobTable:
         self.active = np.append(self.active, job)
         return job
 
-    def rows(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return what `add` was told, and who is left, for JSON."""
         columns = (self.arrival_s, self.scale, self.total, self.speed)
         rows = zip(self.job_type, *(column.tolist() for column in columns), strict=True)
         return {"rows": [list(row) for row in rows], "active": self.active.tolist()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Add what `rows` has returned to a table without jobs."""
+        """Take up a state of `state` in a table without jobs."""
         for job_type, arrival_s, scale, total, speed in state["rows"]:
             self.add(arrival_s=arrival_s, job_type=job_type, scale=scale, total=total, speed=speed)
         self.active = np.array(state["active"], dtype=np.intp)

@@ -14,6 +14,7 @@ from apportion.mechanism.placements.by_speed import Placing
 from apportion.mechanism.placements.strategy import WatchedPlacement
 from apportion.mechanism.scheduler import Placement, can_hold, tier_of
 from apportion.own_code import answered_by
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Gangs
 
 
-class Placer:
+class Placer(Resumable):
     """Devices, and the placement by which gangs get them.
 
     Parameters
@@ -50,6 +51,8 @@ class Placer:
     InputError
         If there is no placement of that name.
     """
+
+    kept = ("_rng", "_choice")  # who holds what is kept by whoever asks for it, with `devices`
 
     @explained
     def __init__(
@@ -254,24 +257,3 @@ class Placer:
     def hand_over(self, old: int, new: int) -> None:
         """Let one gang take over the devices of another as they are."""
         self.devices.hand_over(old, new)
-
-    def state(self) -> dict[str, Any]:
-        """Return who holds what, and the state of the random generator, for JSON."""
-        return {**self.devices.state(), **self.memory()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state` in a placer that holds nothing yet."""
-        self.devices.restore(state)
-        self.recall(state)
-
-    def memory(self) -> dict[str, Any]:
-        """Return the state without who holds what."""
-        state = {"random": self._rng.bit_generator.state}
-        remembered = self._choice.state()
-        return {**state, "placement": remembered} if remembered else state
-
-    def recall(self, state: dict[str, Any]) -> None:
-        """Take up a state of `memory`."""
-        self._rng.bit_generator.state = state["random"]
-        if "placement" in state:
-            self._choice.restore(state["placement"])

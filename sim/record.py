@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.repetition import running_sums
-from apportion.resumable import Resumable, array_of, plain
+from apportion.resumable import Resumable
 from apportion.sim.metrics import jobs_table
 from apportion.sim.phases.busiest import busiest_links
 from apportion.sim.run import Run
@@ -91,10 +91,11 @@ class RoundLog(Columns):
     """
 
     in_place = True
+    kept = ("_stopped", "_resolved", "rounds", "_rows")
 
     def __init__(self, accelerators: Sequence[str]) -> None:
         self._names = [*_COLUMNS, *(f"{name}_busy" for name in accelerators)]
-        self._rows = np.empty((256, len(self._names)))
+        self._rows = np.empty((0, len(self._names)))
         self._stopped, self._resolved = 0, False
         self.rounds = 0
 
@@ -122,7 +123,8 @@ class RoundLog(Columns):
     def _make_room(self, rounds: int) -> None:
         """Double the arrays until so many more rounds fit."""
         while self.rounds + rounds > len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+            more = np.empty((max(len(self._rows), 256), len(self._names)))
+            self._rows = np.concatenate([self._rows, more])
 
     def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
         """Return the table, indexed by the number of the round."""
@@ -132,16 +134,8 @@ class RoundLog(Columns):
 
     def state(self) -> dict[str, Any]:
         """Return the rows so far, for JSON."""
-        decision = {"stopped": self._stopped, "resolved": self._resolved}
-        return decision | {"rows": plain(self._rows[: self.rounds])}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._stopped, self._resolved = int(state["stopped"]), bool(state["resolved"])
-        rows = array_of(state["rows"])
-        self.rounds = 0
-        self._make_room(len(rows))
-        self._rows[: len(rows)], self.rounds = rows, len(rows)
+        self._rows = self._rows[: self.rounds]
+        return super().state()
 
 
 def _gpu_seconds(ran: GangProgress, types: int) -> Floats:
@@ -163,7 +157,7 @@ def _running(gangs: Gangs) -> int:
     return int(np.count_nonzero(np.bincount(gangs.job)))
 
 
-class Record:
+class Record(Resumable):
     """Writes down what the tables of a run are made of; nobody decides by it.
 
     A stay for each job on its devices, rows of the rounds table, and what else the mechanism has
@@ -178,6 +172,8 @@ class Record:
     progress
         Is told of how far the run is.
     """
+
+    kept = ("schedule", "_columns")
 
     def __init__(
         self, about: AboutRun, columns: Sequence[Columns] = (), progress: Progress | None = None
@@ -206,18 +202,6 @@ class Record:
             if self.schedule is not None:
                 self.schedule.end(ran.done, self._truth.completion_s[ran.done])
             self._progress.update(self._truth)
-
-    def state(self) -> dict[str, Any]:
-        """Return what was taken down so far, for JSON."""
-        schedule = None if self.schedule is None else self.schedule.state()
-        return {"schedule": schedule, "columns": [each.state() for each in self._columns]}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        if self.schedule is not None:
-            self.schedule.restore(state["schedule"])
-        for each, before in zip(self._columns, state["columns"], strict=True):
-            each.restore(before)
 
     def run(self, label: str, parts: Parts) -> Run:
         """Return what the run of a policy or a scheduler has come to, when all jobs are done."""

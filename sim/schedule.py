@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.resumable import array_of, plain
+from apportion.resumable import Resumable, array_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,7 @@ SCHEDULE_COLUMNS = ("job", "accelerator", "machines", "devices", "start_s", "end
 """Columns of the schedule of a run."""
 
 
-class ScheduleLog:
+class ScheduleLog(Resumable):
     """One row for each uninterrupted stay of a job on the same devices.
 
     Only what begins and what ends is written; a round in which everybody goes on costs nothing.
@@ -41,6 +41,8 @@ class ScheduleLog:
     jobs
         Number of jobs of the workload.
     """
+
+    kept = ("_job", "_times_s", "_row", "_places")
 
     def __init__(self, cluster: Cluster, jobs: int) -> None:
         self._names = cluster.accelerators
@@ -98,23 +100,13 @@ class ScheduleLog:
     def state(self) -> dict[str, Any]:
         """Return the stays so far, for JSON."""
         self._number_places()
-        return {
-            "job": plain(self._job[: self._count]),
-            "times_s": plain(self._times_s[:, : self._count]),
-            "place": plain(np.array(self._place, dtype=np.int64)),
-            "places": [[kind, list(devices)] for kind, devices in self._places],
-            "row": plain(self._row),
-        }
+        self._job, self._times_s = self._job[: self._count], self._times_s[:, : self._count]
+        return super().state() | {"place": plain(np.array(self._place, dtype=np.int64))}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`."""
-        self._job, self._times_s = array_of(state["job"]), array_of(state["times_s"])
-        self._count, self._row = self._job.size, array_of(state["row"])
-        self._place = array("q", array_of(state["place"]).tolist())
-        self._places = {
-            (kind, tuple(devices)): k for k, (kind, devices) in enumerate(state["places"])
-        }
-        self._held = []
+        super().restore(state)
+        self._count, self._place = self._job.size, array("q", array_of(state["place"]).tolist())
 
     def table(self, ids: pd.Index) -> pd.DataFrame:
         """Return the schedule; `ids` are the names of the jobs.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
 from apportion.policies import PairTable
-from apportion.resumable import array_of, plain
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats, Ints
 
 
-class BelievedPairs(Protocol):
+class BelievedPairs(Resumable, Protocol):
     """What is believed in a run of pairs of jobs."""
 
     def table(self, jobs: Ints) -> PairTable:
@@ -28,17 +28,9 @@ class BelievedPairs(Protocol):
         """Take note of pairs that have run; tell which turned out not to fit one GPU."""
         ...
 
-    def state(self) -> dict[str, Any] | None:
-        """Return what was learnt, for JSON; ``None`` where there is nothing to learn."""
-        ...
 
-    def restore(self, state: dict[str, Any] | None) -> None:
-        """Take up a state of `state`."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class PairSpeeds:
+@dataclass(eq=False)
+class PairSpeeds(Resumable):
     """Steps/s of jobs beside each other, as they are and as the policy believes.
 
     Attributes
@@ -63,6 +55,11 @@ class PairSpeeds:
     learns: bool = False
     rows: Literal["job", "type"] = "job"
     _seen: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """What was learnt; nothing where all is known."""
+        return () if self.believed is self.own else ("believed", "_seen")
 
     @classmethod
     def of(cls, workload: Workload, cluster: Cluster) -> PairSpeeds | None:
@@ -143,21 +140,6 @@ class PairSpeeds:
         self.believed[a, b, types] = self.own[a, b, types]
         self.believed[b, a, types] = self.own[b, a, types]
         return np.asarray(misfits, dtype=bool)
-
-    def state(self) -> dict[str, Any] | None:
-        """Return what was learnt, for JSON; ``None`` where there is nothing to learn."""
-        if self.believed is self.own:
-            return None
-        seen = [[*pair, sorted(types)] for pair, types in self._seen.items()]
-        return {"believed": plain(self.believed), "seen": seen}
-
-    def restore(self, state: dict[str, Any] | None) -> None:
-        """Take up a state of `state`."""
-        if state is None:
-            return
-        self.believed[:] = array_of(state["believed"])
-        self._seen.clear()
-        self._seen.update({(one, other): set(types) for one, other, types in state["seen"]})
 
     def _measure_jobs(self, job: Ints, partner: Ints, types: Ints, apart: Bools) -> Bools:
         """Take note of pairs of jobs; tell which turned out now not to fit one GPU."""

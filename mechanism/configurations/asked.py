@@ -8,7 +8,7 @@ What it has done since its last checkpoint is lost when a GPU is called back.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -116,7 +116,7 @@ class Standing(NamedTuple):
     held: dict[int, Held]
 
 
-class ByLinks:
+class ByLinks(Resumable):
     """Places gangs again that have just been packed, by a placement that compares links.
 
     Parameters
@@ -126,6 +126,8 @@ class ByLinks:
     models
         What a gang trains on a type at a place, as the placement knows it.
     """
+
+    kept = ("_placer",)
 
     def __init__(self, placer: Placer, models: Callable[[int, int, Placement], str]) -> None:
         self._placer, self._models = placer, models
@@ -145,14 +147,6 @@ class ByLinks:
             return
         for each in wide:
             self._placer.place_again(each, devices.give_back(each.job)[1])
-
-    def state(self) -> dict[str, Any]:
-        """Return what the placement remembers, for JSON."""
-        return self._placer.memory()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._placer.recall(state)
 
 
 def lost_seconds(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,10 @@ from apportion.mechanism.inference.slots import (
     WaitingRequest,
     WaitingRequests,
 )
-from apportion.resumable import array_of, plain
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,8 +48,10 @@ class Due(NamedTuple):
     number: int
 
 
-class Agenda:
+class Agenda(Resumable):
     """At most one end for each slot and each GPU; a new one takes the place of the old."""
+
+    kept = ("_heap", "_valid", "_count")
 
     def __init__(self) -> None:
         self._heap: list[tuple[Due, int]] = []
@@ -82,16 +84,6 @@ class Agenda:
         self.clear(due.gpu, due.number)
         return due
 
-    def state(self) -> list[Any]:
-        """Return all ends to come, in the order in which they were noted, for JSON."""
-        found = [(count, due) for due, count in self._heap if self._is_valid(due, count)]
-        return [list(due) for _, due in sorted(found)]
-
-    def restore(self, state: Iterable[Any]) -> None:
-        """Take up a state of `state` in an agenda without ends."""
-        for time_s, what, gpu, number in state:
-            self.set(Due(time_s, Ending(what), gpu, number))
-
     def _is_valid(self, due: Due, count: int) -> bool:
         return self._valid.get((due.gpu, due.number)) == count
 
@@ -106,7 +98,7 @@ class StateChange(NamedTuple):
     service: Hashable = None
 
 
-class StateLedger:
+class StateLedger(Resumable):
     """States of GPUs, all of them free at first.
 
     Parameters
@@ -121,6 +113,8 @@ class StateLedger:
     changes
         Every change, in order.
     """
+
+    kept = ("states", "changes", "_since_s", "_spent_s")
 
     def __init__(self, gpus: int) -> None:
         self.states = [GpuState.FREE] * gpus
@@ -145,27 +139,14 @@ class StateLedger:
             spent[state, gpu] += now_s - self._since_s[gpu]
         return spent
 
-    def state(self) -> dict[str, Any]:
-        """Return states and changes so far, for JSON."""
-        return {
-            "states": [int(each) for each in self.states],
-            "since_s": list(self._since_s),
-            "spent_s": plain(self._spent_s),
-            "changes": [list(each) for each in self.changes],
-        }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.states = [GpuState(each) for each in state["states"]]
-        self._since_s, self._spent_s = list(state["since_s"]), array_of(state["spent_s"])
-        self.changes = [
-            StateChange(time_s, gpu, GpuState(before), GpuState(after), service)
-            for time_s, gpu, before, after, service in state["changes"]
-        ]
-
-
-class GpuLives:
+class GpuLives(Resumable):
     """The books of `apportion.mechanism.inference.InferenceGpus`, which has its parameters."""
+
+    kept = (
+        *("now_s", "served", "_ledger", "_slots", "_agenda", "_known", "_queue"),
+        *("_yielding", "_loads"),
+    )
 
     @explained
     def __init__(
@@ -253,35 +234,3 @@ class GpuLives:
     def spent_s(self) -> NDArray[np.float64]:
         """Seconds that each GPU has spent in each state until now, shape (states, GPUs)."""
         return self._ledger.spent_s(self.now_s)
-
-    def state(self) -> dict[str, Any]:
-        """Return everything that later steps depend on, for JSON, if requests are named by it."""
-        return {
-            "now_s": self.now_s,
-            "served": [list(each) for each in self.served],
-            "known": list(self._known),
-            "yielding": [[gpu, bound] for gpu, bound in self._yielding.items()],
-            "slots": self._slots.state(),
-            "loads": [[*slot, *times] for slot, times in self._loads.items()],
-            "random": self._slots.rng and self._slots.rng.bit_generator.state,
-            "ledger": self._ledger.state(),
-            "agenda": self._agenda.state(),
-            "queue": self._queue.state(),
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a state of `state` in GPUs that were made alike and never used."""
-        self.now_s, self._known = float(state["now_s"]), set(state["known"])
-        self.served = [ServedRequest(*each) for each in state["served"]]
-        self._yielding = {
-            gpu: None if bound is None else WaitingRequest(*bound)
-            for gpu, bound in state["yielding"]
-        }
-        self._loads = {(gpu, number): (s, e) for gpu, number, s, e in state["loads"]}
-        self._ledger.restore(state["ledger"])
-        states = enumerate(self._ledger.states)
-        self._slots.restore(state["slots"], [g for g, its in states if its == GpuState.LOANED])
-        if self._slots.rng is not None:
-            self._slots.rng.bit_generator.state = state["random"]
-        self._agenda.restore(state["agenda"])
-        self._queue.restore(state["queue"])

@@ -6,6 +6,8 @@ from collections import deque
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from apportion.resumable import Resumable, packed, unpacked
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
@@ -40,7 +42,7 @@ class Slot:
         self.since_s = 0.0
 
 
-class ServiceSlots:
+class ServiceSlots(Resumable):
     """All slots, found by what is in them.
 
     Parameters
@@ -52,6 +54,8 @@ class ServiceSlots:
     rng
         Draws the slot of a request for which no GPU is protected; by default none is drawn.
     """
+
+    kept = ("rng",)
 
     def __init__(
         self, nodes: Sequence[int], per_gpu: int, rng: np.random.Generator | None = None
@@ -110,21 +114,23 @@ class ServiceSlots:
         found = self._loaded(service)
         return found if found or loaded else self._empty(service) or self._other(service)
 
-    def state(self) -> list[Any]:
-        """Return what is in each slot, for JSON."""
-        return [
-            [int(slot.state), slot.service, slot.count, slot.since_s]
-            for slots in self.of_gpu
-            for slot in slots
-        ]
+    def state(self) -> dict[str, Any]:
+        """Return what is in each slot, which GPUs are lent, and the draws, for JSON."""
+        slots = [slot for slots in self.of_gpu for slot in slots]
+        rows = [(slot.state, slot.service, slot.count, slot.since_s) for slot in slots]
+        used = self._partly.union(*self.free_on.values())
+        used |= {slot.gpu for slot in slots if slot.service is not None}
+        lent = [gpu for gpu in range(len(self.of_gpu)) if gpu not in used]
+        return super().state() | {"slots": packed(rows), "lent": lent}
 
-    def restore(self, state: Iterable[Any], loaned: Iterable[int]) -> None:
-        """Take up a state of `state` where nothing is loaded; `loaned` GPUs are out of use."""
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up a state of `state` where nothing is loaded."""
+        super().restore(state)
         slots = (slot for slots in self.of_gpu for slot in slots)
-        for slot, (its, service, count, since_s) in zip(slots, state, strict=True):
-            slot.count, slot.since_s = count, since_s
-            self.fill(slot, GpuState(its), service)
-        for gpu in loaned:
+        for slot, row in zip(slots, unpacked(state["slots"]), strict=True):
+            its, service, slot.count, slot.since_s = row
+            self.fill(slot, its, service)
+        for gpu in state["lent"]:
             self.lend(gpu)
 
     def _loaded(self, service: Hashable) -> Slot | None:
@@ -201,8 +207,10 @@ class WaitingRequest(NamedTuple):
     duration_s: float
 
 
-class WaitingRequests:
+class WaitingRequests(Resumable):
     """First come, first served within a service; services by their oldest request."""
+
+    kept = ("of_service", "count")
 
     def __init__(self, services: Iterable[Hashable]) -> None:
         self.of_service: dict[Hashable, deque[WaitingRequest]] = {
@@ -243,12 +251,3 @@ class WaitingRequests:
         """Take the oldest request of a service out."""
         self.count -= 1
         return self.of_service[service].popleft()
-
-    def state(self) -> list[Any]:
-        """Return who waits, for JSON."""
-        return [list(each) for queue in self.of_service.values() for each in queue]
-
-    def restore(self, state: Iterable[Any]) -> None:
-        """Take up a state of `state` where nobody waits."""
-        for each in state:
-            self.add(WaitingRequest(*each))

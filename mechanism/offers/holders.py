@@ -170,7 +170,7 @@ class End(IntEnum):
     """A lease."""
 
 
-class Ends:
+class Ends(Resumable):
     """A heap in which an end of a job replaces the one that it had.
 
     Parameters
@@ -178,6 +178,8 @@ class Ends:
     jobs
         Number of jobs.
     """
+
+    kept = ("_heap", "_version")
 
     def __init__(self, jobs: int) -> None:
         self._heap: list[tuple[float, End, int, int]] = []
@@ -215,16 +217,3 @@ class Ends:
                 jobs.append(job)
             heappop(heap)
         return jobs
-
-    def state(self) -> list[list[Any]]:
-        """Return the ends to come, for JSON."""
-        return [
-            [time_s, int(kind), job]
-            for time_s, kind, job, version in sorted(self._heap)
-            if version == self._version[job]
-        ]
-
-    def restore(self, state: list[list[Any]]) -> None:
-        """Take up a state of `state`, where no end is set yet."""
-        for time_s, kind, job in state:
-            self.put(time_s, End(kind), job)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import Placement, Room, room_of, tier_of
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ def machines_of(cluster: Cluster) -> list[NDArray[np.int64]]:
     return [np.array(cluster.racks(name)) for name in cluster.accelerators]
 
 
-class Holdings:
+class Holdings(Resumable):
     """Takes GPUs from jobs and gives them some, by a placement.
 
     Parameters
@@ -54,6 +55,8 @@ class Holdings:
     pools
         The machines of each type, and what is free in them.
     """
+
+    kept = ("held", "_given_back")
 
     def __init__(self, placer: Placer) -> None:
         self.placer, self.pools = placer, placer.pools
@@ -156,23 +159,6 @@ class Holdings:
         devices = self.pools[kind].lowest(placement) if devices is None else devices
         self.placer.devices.hold(job, kind, devices)
         self.held[job] = placement
-
-    def state(self) -> dict[str, Any]:
-        """Return who holds what of all types, and what was given back, for JSON."""
-        return {
-            "racks": [[job, *held] for job, held in self.placer.held.items()],
-            "given_back": [[job, *held[:2]] for job, held in self._given_back.items()],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`, where nobody holds GPUs yet."""
-        self.placer.devices.restore({"held": state["racks"]})
-        for job, _, _ in state["racks"]:
-            self.held[job] = self.placer.devices.placement(job)
-        self._given_back = {
-            job: (kind, devices, self.placer.pools[kind].placement(devices))
-            for job, kind, devices in state["given_back"]
-        }
 
 
 def _behind_each_other(rooms: Sequence[Room]) -> Sequence[int]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.scheduler import NOBODY
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-_KEPT = ("released_s", "compute_s", "run_s", "tier", "kind", "waiting", "type_code")
+_COLUMNS = (
+    *("released_s", "compute_s", "run_s", "tier", "kind", "waiting", "type_code"),
+    *("slowdown", "needed"),
+)
 MORE_THAN_ALL = np.iinfo(np.int64).max
 """GPUs that no room has."""
 
 
-class LeasedJobs:
+class LeasedJobs(Resumable):
     """Columns beside those of a job table, with an entry for each job that it has room for.
 
     Option ``type * 3 + tier`` is a tier of an accelerator type. Only entries of jobs that have been
@@ -71,6 +74,8 @@ class LeasedJobs:
         Names of the job types.
     """
 
+    kept = ("_room", "job_types", "entered", "waiting_of_size")
+
     def __init__(self, told: JobTable, types: int = 1) -> None:
         self.told, self.types, options = told, types, types * len(TIERS)
         self.type_code: Ints = np.empty(0, dtype=np.int64)
@@ -88,7 +93,7 @@ class LeasedJobs:
         self.entered = 0
         self.waiting_of_size: dict[int, int] = {}
         # What the entries are the first of.
-        self._room = {name: getattr(self, name) for name in (*_KEPT, "slowdown", "needed")}
+        self._room = {name: getattr(self, name) for name in _COLUMNS}
         self._fit()
 
     def ideal_s(self, jobs: Ints) -> Floats:
@@ -174,19 +179,10 @@ class LeasedJobs:
         self.unjudged.add(job)
         self.prefers_wider |= _prefers_wider(self.slowdown[job])
 
-    def state(self) -> dict[str, Any]:
-        """Return the entries, for JSON, but for `slowdown`, which follows from models and gangs."""
-        arrays = {name: getattr(self, name)[: self.entered].tolist() for name in _KEPT}
-        return arrays | {"job_types": list(self.job_types), "entered": self.entered}
-
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state`, beside a table that has the same jobs."""
+        super().restore(state)
         self._fit()
-        self.entered, self.job_types = state["entered"], list(state["job_types"])
-        for name in _KEPT if self.entered else ():
-            getattr(self, name)[: self.entered] = state[name]
-        waiting = self.told.scale[: self.entered][self.waiting[: self.entered]]
-        self.waiting_of_size = dict(Counter(waiting.tolist()))
 
     def _fit(self) -> None:
         """Have an entry for each job of the table, and room for as many again if it grows."""

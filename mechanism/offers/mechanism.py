@@ -20,6 +20,7 @@ from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.waiting import ClusterSize
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements.by_speed import Pace, by_tier
+from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-class LeaseMechanism:
+class LeaseMechanism(Resumable):
     """Jobs, GPUs and delay timers of a running scheduler, without a clock of its own.
 
     Whoever runs jobs tells it what happens (`arrive`, `ran`, `release`, `complete`) and then calls
@@ -91,8 +92,9 @@ class LeaseMechanism:
         if on_cluster is not None:  # timers that hang on how many GPUs there are
             scheduler = replace(scheduler, timers=on_cluster(self.size.gpus))
         self.scheduler = scheduler
-        self._own_table = told is None
-        told = JobTable.empty(cluster.counts.astype(float)) if told is None else told
+        self._own_table: JobTable | None = None
+        if told is None:
+            told = self._own_table = JobTable.empty(cluster.counts.astype(float))
         self.jobs = LeasedJobs(told, len(gpus))
         self.timers = TimerBook(
             *(scheduler.timers, scheduler.lease_s),
@@ -104,6 +106,9 @@ class LeaseMechanism:
         self.holdings = Holdings(self.placer)
         self.held: Mapping[int, Placement] = self.holdings.held
         self._takers = takers = candidates or scheduler.candidates()
+        self._devices = self.placer.devices
+        parts = ("_own_table", "jobs", "_devices", "holdings", "timers", "placer")
+        self.kept = (*parts, "_takers") if hasattr(takers, "restore") else parts
         self._on_types = OnTypes(self.placer.placings, self.jobs)
         self._offering = Offering(
             takers, self.jobs, self.holdings, self.timers, self.size, self._on_types
@@ -227,7 +232,7 @@ class LeaseMechanism:
         self._offering.happened()
         self.holdings.give_back(job)
         self.jobs.tier[job] = -1
-        if self._own_table:
+        if self._own_table is not None:
             self.jobs.told.complete(job)
 
     def offer(self, now_s: float, ending: Sequence[int] = ()) -> list[Lease]:
@@ -308,38 +313,16 @@ class LeaseMechanism:
         if hasattr(self._takers, "take_over"):
             self._takers.take_over(past)
 
-    def state(self) -> dict[str, Any]:
-        """Return everything that later decisions depend on, in lists, numbers and texts."""
-        return {
-            "table": self.jobs.told.rows() if self._own_table else None,
-            "jobs": self.jobs.state(),
-            **self.holdings.state(),
-            "timers": self.timers.state(),
-            # What who decides depends on, if it keeps anything.
-            "takers": getattr(self._takers, "state", lambda: None)(),
-            "placer": self.placer.memory(),
-        }
-
     def restore(self, state: dict[str, Any]) -> None:
         """Take up a state of `state` in a new mechanism of the same scheduler and cluster.
 
         Raises
         ------
         InputError
-            If a part is missing, or jobs have come already.
+            If jobs have come already.
         """
-        for part in ("table", "jobs", "racks", "timers", "given_back", "takers", "placer"):
-            if part not in state:
-                raise InputError(f"The state of the lease mechanism has no {part!r}.")
         if self.jobs.entered:
             raise InputError("A state can only be restored before the first job arrives.")
-        if state["table"] is not None:
-            self.jobs.told.restore(state["table"])
-        self.jobs.restore(state["jobs"])
+        super().restore(state)
         for job in range(self.jobs.entered):
             self.jobs.set_slowdown(job, self._on_types.slowdowns_of(job))
-        self.holdings.restore(state)
-        self.timers.restore(state["timers"])
-        if state["takers"] is not None:
-            self._takers.restore(state["takers"])  # type: ignore[attr-defined]
-        self.placer.recall(state["placer"])

@@ -115,7 +115,7 @@ class CompletedPairs:
 class _Completing(Resumable):
     """What is believed of pairs in a run, see `apportion.sim.sharing.BelievedPairs`."""
 
-    kept = ("_profiled", "_apart", "_rng")
+    kept = ("_profiled", "_apart", "_rng", "_estimated")
 
     def __init__(
         self, options: CompletedPairs, truth: TrueState, key: Ints, normalized: Floats, gangs: Ints
@@ -169,19 +169,6 @@ class _Completing(Resumable):
             pair = pair * self._noise(2)
             self._estimated[int(self._scale[one])].observe(one, other, where, *pair.tolist())
         return misfits
-
-    def state(self) -> dict[str, Any]:
-        """Return what was learnt, for JSON."""
-        estimated = {str(gang): each.state() for gang, each in self._estimated.items()}
-        return super().state() | {"estimated": estimated}
-
-    def restore(self, state: dict[str, Any] | None) -> None:
-        """Take up a state of `state`."""
-        if state is None:
-            return
-        super().restore(state)
-        for gang, each in state["estimated"].items():
-            self._estimated[int(gang)].restore(each)
 
     def _admit(self, jobs: list[int], gang: int) -> None:
         """Measure new jobs, or the first ones of their types, beside the references."""

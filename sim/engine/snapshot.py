@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 10
+_VERSION = 11
 """Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 

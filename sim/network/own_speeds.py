@@ -127,6 +127,7 @@ class OwnSpeeds(Speeds):
                 f"rates(gangs, there=None); see apportion.sim.engine.Speeds."
             )
         self._own, self._name, self._ids = own, name, ids
+        self.kept = ("_own",) if hasattr(own, "restore") else ()
         self._at_once = np.nan, 0
         asked = signature(rates).parameters.values()
         positional = (each for each in asked if each.kind is not each.KEYWORD_ONLY)
@@ -196,13 +197,3 @@ class OwnSpeeds(Speeds):
         """Return what it tells of the run."""
         tables = getattr(self._own, "tables", None)
         return {} if tables is None else dict(tables(jobs))
-
-    def state(self) -> dict[str, Any]:
-        """Return what it keeps, for JSON."""
-        state = getattr(self._own, "state", None)
-        return {} if state is None else state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        if hasattr(self._own, "restore"):
-            self._own.restore(state)

@@ -61,7 +61,7 @@ def shorn(part: str) -> Callable[[LeaseMechanism], object]:
         (arrive(gpus=0), "has scale factor 0; it must be from 1 to the 8 GPUs"),
         (arrive(job_type="VGG1"), "Unknown job type in skews 'VGG1'. Did you mean 'VGG11'"),
         (lambda mechanism: mechanism.restore(mechanism.state()), "before the first job arrives"),
-        *((shorn(part), f"has no {part!r}") for part in ("jobs", "racks", "timers", "placer")),
+        *((shorn(part), f"has no {part!r}") for part in ("jobs", "devices", "timers", "placer")),
     ],
 )
 def test_the_lease_mechanism(mistake: Callable[[LeaseMechanism], object], message: str) -> None:
@@ -145,10 +145,10 @@ def devices() -> Placer:
 )
 def test_devices_and_placements(mistake: Callable[[Placer], object], message: str) -> None:
     placer = devices()
-    before, free = placer.state(), [pool.free_devices for pool in placer.pools]
+    before, free = placer.devices.state(), [pool.free_devices for pool in placer.pools]
     with pytest.raises(InputError, match=re.escape(message)):
         mistake(placer)
-    assert placer.state() == before
+    assert placer.devices.state() == before
     assert [pool.free_devices for pool in placer.pools] == free
 
 

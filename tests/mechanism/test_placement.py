@@ -109,6 +109,7 @@ def test_random_placement_repeats_with_its_seed_and_goes_on_from_its_state() -> 
         placer.place([0, 1], [0, 0], [3, 4])
     assert one.held == two.held
     three = Placer(cluster, "random")
+    three.devices.restore(one.devices.state())
     three.restore(json.loads(json.dumps(one.state())))
     for placer in (one, three):
         placer.place([2], [0], [5])
@@ -146,5 +147,5 @@ def test_split_gangs_are_those_with_devices_in_several_machines(
     expected = [len(machines_of(placer, gang)) > 1 for gang in there.tolist()]
     assert placer.is_split(there).tolist() == expected
     again = Placer(Cluster({"v100": 14, "k80": 9}, gpus_per_machine=4), strategy)
-    again.restore(json.loads(json.dumps(placer.state())))
+    again.devices.restore(json.loads(json.dumps(placer.devices.state())))
     assert again.is_split(there).tolist() == expected

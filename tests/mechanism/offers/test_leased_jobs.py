@@ -24,7 +24,7 @@ def test_a_table_that_grows_is_as_one_made_at_once() -> None:
         grown.add(arrival_s=at_s, job_type=kind, scale=scale, total=total, speed=speed.tolist())
     grown.complete(3)
     again = JobTable.empty(np.array([8.0, 4.0]))
-    again.restore(json.loads(json.dumps(grown.rows())))
+    again.restore(json.loads(json.dumps(grown.state())))
     for table in (grown, again):
         assert table.jobs == 7
         assert table.active.tolist() == [0, 1, 2, 4, 5, 6]
