@@ -4,12 +4,16 @@
 ...] [--seeds N]``. Iterations over those alone, their 99th percentile and completion times; what
 the host has over what each way has, geometric means of seeds with 95 % intervals. *itself*: random
 starts; *shifts*; *placement*: the best of ten without shifts; *both*; *program*: placement and
-rotation in one program. Elastic jobs (Pollux) send in their synchronisation. The last column has
-the part of all iterations that meet nobody, one other job, and several, under the host and the way.
+rotation in one program. Elastic jobs (Pollux) send in their synchronisation. With ``--duty`` all
+jobs have one period and send for this part of it, at the rate of a server's link; shifts are then
+chosen every ``--epoch`` seconds. The last column
+has the part of all iterations that meet nobody, one other job, and several, under the host and the
+way; of elastic jobs that of the time with GPUs.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +21,7 @@ import pandas as pd
 
 import apportion as ap
 from apportion.papers import Figure
-from apportion.sim.network import get_topology
+from apportion.sim.network import PhaseNetwork, get_topology
 from apportion.statistics import paired, to_markdown
 from benchmarks.experiment import chosen, claimed, drawing, parser, run_all
 from benchmarks.reporting import machine, write_csv
@@ -48,6 +52,9 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "both": ("phases", {"placement": "cassini"}),
     "program": ("phases", {"placement": "cassini_program"}),
 }
+PERIOD_S, GBPS = 0.3, 50.0
+"""Of all jobs where ``--duty`` says for which part of the period they send."""
+
 MET = ("nobody", "one", "several")
 PAPER = {
     ("data", "24 x 1"): "1.6, 1.8",
@@ -71,6 +78,21 @@ def workload_of(settings: Mapping[str, Any]) -> Any:
     )
 
 
+def of_duty(workload: Any, duty: float) -> tuple[Any, dict[str, ap.CommunicationProfile]]:
+    """Let all jobs have one period, and send for a part of it; return their profiles as well."""
+    elastic = isinstance(workload, ap.ElasticWorkload)
+    names = workload.jobs["application" if elastic else "job_type"].unique()
+    phases = [((1 - duty) * PERIOD_S, duty * PERIOD_S, GBPS)]
+    profiles = {name: ap.CommunicationProfile(name, PERIOD_S, phases) for name in names}
+    if elastic:
+        return workload, profiles
+    speeds = workload.throughputs
+    keys = pd.MultiIndex.from_frame(workload.jobs[["job_type", "scale_factor"]])
+    seconds = workload.jobs["total_steps"].to_numpy() / speeds["a100"].loc[keys].to_numpy()
+    jobs = workload.jobs.assign(total_steps=np.round(seconds / PERIOD_S))
+    return replace(workload, jobs=jobs, throughputs=speeds * 0 + 1 / PERIOD_S), profiles
+
+
 def play(settings: Mapping[str, Any], _data: Path | None) -> dict[str, Any]:
     """Run one way; return the mean and P99 of iterations over those alone, and hours."""
     workload, topology = workload_of(settings), SERVERS[settings["servers"]]
@@ -85,29 +107,38 @@ def play(settings: Mapping[str, Any], _data: Path | None) -> dict[str, Any]:
         "network": network,
         "topology": topology,
     }
+    if settings["duty"]:
+        workload, profiles = of_duty(workload, settings["duty"])
+        told = {"topology": options.pop("topology"), "profiles": profiles}
+        shifted, epoch_s = network == "phases", settings["epoch_s"]
+        options["network"] = PhaseNetwork(shifted=shifted, epoch_s=epoch_s, **told)
     run = ap.simulate(settings["host"], workload, cluster, **options)
-    slowdown, weight, met = run.tables["links"]["slowdown"], None, np.full(3, np.nan)
+    links, held = run.tables["links"], run.tables["schedule"]
+    slowdown, weight = links["slowdown"].to_numpy(), np.ones(len(links))
+    made = held.assign(from_s=held["start_s"], to_s=held["end_s"])
+    passed = (made["to_s"] - made["from_s"]).to_numpy()
     if "iterations" in run.tables:
         made = run.tables["iterations"]
         jobs = workload.jobs.loc[made["job"]]
         keys = pd.MultiIndex.from_frame(jobs[["job_type", "scale_factor"]])
-        slowdown = made["iteration_s"] * workload.throughputs["a100"].loc[keys].to_numpy()
-        weight = made["iterations"].to_numpy()
-        others = np.minimum(others_met(run, get_topology(topology)), 2)
-        met = np.bincount(others, weights=weight, minlength=3) / weight.sum()
-    order = np.argsort(slowdown.to_numpy())
-    passed = np.cumsum(np.ones(len(order)) if weight is None else weight[order])
-    tail = slowdown.to_numpy()[order][np.searchsorted(passed, 0.99 * passed[-1])]
+        slowdown = (
+            made["iteration_s"].to_numpy() * workload.throughputs["a100"].loc[keys].to_numpy()
+        )
+        passed = weight = made["iterations"].to_numpy()
+    others = np.minimum(others_met(run, made, get_topology(topology)), 2)
+    met = np.bincount(others, weights=passed, minlength=3) / passed.sum()
+    order = np.argsort(slowdown)
+    below = np.cumsum(weight[order])
+    tail = slowdown[order][np.searchsorted(below, 0.99 * below[-1])]
     hours = run.jobs["jct_s"] / 3600
-    marks = float(run.tables["links"]["marks_gigabits"].sum())
-    mean = float(run.tables["links"]["slowdown"].mean())
+    marks, mean = float(links["marks_gigabits"].sum()), float(links["slowdown"].mean())
     parts = dict(zip(MET, met.tolist(), strict=True))
     return {"mean": mean, "P99": float(tail), "JCT h": float(hours.mean()), "marks": marks} | parts
 
 
-def others_met(run: ap.Run, topology: Topology) -> NDArray[np.int64]:
-    """Return how many other jobs there were on its links, for each row of ``iterations``."""
-    held, made = run.tables["schedule"], run.tables["iterations"]
+def others_met(run: ap.Run, made: pd.DataFrame, topology: Topology) -> NDArray[np.int64]:
+    """Return how many other jobs there were on its links, in the middle of each row of `made`."""
+    held = run.tables["schedule"]
     links = [set(topology.links_of(devices)) for devices in held["devices"]]
     job, start_s, end_s = (held[name].to_numpy() for name in ("job", "start_s", "end_s"))
     middle_s = (made["from_s"] + made["to_s"]).to_numpy(dtype=float) / 2
@@ -174,11 +205,13 @@ def main() -> None:
     options.add_argument("--servers", nargs="+", default=list(SERVERS), choices=list(SERVERS))
     options.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--duty", type=float, default=0.0, help="of all jobs; 0: each as it is")
+    options.add_argument("--epoch", type=float, default=600.0, help="seconds, beside --duty")
     args = options.parse_args()
     hosts = ["themis"] if args.quick else chosen("host", args.hosts, list(HOSTS))
     settings = [
         {"host": host, "jobs send": sends, "servers": servers, "way": way, "seed": seed}
-        | {"jobs": 5 if args.quick else 12}
+        | {"jobs": 5 if args.quick else 12, "duty": args.duty, "epoch_s": args.epoch}
         for servers in (args.servers[:1] if args.quick else args.servers)
         for sends in (args.jobs_send[-1:] if args.quick else args.jobs_send)
         for host in hosts
@@ -189,7 +222,7 @@ def main() -> None:
     runs = run_all(play, settings, args, "cassini_matrix")
     table = gains(runs)
     print(to_markdown(table))
-    if not args.quick and args.seeds > 1:
+    if not args.quick and args.seeds > 1 and not args.duty:
         judge(runs)
     write_csv(runs, args.out, "cassini_matrix_runs")
     write_csv(table, args.out, "cassini_matrix")

@@ -5,7 +5,8 @@ takes the mean over a window of jobs in the middle while later ones keep arrivin
 is jobs 4000-5000 (``--full``); the default is smaller, where queues that grow without end have not
 grown as long. ``--gangs`` draws jobs of one to eight GPUs, ``--priorities`` gives a fifth of those
 five times the weight, for water filling with and without knowing types. ``--small`` is a third of
-the cluster and of the load, jobs 200-300 of 400 and five seeds: every policy ends in minutes.
+the cluster and of the load, jobs 200-300 of 400 and five seeds: every policy ends in minutes;
+``--window 1333 1667 2000`` beside it is as long in hours as Gavel's.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def main() -> None:
     """Run every policy at every load and seed, and print the means beside Gavel's."""
     options = _options()
     window = FULL if options.full else SMALL if options.small else DEFAULT
-    window = QUICK if options.quick else window
+    window = QUICK if options.quick else Window(*options.window) if options.window else window
     print(f"Completion time against load on {machine()}")
     print(
         f"Jobs {window.first}-{window.last} of {window.jobs}, seeds {options.seeds}, "
@@ -123,7 +124,7 @@ def main() -> None:
     if len(gains):
         print("\nMean JCT of each policy over that of the one that is blind to types, by seed:")
         show(gains)
-    judged = data is not None and not options.quick
+    judged = data is not None and not options.quick and not options.window
     verdicts = judged_by(options.jobs_are, table) if judged else []
     print("" if judged else "No verdicts: they need Gavel's data and a window of steady state.")
     write_csv(runs, options.out, "gavel_load_runs")
@@ -138,6 +139,7 @@ def _options() -> argparse.Namespace:
     what = parser("gavel.load", "Mean completion time against input load.", "two loads, 130 jobs")
     what.add_argument("--full", action="store_true", help="Gavel's window, jobs 4000-5000")
     what.add_argument("--small", action="store_true", help="a third of it, jobs 200-300 of 400")
+    what.add_argument("--window", type=int, nargs=3, metavar="N", help="first, last, all jobs")
     what.add_argument("--loads", type=float, nargs="+", metavar="R", help="jobs per hour")
     what.add_argument("--seeds", type=int, nargs="+", metavar="N")
     what.add_argument("--policies", nargs="+", default=list(GAVEL), metavar="NAME")
