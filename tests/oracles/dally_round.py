@@ -22,7 +22,6 @@ A job at the tier rack or network may use any GPUs of its rack or type, however 
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -64,25 +63,6 @@ class Waiting:
 def in_order(jobs: Sequence[Waiting]) -> list[Waiting]:
     """Increasing priority; ties by the earlier last release, then by name."""
     return sorted(jobs, key=lambda j: (j.priority, j.released, j.name))
-
-
-def priority(done: float, compute_s: float, run_s: float) -> float:
-    """P = n c / T_run; 0 for a job that never ran."""
-    return done * compute_s / run_s if run_s else 0.0
-
-
-def timers(
-    waits: Sequence[tuple[float, float]], now: float, history: float, *, sample: bool = True
-) -> float:
-    """Mean + 2 standard deviations of the (time, wait) entries not older than now - history.
-
-    0 without entries; one entry has no deviation.
-    """
-    kept = [w for at, w in waits if at >= now - history]
-    if len(kept) < 2:
-        return kept[0] if kept else 0.0
-    deviation = statistics.stdev(kept) if sample else statistics.pstdev(kept)
-    return statistics.fmean(kept) + 2 * deviation
 
 
 def eligible(job: Waiting, cluster: Cluster) -> list[int]:

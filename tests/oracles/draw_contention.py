@@ -28,27 +28,6 @@ class JobSet:
     cluster: Cluster
     jobs: list[Job]
 
-    def scaled(self, by: Fraction) -> JobSet:
-        """All times and bytes by a factor: with no latency all ends scale alike."""
-        return replace(
-            self,
-            jobs=[
-                replace(
-                    j,
-                    arrival=j.arrival * by,
-                    forward=j.forward * by,
-                    backward=j.backward * by,
-                    size=j.size * by,
-                )
-                for j in self.jobs
-            ],
-        )
-
-    def shuffled(self, seed: int) -> JobSet:
-        """List the same jobs in another order, which must change nothing."""
-        order = np.random.default_rng(seed).permutation(len(self.jobs)).tolist()
-        return replace(self, jobs=[self.jobs[i] for i in order])
-
 
 def draw_jobs(seed: int, kind: str = "plain", jobs: int = 5, iterations: int = 4) -> JobSet:
     """Draw jobs with GPUs fixed (``at_fixed``) and memory, so that a placement may also choose.
@@ -99,13 +78,3 @@ def _job(
         Fraction(int(rng.integers(2, 9)), 8 if kind == "crowded" else 16),
         gpus,
     )
-
-
-def draw_link(seed: int, running: int, waiting: int) -> tuple[list[Fraction], list[Fraction], Law]:
-    """Draw rests of running transfers, sizes of waiting ones, and a law without latency."""
-    rng = np.random.default_rng([seed, running, waiting])
-    ties = seed % 3 == 0
-    most, (of_rests, of_sizes) = (9, (1, 1)) if ties else (60, (7, 5))
-    rests = [Fraction(int(x), of_rests) for x in rng.integers(1, most, running)]
-    sizes = [Fraction(int(x), of_sizes) for x in rng.integers(1, most, waiting)]
-    return rests, sizes, replace(LAWS[seed % len(LAWS)], a=0)

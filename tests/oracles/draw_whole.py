@@ -9,15 +9,10 @@ import numpy as np
 from tests.oracles.dally_round import Cluster, Waiting
 from tests.oracles.least_workload import Servers
 from tests.oracles.rotations import Link, Profile
-from tests.oracles.whole_choices import Choices
 
 if TYPE_CHECKING:
-    from tests.oracles.whole_choices import Number
+    from tests.oracles.whole_choices import Choices
 
-CHOICES = (
-    *("plain", "ties", "zeros", "one job", "no capacity", "equal jobs", "kinks", "huge", "tiny"),
-    *("barred", "pinned", "one type", "exactly one", "soft", "negative"),
-)
 ELASTIC = ("plain", "newcomers", "worn", "falling", "equal jobs", "barred")
 SERVERS = ("plain", "ties", "zeros", "one GPU each", "no memory", "uneven", "huge")
 LINKS = ("plain", "equal jobs", "harmonic", "loop", "always on", "silent", "full", "one job")
@@ -26,46 +21,6 @@ ROUNDS = ("plain", "ties", "full", "empty", "oversize", "one job", "blocking", "
 
 def _rng(seed: int, kind: str) -> np.random.Generator:
     return np.random.default_rng([seed, *kind.encode()])
-
-
-def draw_choices(seed: int, kind: str, jobs: int = 5, options: int = 4) -> Choices:
-    """Draw jobs x (type, GPUs). Values and usage are whole or dyadic, so floats hold them exactly.
-
-    "kinks" are values that grow by the same step per GPU (many optima of the relaxation), "one
-    type" has option c use c + 1 GPUs, "soft" prices what is held above the capacity.
-    """
-    rng = _rng(seed, kind)
-    jobs, types = (1 if kind == "one job" else jobs), (1 if kind == "one type" else 2)
-    value = rng.integers(1, 65, (jobs, options)) / 16.0
-    at, need = rng.integers(0, types, options), 2 ** rng.integers(0, 3, options)
-    if kind == "one type":
-        value, need = np.cumsum(value, axis=1), np.arange(1, options + 1)
-    if kind == "ties":
-        value = rng.integers(1, 3, (jobs, options)).astype(float)
-    if kind == "zeros":
-        value = value * (rng.random((jobs, options)) < 0.4)
-    if kind == "equal jobs":
-        value = np.repeat(value[:1], jobs, axis=0)
-    if kind == "kinks":
-        value = need * np.ones((jobs, 1)) * rng.choice([0.5, 1.0], (jobs, 1))
-    if kind in ("huge", "tiny"):
-        value = value * 2.0 ** (40 if kind == "huge" else -40)
-    if kind == "negative":
-        value = value - 2.0
-    capacity = rng.integers(1, 2 * jobs + 1, types).astype(float)
-    if kind == "no capacity":
-        capacity[:] = 0.0
-    rows: list[list[Number | None]] = value.tolist()
-    if kind == "barred":
-        rows = [[None if rng.random() < 0.4 else v for v in row] for row in rows]
-    usage = [[[float(need[c]) * (at[c] == r) for r in range(types)] for c in range(options)]] * jobs
-    case = Choices(rows, usage, capacity.tolist(), exactly_one=kind == "exactly one")
-    if kind == "pinned":
-        return replace(case, pinned={int(rng.integers(jobs)): int(rng.integers(options))})
-    if kind == "soft":
-        prices = {r: (float(capacity[r]), float(rng.integers(0, 9)) / 8) for r in range(types)}
-        return replace(case, capacity=[None] * types, soft=prices)
-    return case
 
 
 def permuted(case: Choices, seed: int) -> tuple[Choices, list[int], list[int]]:

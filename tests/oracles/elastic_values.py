@@ -128,15 +128,6 @@ def sia(
     return [worth(g) for g in rows]
 
 
-def optimus(step_time: Sequence[Number], remaining: Number, unserved: Number) -> ValueRow:
-    """V[k] = unserved - remaining * t(k): seconds that k GPUs save a job.
-
-    The rule orders GPUs beyond the first only; ``unserved`` is the remaining time that a job
-    without any is charged. Large enough, as many jobs as can be are served first.
-    """
-    return [Fraction(unserved) - Fraction(remaining) * Fraction(t) for t in step_time]
-
-
 def optimus_greedy(
     step_time: Sequence[Sequence[Number]], remaining: Sequence[Number], gpus: int
 ) -> list[int]:

@@ -90,29 +90,10 @@ def _server_load(servers: Servers, s: int, avail: Sequence[int], kind: str) -> F
     return total / len(own) if kind == "mean" and own else total
 
 
-def workload(
-    compute: Number,
-    network: Number,
-    n: int,
-    spans: int,
-    *,
-    with_network: bool = True,
-    times_n: bool = True,
-) -> Fraction:
-    """L_J = (C_J + E_J) n with E_J = 0 on one server; without E or without n as options."""
-    seconds = Fraction(compute) + (Fraction(network) if with_network and spans > 1 else 0)
-    return seconds * (n if times_n else 1)
-
-
 def first_fit(servers: Servers, n: int, memory: Number) -> Gpus | None:
     """Take the first n available GPUs by number."""
     avail = servers.available(memory)
     return tuple(avail[:n]) if 0 < n <= len(avail) else None
-
-
-def list_scheduling(servers: Servers, n: int, memory: Number) -> Gpus | None:
-    """Take the n least loaded available GPUs (LWF with kappa >= n)."""
-    return least_workload(servers, n, memory, n)
 
 
 @dataclass(frozen=True)
@@ -138,19 +119,6 @@ class Cap:
             + (Fraction(self.several) if len(used) > 1 else 0)
             + Fraction(self.rho) * sum(networked[s] for s in used)
         )
-
-
-def capped_by_gpus(
-    servers: Servers, n: int, memory: Number, cap: Cap, networked: Sequence[int]
-) -> tuple[Fraction, Gpus] | None:
-    """Least cost by trying every set of n available GPUs on at most cap.servers servers."""
-    at = servers.server_of
-    every = (
-        (cap.cost(servers, chosen, networked), chosen)
-        for chosen in combinations(servers.available(memory), n)
-        if chosen and len({at[g] for g in chosen}) <= cap.servers
-    )
-    return min(every, default=None)
 
 
 def capped(

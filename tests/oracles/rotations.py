@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, product
-from math import gcd, lcm
+from itertools import pairwise
+from math import lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,11 +55,6 @@ class Profile:
             next(r for (d, r), e in zip(self.parts, self.edges, strict=True) if e <= at < e + d)
         )
 
-    @property
-    def mean(self) -> Fraction:
-        """Mean demand."""
-        return sum((Fraction(d) * Fraction(r) for d, r in self.parts), Fraction(0)) / self.period
-
 
 @dataclass(frozen=True)
 class Link:
@@ -73,12 +68,6 @@ def common_period(periods: Sequence[Fraction]) -> Fraction:
     """Least common multiple of fractions."""
     unit = lcm(*(p.denominator for p in periods))
     return Fraction(lcm(*(int(p * unit) for p in periods)), unit)
-
-
-def common_divisor(a: Fraction, b: Fraction) -> Fraction:
-    """Greatest common divisor of fractions."""
-    unit = lcm(a.denominator, b.denominator)
-    return Fraction(gcd(int(a * unit), int(b * unit)), unit)
 
 
 def score(profiles: Sequence[Profile], shifts: Sequence[Number], capacity: Number) -> Fraction:
@@ -97,25 +86,6 @@ def score(profiles: Sequence[Profile], shifts: Sequence[Number], capacity: Numbe
         demand = sum(p.rate(a - s) for p, s in zip(profiles, moved, strict=True))
         excess += (b - a) * max(Fraction(0), demand - Fraction(capacity))
     return 1 - excess / (total * Fraction(capacity))
-
-
-def sampled_score(
-    profiles: Sequence[Profile], shifts: Sequence[Number], capacity: Number, angles: int = 72
-) -> Fraction:
-    """The same on the left edges of equal angles of the common circle, as the paper samples."""
-    total = common_period([p.period for p in profiles])
-    over = (
-        sum(p.rate(total * a / angles - Fraction(s)) for p, s in zip(profiles, shifts, strict=True))
-        - Fraction(capacity)
-        for a in range(angles)
-    )
-    return 1 - sum(max(Fraction(0), x) for x in over) / (angles * Fraction(capacity))
-
-
-def jensen_bound(profiles: Sequence[Profile], capacity: Number) -> Fraction:
-    """No shifts score more: 1 - max(0, sum_j mean bw_j - C) / C."""
-    over = sum((p.mean for p in profiles), Fraction(0)) - Fraction(capacity)
-    return 1 - max(Fraction(0), over) / Fraction(capacity)
 
 
 def mean_score(
@@ -193,21 +163,3 @@ def enumerate_shifts(
     extend((), [np.zeros(n, dtype=np.int64) for n in spans])
     loss, turns = best[0]
     return 1 - loss / max(len(links), 1), tuple(k * size for k in turns)
-
-
-def two_jobs(a: Profile, b: Profile, capacity: Number) -> tuple[Fraction, Fraction]:
-    """Best score of two jobs over all real shifts of the second, and that shift.
-
-    The excess is piecewise linear in the shift with kinks only where an edge of one meets an edge
-    of the other, and depends on it modulo gcd(T_a, T_b) only; so the kinks are all to try.
-    """
-    turn = common_divisor(a.period, b.period)
-    tries = sorted({(e - f) % turn for e, f in product(a.edges, b.edges)} | {Fraction(0)})
-    found = [(score([a, b], [0, s], capacity), -s) for s in tries]
-    best = max(found)
-    return best[0], -best[1]
-
-
-def fully_compatible(on_a: Number, on_b: Number, period_a: Number, period_b: Number) -> bool:
-    """Tell whether two full-rate jobs can share a link freely: iff d_a + d_b <= gcd(T_a, T_b)."""
-    return Fraction(on_a) + Fraction(on_b) <= common_divisor(Fraction(period_a), Fraction(period_b))

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tests.oracles.whole_choices import Number
 
 LinkName = str | int
-OVER = ("task", "cluster")
 
 
 @dataclass(frozen=True)
@@ -102,53 +101,3 @@ class Network:
         ended = [t for t in self.running if t.over]
         self.running = [t for t in self.running if not t.over]
         return ended
-
-    def copy(self) -> Network:
-        """A network of its own that goes on from here."""
-        return Network(self.law, list(self.running))
-
-
-@dataclass(frozen=True)
-class Start:
-    """A transfer to come: when, on what links, how many bytes."""
-
-    at: Fraction
-    links: tuple[LinkName, ...]
-    size: Fraction
-
-
-def completions(network: Network, starts: Sequence[Start] = ()) -> dict[int, Fraction]:
-    """When each transfer ends, from now on; the i-th of ``starts`` has the owner -1 - i."""
-    net, now, ends = network.copy(), Fraction(0), {}
-    todo = sorted(((s.at, i, s) for i, s in enumerate(starts)), key=lambda x: x[:2])
-    while todo or net.running:
-        while todo and todo[0][0] <= now:
-            _, i, start = todo.pop(0)
-            net.start(-1 - i, start.links, start.size)
-        for t in net.take_ended():
-            ends[t.owner] = now
-        steps = [todo[0][0] - now] if todo else []
-        change = net.until_change()
-        if change is not None:
-            steps.append(change)
-        if steps:
-            net.advance(min(steps))
-            now += min(steps)
-    return ends
-
-
-def fluid_iteration(
-    compute: Number,
-    size: Number,
-    links: Sequence[LinkName],
-    others: Sequence[Sequence[LinkName]],
-    law: Law,
-) -> Fraction:
-    """Seconds of an iteration if every job with traffic always sends: t_f + t_b + a + c(k) M.
-
-    k is the number of jobs, this one too, on the busiest of its links; no links, no transfer.
-    """
-    if not links:
-        return Fraction(compute)
-    k = 1 + max(sum(x in theirs for theirs in others) for x in links)
-    return Fraction(compute) + law.seconds(size, k)

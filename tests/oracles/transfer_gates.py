@@ -1,4 +1,4 @@
-"""Gates that decide whether a transfer may begin: SRSF(n), AdaDUAL, the k-way rule, what-if.
+"""Gates that decide whether a transfer may begin: SRSF(n), AdaDUAL, the k-way rule.
 
 A gate reads the network and the transfer that asks, and answers now or not now; it changes
 nothing. m is the greatest number of running transfers on a link of the asking one.
@@ -6,12 +6,11 @@ nothing. m is the greatest number of running transfers on a link of the asking o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tests.oracles.one_link import begins_now
-from tests.oracles.shared_links import LinkName, Network, Start, completions
+from tests.oracles.shared_links import Law, LinkName, Network
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,6 @@ def busiest(net: Network, asking: Asking) -> int:
 def always(net: Network, asking: Asking) -> bool:
     """Admit every transfer at once."""
     return True
-
-
-def never(net: Network, asking: Asking) -> bool:
-    """Admit none: what waits stands still."""
-    return False
 
 
 def srsf(n: int) -> Gate:
@@ -75,22 +69,27 @@ def adadual(check: str = "all") -> Gate:
     return gate
 
 
+def added(size: Fraction, rests: Sequence[Fraction], law: Law, after: int = 0) -> Fraction:
+    """What a transfer adds to the sum of ends on one link if it begins after the j-th rest R_j.
+
+    With T_j the time at which R_j ends, and R_0 = 0:
+    D_j = T_j + b M + 2 (b + eta) sum_(l > j) min(M, R_l - R_j).
+    """
+    ranked, both = sorted(rests), Fraction(law.b) + Fraction(law.eta)
+    steps = [Fraction(0), *ranked]
+    ends = range(1, after + 1)
+    each = ((steps[i] - steps[i - 1]) * law.per_byte(len(ranked) - i + 1) for i in ends)
+    waits = sum(each, Fraction(0))
+    shared = sum((min(Fraction(size), r - steps[after]) for r in ranked[after:]), Fraction(0))
+    return waits + Fraction(law.b) * Fraction(size) + 2 * both * shared
+
+
+def begins_now(size: Fraction, rests: Sequence[Fraction], law: Law) -> bool:
+    """Begin iff D_0 < D_j for all j >= 1: between ends the cost is concave in the start."""
+    now = added(size, rests, law)
+    return all(now < added(size, rests, law, j) for j in range(1, len(rests) + 1))
+
+
 def k_way(net: Network, asking: Asking) -> bool:
     """Begin iff the closed rule of one link says so on every link of the transfer."""
     return all(begins_now(asking.size, [t.rest for t in net.on(x)], net.law) for x in asking.links)
-
-
-def what_if(net: Network, asking: Asking) -> bool:
-    """Begin iff now is strictly better than after the end of any transfer that shares a link.
-
-    Sums of completion times from now of all running transfers and this one, followed exactly, with
-    no further arrivals. The ends are those without this transfer.
-    """
-    ends = completions(net)
-    rivals = {t.owner for x in asking.links for t in net.on(x)}
-    now = _cost(net, asking, Fraction(0))
-    return all(now < _cost(net, asking, ends[owner]) for owner in rivals)
-
-
-def _cost(net: Network, asking: Asking, at: Fraction) -> Fraction:
-    return sum(completions(net, [Start(at, asking.links, asking.size)]).values(), Fraction(0))

@@ -131,52 +131,6 @@ def enumerate_best(case: Choices, *, all_rows: bool = False) -> Best | None:
     return Best(known[0][0] / unit, tuple(known[0][1])) if known else None
 
 
-def best_of_counts(case: Choices, counts: Sequence[int]) -> Best | None:
-    """Optimum of classes: sum_c X[j, c] <= counts[j], X whole, by splitting classes into jobs.
-
-    Rows of the answer are for the single jobs, class by class.
-    """
-    if case.pinned or case.exactly_one:
-        raise ValueError("classes are split for plain choices only")
-    who = [j for j, count in enumerate(counts) for _ in range(count)]
-    return enumerate_best(
-        Choices(
-            [case.value[j] for j in who],
-            [case.usage[j] for j in who],
-            case.capacity,
-            soft=case.soft,
-        )
-    )
-
-
-def knapsack(value: Sequence[Sequence[Number]], capacity: int) -> tuple[Fraction, list[int]]:
-    """One resource: f_j(g) = max(f_(j-1)(g), max_k f_(j-1)(g - k) + V[j, k]).
-
-    value[j][k - 1] is V[j, k], what k units are worth to job j. Read back from g =
-    capacity with the smallest k first on ties.
-    """
-    scaled, unit = _scaled(value)
-    tables = [[0] * (capacity + 1)]
-    for row in scaled:
-        last = tables[-1]
-        tables.append(
-            [
-                max([last[g], *(last[g - k] + v for k, v in enumerate(row, 1) if k <= g)])
-                for g in range(capacity + 1)
-            ]
-        )
-    counts: list[int] = []
-    left = capacity
-    for j in range(len(scaled) - 1, -1, -1):
-        worth = [0, *scaled[j]]
-        fits = range(min(len(worth) - 1, left) + 1)
-        counts.append(
-            next(k for k in fits if tables[j][left - k] + worth[k] == tables[j + 1][left])
-        )
-        left -= counts[-1]
-    return Fraction(tables[-1][capacity], unit), counts[::-1]
-
-
 @dataclass(frozen=True)
 class _Usage:
     of: list[list[list[int]]]

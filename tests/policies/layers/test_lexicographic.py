@@ -8,12 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from tests.seeds import ranges_of_seeds, sampled
 
 import apportion as ap
 from apportion.policies import (
-    FinishTimeFairness,
     HierarchicalFairness,
     Instance,
     Makespan,
@@ -22,7 +19,6 @@ from apportion.policies import (
 )
 
 Floats = NDArray[np.float64]
-TOLERANCES: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 def drawn(seed: int, decades: float) -> tuple[Instance, Floats]:
@@ -47,151 +43,6 @@ def drawn(seed: int, decades: float) -> tuple[Instance, Floats]:
         speed, gpus, capacity, columns=columns, texts={"entity": ("a", "b")}
     )
     return instance, gpus
-
-
-def raised(instance: Instance, gpus: Floats, base: Floats, rate: Floats) -> tuple[float, Floats]:
-    """Raise steps/s from a base at some rates as far as all can; the step, and each one's price.
-
-    Each job's share of time is counted in units of what it needs, so all numbers are near 1.
-    """
-    speed, (n, k) = instance.throughput, instance.throughput.shape
-    best, t = speed.max(axis=1), 1.0 / (rate * gpus / speed.max(axis=1)).sum()
-    for _ in range(60):
-        need = base + rate * t
-        unit = np.clip(need / best, 1e-9, 1.0)
-        held = np.hstack([np.diag(np.full(k, gpus[i] * unit[i])) for i in range(n)])
-        time = np.kron(np.eye(n), np.ones((1, k)))
-        made = np.zeros((n, n * k))
-        for i in range(n):
-            made[i, i * k : (i + 1) * k] = speed[i] * unit[i] / need[i]
-        rise, none = (rate * t / need)[:, None], np.zeros((n + k, 1))
-        result: Any = None
-        for hair in 10.0 ** np.arange(-11, -6):  # what rounding errors have left of frozen levels
-            result = linprog(
-                np.append(np.zeros(n * k), -1.0),
-                A_ub=np.block([[np.vstack([held, time]), none], [-made, rise]]),
-                b_ub=np.concatenate([instance.capacity, 1 / unit, -base / need * (1 - hair)]),
-                bounds=[(0, None if each > 0 else 0) for each in speed.ravel()] + [(None, None)],
-                options=TOLERANCES,
-            )
-            if result.status == 0:
-                break
-        assert result.status == 0, result.message
-        now = max(result.x[-1], 0.0)
-        if 0.2 < now < 5 or ((base > 0).all() and now * rise.max() < 1e-9):
-            return t * now, -result.ineqlin.marginals[n + k :] * rate
-        t *= max(now, 1e-4)
-    raise AssertionError("no unit found")
-
-
-def filled(instance: Instance, gpus: Floats, rates: Any) -> Floats:
-    """Fill, freeze whom a price holds back, go on: steps/s of each job."""
-    level, active = np.zeros(len(gpus)), np.ones(len(gpus), dtype=bool)
-    while active.any():
-        rate = rates(active)
-        step, price = raised(instance, gpus, level, rate)
-        level = level + rate * step
-        active &= ~(price > 1e-9 * price.max())
-    return level
-
-
-def agree(instance: Instance, gpus: Floats, made: Floats, expected: Floats) -> None:
-    """Compare steps/s: to 2e-6, or what a 1e-9th of the cluster, a solver's tolerance, makes."""
-    hair = 1e-9 * instance.capacity.sum() * instance.throughput.max(axis=1) / gpus
-    assert (np.abs(made - expected) <= 2e-6 * expected + hair).all(), (made, expected)
-
-
-@pytest.mark.parametrize("decades", sampled([6.0, 0.0, 3.0], 3))
-@pytest.mark.parametrize("policy", [Makespan, MaxMinFairness], ids=lambda policy: policy.name)
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 12))
-def test_levels_are_those_of_water_filling(policy: Any, decades: float, seeds: range) -> None:
-    for seed in seeds:
-        instance, gpus = drawn(seed, decades)
-        share = instance.throughput @ instance.capacity / instance.capacity.sum()
-        weight = instance.columns["weight"]
-        need = weight * 1e3 if policy is Makespan else weight * share / gpus
-        solution = solve_instance(policy(lexicographic=True), instance)
-        assert solution.status == "optimal"
-        expected = filled(instance, gpus, lambda active, need=need: need * active)
-        agree(instance, gpus, solution.throughput, expected)
-
-
-@pytest.mark.parametrize("decades", [0.0, 4.0])
-def test_finish_times_of_jobs_that_have_just_come_are_those_of_water_filling(
-    decades: float,
-) -> None:
-    for seed in range(8):
-        drawn_so, gpus = drawn(seed, decades)
-        none = {"elapsed_s": np.zeros(gpus.size), "isolated_elapsed_s": np.zeros(gpus.size)}
-        instance = drawn_so.with_columns({**drawn_so.columns, **none})
-        slices = instance.capacity / gpus.size / gpus[:, None]
-        slices = slices / np.maximum(slices.sum(axis=1, keepdims=True), 1.0)
-        need = (slices * instance.throughput).sum(axis=1)
-        solution = solve_instance(FinishTimeFairness(lexicographic=True), instance)
-        assert solution.status == "optimal"
-        expected = filled(instance, gpus, lambda active, need=need: need * active)
-        agree(instance, gpus, solution.throughput, expected)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("decades", [0.0, 3.0])
-def test_hierarchical_levels_are_those_of_water_filling(decades: float) -> None:
-    for seed in range(12):
-        instance, gpus = drawn(seed, decades)
-        share = instance.throughput @ instance.capacity / instance.capacity.sum()
-        entity, weight = instance.columns["entity"], instance.columns["weight"]
-
-        def rates(
-            active: NDArray[np.bool_],
-            entity: Floats = entity,
-            weight: Floats = weight,
-            each: Floats = share / gpus,
-        ) -> Floats:
-            alive = np.unique(entity[active])
-            total = np.array([weight[active & (entity == own)].sum() for own in entity])
-            part = np.divide(weight, total, out=np.zeros_like(weight), where=active)
-            return np.asarray(part / alive.size * each, dtype=float)
-
-        solution = solve_instance(HierarchicalFairness(), instance)
-        assert solution.status == "optimal"
-        expected = filled(instance, gpus, rates)
-        agree(instance, gpus, solution.throughput, expected)
-
-
-@pytest.mark.parametrize("decades", sampled([4.0, 0.0, 9.0], 3))
-@pytest.mark.parametrize(
-    "policy", [Makespan, MaxMinFairness, FinishTimeFairness], ids=lambda policy: policy.name
-)
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 10))
-def test_never_worse_than_the_plain_policy_at_any_prefix(
-    policy: Any, decades: float, seeds: range
-) -> None:
-    for seed in seeds:
-        instance, gpus = drawn(100 + seed, decades)
-        columns = instance.columns
-        share = instance.throughput @ instance.capacity / instance.capacity.sum()
-
-        def levels(
-            throughput: Floats,
-            instance: Instance = instance,
-            columns: Any = columns,
-            share: Floats = share,
-            gpus: Floats = gpus,
-        ) -> Floats:
-            if policy is Makespan:
-                return np.sort(throughput / columns["steps_remaining"])
-            if policy is MaxMinFairness:
-                return np.sort(throughput * gpus / share / columns["weight"])
-            alone = columns["elapsed_s"] + columns["steps_remaining"] / instance.isolated_throughput
-            late = columns["elapsed_s"] + columns["steps_remaining"] / throughput
-            return np.sort(alone / late)
-
-        best, plain = (
-            levels(solve_instance(policy(lexicographic=both), instance).throughput)
-            for both in (True, False)
-        )
-        differ = np.flatnonzero(np.abs(best - plain) > 1e-6 * np.maximum(best, plain))
-        assert not differ.size or best[differ[0]] > plain[differ[0]]
 
 
 def test_levels_of_a_millionth_per_second_count() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.seeds import each_seed, ranges_of_seeds
+from tests.seeds import ranges_of_seeds
 from tests.sim.contention.drawn import Case, connected, drawn, play
 
 import apportion as ap
@@ -49,31 +49,6 @@ def test_jobs_that_meet_through_others_on_links(seeds: range) -> None:
     pytest.importorskip("numba")
     for seed in seeds:
         assert_agree(FastEngine, seed, connected)
-
-
-@pytest.mark.parametrize("seed", each_seed(3, 8))
-def test_the_same_case_has_the_same_outcome_to_the_last_bit(seed: int) -> None:
-    case = drawn(seed)
-    first, second = (play(PlainEngine(*case[:4]), case) for _ in range(2))
-    assert first == second
-
-
-@pytest.mark.parametrize("seed", each_seed(6, 20))
-def test_all_bytes_of_all_iterations_are_moved_and_all_tasks_computed(seed: int) -> None:
-    case = drawn(1000 + seed)
-    engine = PlainEngine(*case[:4])
-    here = [job._replace(arrival_s=0.0) for job in case.jobs]
-    for number, job in enumerate(here):
-        engine.add(number, *job[:5], 0.0)
-    engine.run(0.0, np.inf, to_completion=False)
-    so_far = engine.so_far(np.arange(len(here)))
-    assert not so_far.left.any()
-    for number, job in enumerate(here):
-        iteration, times, gpus, links, *_ = job
-        sends = [send for send in iteration.sends if links or np.isfinite(send.most)]
-        assert so_far.sent[number] == pytest.approx(times * sum(send.size for send in sends))
-        computed_s = times * len(gpus) * iteration.compute_s
-        assert so_far.computed_s[number] == pytest.approx(computed_s)
 
 
 @pytest.mark.parametrize("seeds", ranges_of_seeds(3, 60))
