@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import json
 from typing import Literal
 
 import numpy as np
 import pytest
-from tests.mechanism.inference.by_scanning import ScannedGpus
 from tests.seeds import each_seed
 
 from apportion.mechanism.inference import GpuState, InferenceGpus, ProtectTimes
@@ -20,9 +18,7 @@ PROTECT = ProtectTimes(5.0, 3.0, 12.0)
 NODES = [0, 0, 1, 1, 1]
 
 
-def drive(
-    gpus: InferenceGpus, seed: int, events: int, other: ScannedGpus | None = None
-) -> dict[int, tuple[float, str]]:
+def drive(gpus: InferenceGpus, seed: int, events: int) -> dict[int, tuple[float, str]]:
     """Draw requests, loans, returns and reclaims; whole seconds, so that many things coincide."""
     rng = np.random.default_rng(seed)
     now, asked = 0.0, {}
@@ -36,65 +32,14 @@ def drive(
             service, duration = str(rng.choice(list(COLD))), float(rng.integers(1, 15))
             asked[number] = (now, service)
             gpus.request(now, number, service, duration)
-            if other:
-                other.request(now, number, service, duration)
         elif what < 0.8 and gpus.lendable:
-            gpu = int(rng.choice(gpus.lendable))
-            gpus.lend(now, gpu)
-            if other:
-                other.lend(now, gpu)
+            gpus.lend(now, int(rng.choice(gpus.lendable)))
         elif gpus.reclaims_due and what < 0.95:
             gpu, yield_s = int(rng.choice(gpus.reclaimable)), float(rng.integers(0, 9))
             gpus.reclaim(now, gpu, yield_s)
-            if other:
-                other.reclaim(now, gpu, yield_s)
-        elif loaned and other is None:
+        elif loaned:
             gpus.give_back(now, int(rng.choice(loaned)))
-        if other:
-            other.advance(now)
-            assert [state.name for state in gpus.states] == [gpu["state"] for gpu in other.gpus]
     return asked
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_equal_to_scanning_everything(seed: int) -> None:
-    gpus = InferenceGpus(NODES, COLD, PROTECT)
-    other = ScannedGpus(NODES, COLD, [5.0, 8.0, 11.0, 12.0])
-    drive(gpus, seed, 120, other)
-    served = [(e.request, e.gpu, e.start_s, e.cold_start_s, e.end_s) for e in gpus.served]
-    assert served == other.served
-    assert gpus.waiting == len(other.waiting)
-
-
-class DrawnGpus(ScannedGpus):
-    """A protected GPU of the service first, then any that is free or warm."""
-
-    rng = np.random.default_rng(0)
-
-    def choose(self, service: str) -> int | None:
-        protected = [
-            (-gpu["count"], number)
-            for number, gpu in enumerate(self.gpus)
-            if (gpu["state"], gpu["service"]) == ("PROTECTED", service)
-        ]
-        if protected:
-            return min(protected)[1]
-        states = ("FREE", "WARM")
-        idle = [n for each in states for n, gpu in enumerate(self.gpus) if gpu["state"] == each]
-        return idle[int(self.rng.integers(len(idle)))] if idle else None
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_gpus_drawn_at_random_are_those_of_scanning_everything(seed: int) -> None:
-    gpus = InferenceGpus(NODES, COLD, PROTECT, free_gpu="random", seed=seed)
-    other = DrawnGpus(NODES, COLD, [5.0, 8.0, 11.0, 12.0])
-    other.rng = np.random.default_rng(seed)
-    drive(gpus, seed, 60, other)
-    served = [(e.request, e.gpu, e.start_s, e.cold_start_s, e.end_s) for e in gpus.served]
-    assert served == other.served
-    again = InferenceGpus(NODES, COLD, PROTECT, free_gpu="random")
-    again.restore(json.loads(json.dumps(gpus.state())))
-    assert again.state() == gpus.state()
 
 
 @pytest.mark.parametrize("binding", ["late", "early", "loaded"])
@@ -157,12 +102,3 @@ def check_states(gpus: InferenceGpus) -> None:
             spans = [(e.start_s, e.end_s) for e in gpus.served if e.gpu == gpu]
             assert not [1 for start, end in spans if start < time_s and end > loans[gpu]]
     assert tuple(states.values()) == gpus.states
-
-
-def test_the_same_events_give_the_same_life() -> None:
-    runs = []
-    for _ in range(2):
-        gpus = InferenceGpus(NODES, COLD, PROTECT)
-        drive(gpus, 3, 200)
-        runs.append((gpus.served, gpus.changes))
-    assert runs[0] == runs[1]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pytest
 from tests.oracles.inference.inference_life import Ask, Case, Life
 
@@ -46,13 +49,16 @@ def draw(seed: int) -> Case:
     )
 
 
-def drive(case: Case, unit_s: float = 1.0) -> tuple[InferenceGpus, list[tuple[int, int]]]:
+def drive(
+    case: Case, unit_s: float = 1.0, **how: Any
+) -> tuple[InferenceGpus, list[tuple[int, int]]]:
     """Live a case with the library, a tick lasting so many seconds; also who was reclaimed when."""
     gpus = InferenceGpus(
         case.nodes,
         {name: cold * unit_s for name, cold in case.cold.items()},
         ProtectTimes(case.first * unit_s, case.step * unit_s, case.most * unit_s),
         binding=case.binding,
+        **how,
     )
     reclaims: list[tuple[int, int]] = []
 
@@ -93,9 +99,15 @@ def by_tick(gpus: InferenceGpus, unit_s: float) -> Iterator[list[tuple[str, str 
 
 
 def compare(case: Case, unit_s: float = 1.0) -> None:
-    """Live a case in both ways: starts, ends, GPUs, cold starts, reclaims, states at all times."""
-    gpus, reclaims = drive(case, unit_s)
-    lived = Life(case).run(TICKS)
+    """Live a case in both ways."""
+    assert_same(drive(case, unit_s), Life(case), unit_s)
+
+
+def assert_same(
+    driven: tuple[InferenceGpus, list[tuple[int, int]]], life: Life, unit_s: float = 1.0
+) -> None:
+    """Compare starts, ends, GPUs, cold starts, reclaims, and states at all times."""
+    (gpus, reclaims), lived = driven, life.run(TICKS)
     got = {
         each.request: (
             each.start_s / unit_s,
@@ -114,6 +126,33 @@ def compare(case: Case, unit_s: float = 1.0) -> None:
 def test_generated(start: int) -> None:
     for seed in range(start, start + 100):
         compare(draw(seed), unit_s=0.25 if seed % 2 else 1.0)
+
+
+class Drawn(Life):
+    """A protected GPU of the service, most requests in a row first; else any that is idle."""
+
+    def __init__(self, case: Case, seed: int) -> None:
+        super().__init__(case)
+        self.rng = np.random.default_rng(seed)
+
+    def choice(self, service: str) -> int | None:
+        own = ("protected", service)
+        mine = [n for n, g in enumerate(self.gpus) if (g["state"], g["service"]) == own]
+        if mine:
+            return min(mine, key=lambda n: (-self.gpus[n]["count"], n))
+        kinds = ("free", "warm")
+        idle = [n for kind in kinds for n, g in enumerate(self.gpus) if g["state"] == kind]
+        return idle[int(self.rng.integers(len(idle)))] if idle else None
+
+
+def test_gpus_drawn_at_random() -> None:
+    for seed in range(60):
+        case = replace(draw(seed), binding="late")
+        driven = drive(case, free_gpu="random", seed=seed)
+        assert_same(driven, Drawn(case, seed))
+        again = InferenceGpus(case.nodes, case.cold, free_gpu="random")
+        again.restore(json.loads(json.dumps(driven[0].state())))
+        assert again.state() == driven[0].state()
 
 
 @pytest.mark.parametrize(
