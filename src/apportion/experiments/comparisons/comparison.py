@@ -8,10 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from apportion.errors import unknown_name
 from apportion.experiments.comparisons.possible import (
     MOST_JOBS,
     above_floor,
@@ -19,6 +17,7 @@ from apportion.experiments.comparisons.possible import (
     best_in_words,
     bounded,
 )
+from apportion.experiments.comparisons.runs_by_policy import RunsByPolicy
 from apportion.experiments.provenance import plain, record
 from apportion.experiments.shared import notes_on_mechanisms
 from apportion.report import human_table, plot, report_page, summary_html
@@ -28,11 +27,10 @@ from apportion.report.plots import kinds_of
 from apportion.report.tables import longest_time_s, notes_on
 from apportion.sim.floors import Floor, floor
 from apportion.sim.schedule_files import save_schedule
-from apportion.statistics.differences import differences_of
-from apportion.statistics.intervals import batch_figures, growing
+from apportion.statistics.intervals import growing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(RunsByPolicy):
     """What `apportion.compare` returns.
 
     Attributes
@@ -79,15 +77,6 @@ class Comparison:
     by_policy: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     at_other_costs: Mapping[float, Mapping[str, Run]] = field(default_factory=dict)
 
-    def __len__(self) -> int:
-        return len(self.runs)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.runs)
-
-    def __getitem__(self, policy: str) -> Run:
-        return self.runs[policy]
-
     def summary(self) -> pd.DataFrame:
         """One row per policy or scheduler: completion times, makespan, utilization, ...
 
@@ -115,8 +104,7 @@ class Comparison:
         brief
             Only what fits a terminal of 100 columns.
         """
-        found = batch_figures({label: run.measured for label, run in self.runs.items()})
-        return human_table(self.summary(), brief=brief, replicates=found)
+        return human_table(self.summary(), brief=brief, replicates=self._batches)
 
     @cached_property
     def floor(self) -> Floor:
@@ -154,25 +142,6 @@ class Comparison:
             return None
         return at_costs({1.0: self.runs, **self.at_other_costs})
 
-    def differences(self, against: str, level: float = 0.95) -> pd.DataFrame:
-        """By how much figures differ from those of one policy, with paired intervals.
-
-        Of figures that are means or sums over jobs, by batches of jobs in their order of arrival;
-        see `apportion.statistics`, and for draws of other jobs `Sweep.differences`.
-
-        Parameters
-        ----------
-        against, level
-            As for `apportion.statistics.differences_of`, which says what the columns are.
-
-        Raises
-        ------
-        InputError
-            For a policy that did not run, and a level that is none.
-        """
-        found = batch_figures({label: run.measured for label, run in self.runs.items()})
-        return differences_of(found, list(self.runs), against, level)
-
     def differences_in_words(self, against: str) -> HumanTable | None:
         """Return by how much mean JCT and wait are above those of one policy, and how often.
 
@@ -195,84 +164,6 @@ class Comparison:
             return None
         share = (beside["completion_later_s"] < 0).groupby(beside["policy"], sort=False).mean()
         return differences_table(found, share, longest_time_s(self.summary()))
-
-    def jobs(self) -> pd.DataFrame:
-        """One row per policy and job: the jobs tables of all runs under each other."""
-        tables = [run.jobs.reset_index(names="job") for run in self.runs.values()]
-        for label, table in zip(self.runs, tables, strict=True):
-            table.insert(0, "policy", label)
-        return pd.concat(tables, ignore_index=True)
-
-    def by(self, column: str) -> pd.DataFrame:
-        """One row per policy and group of jobs: those of a user, an entity, a partition.
-
-        Columns ``policy``, the given one, and those of `Run.by`.
-
-        Raises
-        ------
-        InputError
-            For a column that the jobs tables do not have.
-        """
-        tables = [run.by(column).reset_index() for run in self.runs.values()]
-        for label, table in zip(self.runs, tables, strict=True):
-            table.insert(0, "policy", label)
-        return pd.concat(tables, ignore_index=True)
-
-    def jobs_against(self, policy: str) -> pd.DataFrame:
-        """One row per job and other policy: by how much it came earlier or later than by `policy`.
-
-        Parameters
-        ----------
-        policy
-            One of those that ran, such as ``"as_recorded"``.
-
-        Returns
-        -------
-        DataFrame
-            ``policy`` (the other), ``job``, its ``start_s``, ``completion_s`` and ``jct_s``, and
-            ``start_later_s`` and ``completion_later_s``, seconds after those by `policy`, below 0
-            for earlier. The completion time (JCT) differs by as much as the completion, as jobs
-            arrive when they do; ``jct_ratio`` is the JCT over that by `policy`.
-
-        Raises
-        ------
-        InputError
-            For a policy that did not run.
-        """
-        if policy not in self.runs:
-            raise unknown_name("policy that ran", policy, self.runs)
-        table, base = self.jobs(), self.runs[policy].jobs
-        table = table[table["policy"] != policy].reset_index(drop=True)
-        beside = base.loc[table["job"]].reset_index(drop=True)
-        shown = table[["policy", "job", "start_s", "completion_s", "jct_s"]]
-        return shown.assign(
-            start_later_s=table["start_s"] - beside["start_s"],
-            completion_later_s=table["completion_s"] - beside["completion_s"],
-            jct_ratio=table["jct_s"] / beside["jct_s"],
-        )
-
-    def schedule(self) -> pd.DataFrame:
-        """One row per policy and stay: the schedules of all runs under each other.
-
-        ``as_recorded`` has none, as logs tell no devices.
-
-        Raises
-        ------
-        InputError
-            If there are none, as nobody holds devices under ``mechanism="exact"``.
-        """
-        runs = self.runs
-        told = {label: run for label, run in runs.items() if "schedule" in run.tables} or runs
-        tables = [run.schedule for run in told.values()]
-        labels = np.repeat(np.array(list(told), dtype=object), list(map(len, tables)))
-        table = pd.concat(tables, ignore_index=True)
-        table.insert(0, "policy", labels)
-        return table
-
-    @property
-    def has_schedule(self) -> bool:
-        """Whether there is a schedule of devices to save."""
-        return any("schedule" in run.tables for run in self.runs.values())
 
     @property
     def notes(self) -> list[str]:
@@ -388,11 +279,8 @@ class Comparison:
             for run in runs.values()
         ]
         tables |= {"start_costs": pd.DataFrame(costs)} if self.at_other_costs else {}
-        priced = {
-            label: run.tables["prices"]
-            for label, run in self.runs.items()
-            if "prices" in run.tables
-        }
+        every = {label: run.tables for label, run in self.runs.items()}
+        priced = {label: each["prices"] for label, each in every.items() if "prices" in each}
         tables |= {"prices": pd.concat(priced, names=["policy"]).reset_index()} if priced else {}
         for name in (f"start_costs.{format}", f"prices.{format}", f"schedule.{of_schedule}"):
             (folder / name).unlink(missing_ok=True)  # of another comparison that was here before

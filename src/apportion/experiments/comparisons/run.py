@@ -143,14 +143,9 @@ def compare(
     states = None if partial is None else partial / STATES
     cells = plan.with_snapshots(states, resume=resume).cells
     outcome = carry_out(cells, runs_of(plan.setup), store, where, progress=progress)
-    asked = [cell for cell in plan.cells if cell.task.starts == 1]
-    runs, failures = outcome.by("policy", asked)
+    runs, failures = outcome.by("policy", [cell for cell in plan.cells if cell.task.starts == 1])
     command = None
-    objects = {
-        name: [known.get(name)]
-        for name in ("mechanism", "network", "order", "gate", "sharing", "serving")
-    }
-    own = _own(policies=given, pair_estimates=[pair_estimates], **objects)
+    own = _own(given, pair_estimates, known)
     if origin is not None and not own:
         command = command_line([each.label for each in chosen], cluster, known, origin)
     errors = {label: str(failure) for label, failure in failures.items()}
@@ -167,8 +162,13 @@ def compare(
     return comparison
 
 
-def _own(**given: Iterable[object]) -> list[str]:
+def _own(
+    policies: Iterable[object], pair_estimates: object, settings: Mapping[str, Any]
+) -> list[str]:
     """Return the names of what was given as objects and not as texts."""
+    named = ("mechanism", "network", "order", "gate", "sharing", "serving")
+    given = {"policies": policies, "pair_estimates": [pair_estimates]}
+    given |= {name: [settings.get(name)] for name in named}
     return [
         name
         for name, values in given.items()

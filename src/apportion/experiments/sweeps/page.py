@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import unknown_name
+from apportion.experiments.sweeps.figures import by_seed
 from apportion.report.built_in import has_plots, notes_html, repeat_html, settings_html
 from apportion.report.dots import Dot, Dots, dots_figure, dots_table
 from apportion.report.files import page_of, part, table_html
@@ -14,12 +15,8 @@ from apportion.report.tables import MEASURES, human_table, longest_time_s, time_
 from apportion.statistics.typeset import HumanTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
     import pandas as pd
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from apportion.experiments.sweeps.result import Sweep
 
@@ -185,17 +182,6 @@ def _shown(
     named = rows[["policy", *columns]].rename(columns=columns)
     seeds = None if runs is None else by_seed(runs, list(rows["policy"]), list(columns))
     return human_table(named, longest_s=longest_s, replicates=seeds)
-
-
-def by_seed(
-    runs: pd.DataFrame, policies: Sequence[str], figures: Sequence[str]
-) -> dict[str, NDArray[np.float64]]:
-    """Return figures by policy and seed, of seeds at which no policy failed."""
-    found = {}
-    for figure in figures:
-        table = runs.pivot_table(index="policy", columns="seed", values=figure, dropna=False)
-        found[figure] = table.reindex(list(policies)).dropna(axis=1).to_numpy(dtype=float)
-    return found
 
 
 _ENDS = ("_lowest", "_highest")

@@ -12,12 +12,8 @@ import pandas as pd
 from apportion.errors import ApportionError, InputError
 from apportion.experiments.comparisons.possible import nearest_in_words
 from apportion.experiments.provenance import plain
-from apportion.experiments.sweeps.page import (
-    by_seed,
-    plot_against_load,
-    readable_tables,
-    sweep_page,
-)
+from apportion.experiments.sweeps.figures import differences_at, over_seeds, same_at_all_seeds
+from apportion.experiments.sweeps.page import plot_against_load, readable_tables, sweep_page
 from apportion.report.files import (
     has_templates,
     part,
@@ -29,7 +25,6 @@ from apportion.report.files import (
 )
 from apportion.report.found import group_table
 from apportion.sim.fingerprint import versions
-from apportion.statistics.differences import differences_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
     from apportion.statistics.typeset import HumanTable
 
 _GROUPS = "groups"
-_CLOCKS = ("policy_seconds", "wall_seconds")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,20 +109,7 @@ class Sweep:
             number), and of each figure the mean under its own name, ``<figure>_lowest`` and
             ``<figure>_highest``; of texts (``kept_on_average``) what any run says.
         """
-        table = self.table()
-        groups = table[table["error"].isna()].groupby(self.point, sort=False)
-        parts: list[pd.Series[Any]] = [groups.size().rename("seeds")]
-        for figure in table.columns.drop([*self.point, "seed", "error"]):
-            values = groups[figure]
-            if not pd.api.types.is_numeric_dtype(table[figure]):
-                parts.append(values.agg(_said).rename(figure))
-                continue
-            parts += [
-                values.mean().rename(figure),
-                values.min().rename(f"{figure}_lowest"),
-                values.max().rename(f"{figure}_highest"),
-            ]
-        return pd.concat(parts, axis=1).reset_index()
+        return over_seeds(self.table(), self.point)
 
     def by(self) -> pd.DataFrame:
         """One row per run and group of jobs: those of a user, an entity, a partition.
@@ -202,34 +183,14 @@ class Sweep:
         InputError
             For a policy that has no run, and a level that is none.
         """
-        summary, tables = self.summary(), []
-        figures = [
-            name
-            for name in summary.columns.drop(["jobs", *_CLOCKS], errors="ignore")
-            if f"{name}_lowest" in summary
-        ]
-        point = self.point[1:]
-        for at, runs in self.table().groupby(point, sort=False):
-            here = (summary[point] == list(at)).all(axis=1)
-            policies = list(summary.loc[here, "policy"])
-            found = differences_of(by_seed(runs, policies, figures), policies, against, level)
-            for name, value in reversed(list(zip(point, at, strict=True))):
-                found.insert(0, name, [value] * len(found))
-            tables.append(found)
-        return pd.concat(tables, ignore_index=True)
+        return differences_at(self.table(), self.summary(), self.point[1:], against, level)
 
     @property
     def notes(self) -> list[str]:
         """What the plan says of the workloads, and whether the seeds made no difference."""
         summary, notes = self.summary(), list(self.plan.notes)
-        suffix = "_lowest"
-        figures = [name.removesuffix(suffix) for name in summary.columns if name.endswith(suffix)]
-        same = all(
-            summary[f"{figure}{suffix}"].equals(summary[f"{figure}_highest"])
-            for figure in figures
-            if figure not in _CLOCKS
-        )
-        if same and (summary["seeds"] > 1).any() and not self.plan.setup.resample:
+        several = (summary["seeds"] > 1).any() and not self.plan.setup.resample
+        if several and same_at_all_seeds(summary):
             notes.append(
                 "all seeds give the same figures, as nothing here is drawn; resampling "
                 "(resample=True, --resample) draws the jobs anew for each"
@@ -256,6 +217,7 @@ class Sweep:
     def record(self) -> dict[str, Any]:
         """Return what ``sweep.json`` holds: all that it takes to repeat the sweep."""
         setup = self.plan.setup
+        clusters = [plain(asdict(each)) for each in setup.clusters]
         labels = {"policies": "policy", "workloads": "workload", "loads": "load", "seeds": "seed"}
         varied = {
             name: list(dict.fromkeys(cell.label[one] for cell in self.plan.cells))
@@ -267,11 +229,7 @@ class Sweep:
             "sources": {name: plain(source.record()) for name, source in setup.sources.items()},
             "notes": self.notes,
             "cluster": plain(asdict(setup.cluster)),
-            **(
-                {"clusters": [plain(asdict(each)) for each in setup.clusters]}
-                if setup.clusters
-                else {}
-            ),
+            **({"clusters": clusters} if clusters else {}),
             "settings": plain(setup.settings),
             **({"settings_by_policy": plain(setup.by_policy)} if setup.by_policy else {}),
             "versions": versions(),
@@ -329,8 +287,3 @@ class Sweep:
         head, *_ = repr(self).splitlines()
         tables = [table_html(table, "", name) for name, table in self.human_tables().items()]
         return "".join([part("text", head), *tables])
-
-
-def _said(texts: pd.Series[str]) -> str:
-    """Return texts without blanks, each once."""
-    return "; ".join(dict.fromkeys(texts.dropna()))
