@@ -10,23 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.checks import as_word
 from apportion.cli.inputs import simulation_settings, workload_and_origin
-from apportion.cli.options import CLUSTER_OPTIONS, GENERATED
+from apportion.cli.options import CLUSTER_OPTIONS
 from apportion.cli.output import print_summary, say
 from apportion.cli.parser import parse
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.sections import as_toml
-from apportion.cli.trace_options import FITTING_OPTIONS, READING_OPTIONS, fitting_options
+from apportion.cli.workload_options import (
+    FITTING_OPTIONS,
+    GENERATED,
+    READING_OPTIONS,
+    fitting_options,
+)
 from apportion.errors import ApportionError, InputError, unknown_name
 from apportion.experiments import compare
 from apportion.experiments.fitted_jobs import fitted
 from apportion.experiments.plan import check_by
 from apportion.experiments.provenance import cluster_options
 from apportion.experiments.recorded import read_recorded
-from apportion.jobs import is_recorded
 from apportion.report.files import write_table, write_text
 from apportion.report.found import RECORDED, group_table
 from apportion.sim.deciders import get_decider
 from apportion.sim.fingerprint import workload_fingerprint
+from apportion.sim.traces.as_recorded import is_recorded
 
 if TYPE_CHECKING:
     import argparse

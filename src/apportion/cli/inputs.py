@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apportion.cli.options import (
+from apportion.cli.racks import meant_by_racks
+from apportion.cli.workload_options import (
     GENERATED,
     GENERATED_COMMUNICATING,
     GENERATED_ELASTIC,
     GENERATED_FOR_RACKS,
+    fitting_options,
+    reading_options,
+    refuse_reading_options,
 )
-from apportion.cli.racks import meant_by_racks
-from apportion.cli.trace_options import fitting_options, reading_options, refuse_reading_options
 from apportion.errors import InputError
 from apportion.experiments.sources import sources_of
 from apportion.mechanisms import MECHANISMS

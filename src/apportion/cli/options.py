@@ -24,104 +24,10 @@ if TYPE_CHECKING:
 
     from apportion.mechanisms.settings import Setting
 
-GENERATED = {
-    "generate_jobs": 600,
-    "arrivals": "poisson",
-    "jobs_per_hour": 2.2,
-    "days": None,
-    "scale_factors": "gavel",
-    "durations": "gavel",
-}
-"""The generated workload where no option says otherwise: it nearly fills the default cluster."""
-
-GENERATED_FOR_RACKS = {"generate_jobs": 200, "arrivals": "batch", "jobs_per_hour": None}
-"""The workload generated for racks where no option says otherwise."""
-
-
-GENERATED_ELASTIC = {"generate_jobs": 40, "jobs_per_hour": 10.0}
-"""The generated elastic workload where no option says otherwise."""
-
-GENERATED_COMMUNICATING = {"generate_jobs": 60, "jobs_per_hour": 6.5}
-"""The generated workload with communication profiles where no option says otherwise."""
-
 
 def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> None:
     """Add the file that a command is about."""
     parser.add_argument(name, metavar="FILE", help=text)
-
-
-def add_generator(parser: argparse.ArgumentParser, *, hidden: bool = False) -> None:
-    """Add how to draw a workload; `hidden` where ``--generate`` stands for all of it."""
-    group = group_of(parser, "the workload")
-    if hidden:
-        add_option(
-            group,
-            "--generate",
-            "jobs=N,...",
-            "(default: jobs=600,jobs_per_hour=2.2; arrivals=batch for racks)",
-        )
-    for flag, how in _generator_options().items():
-        key = "jobs" if flag == "--generate-jobs" else None
-        add_setting(group, "generate", flag, key=key, hidden=hidden, **how)
-
-
-def _generator_options() -> dict[str, dict[str, Any]]:
-    """Return what argparse must know of the options of a generated workload."""
-    arrivals = ("poisson", "batch", "diurnal")
-    options: dict[str, dict[str, Any]] = {
-        "--generate-jobs": {"type": whole(1), "metavar": "N", "help": _default("generate_jobs")},
-        "--arrivals": {
-            "type": one_of("arrivals", arrivals),
-            "metavar": "|".join(arrivals),
-            "help": "at a steady rate, all at once, or more by day than by night and on weekdays "
-            "than on weekends (default: poisson; batch for racks, which have no diurnal)",
-        },
-        "--jobs-per-hour": {
-            "type": real(),
-            "metavar": "X",
-            "help": "(default: 2.2, for racks as published)",
-        },
-        "--days": {
-            "type": real(strict=True),
-            "metavar": "X",
-            "help": "of diurnal arrivals, in place of their rate",
-        },
-    }
-    for name, choices in (
-        ("scale_factors", ("single", "gavel", "philly")),
-        ("durations", ("gavel", "philly")),
-    ):
-        kind = one_of(name.replace("_", " "), choices)
-        how = {"type": kind, "metavar": "|".join(choices), "help": _default(name)}
-        options[f"--{name.replace('_', '-')}"] = how
-    return options
-
-
-def add_kind(parser: argparse.ArgumentParser) -> None:
-    """Add what the generated jobs are for."""
-    kinds = ("types", "racks", "contended", "communicating", "elastic")
-    add_option(
-        parser,
-        "--kind",
-        "|".join(kinds),
-        "for several types of accelerators, for racks of one, as in the paper on contention, "
-        "with communication profiles, or elastic",
-        one_of("kind of workload", kinds),
-        "types",
-    )
-    add_option(
-        parser,
-        "--models",
-        "NAME,...",
-        "of --kind communicating (default: all with communication profiles)",
-    )
-    add_option(
-        parser,
-        "--gang-gpus",
-        "N",
-        "of each job of --kind communicating (default: 2 to 6)",
-        whole(2),
-    )
 
 
 CLUSTER_OPTIONS = ("cluster", "racks", "gpus_per_machine", "machines_per_rack", "accelerator")
@@ -327,7 +233,3 @@ def _in_words(default: object) -> str:
 def add_seed(parser: argparse._ActionsContainer, text: str) -> None:
     """Add the seed, and what it is of."""
     parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help=text)
-
-
-def _default(name: str) -> str:
-    return f"(default: {GENERATED[name]})"

@@ -15,6 +15,7 @@ from apportion.cli.answers.options import (
     add_doctor,
     add_floor,
     add_forecast,
+    add_links,
     add_papers,
     add_policies,
     add_recommend,
@@ -38,15 +39,13 @@ from apportion.cli.options import (
     add_backend,
     add_cluster,
     add_file,
-    add_generator,
-    add_kind,
     add_seed,
     add_simulation,
     answer,
 )
 from apportion.cli.request_options import add_decide, add_export, add_generate_requests, add_serve
 from apportion.cli.sections import add_setting, as_given, expanded
-from apportion.cli.trace_options import add_trace
+from apportion.cli.workload_options import add_describe, add_generate, add_generator, add_trace
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -133,26 +132,15 @@ def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_compare(commands)
     _add_sweep(commands)
-    add_what_if(commands)
-    add_recommend(commands)
-    add_forecast(commands)
-    add_floor(commands)
-    add_advise(commands)
-    _add_solve(commands)
-    add_audit(commands)
-    add_policies(commands)
-    add_accelerators(commands)
-    add_settings(commands)
-    _add_links(commands)
-    add_papers(commands)
-    add_serve(commands)
-    add_decide(commands)
-    add_export(commands)
-    add_doctor(commands)
-    add_completion(commands)
+    for add in (
+        *(add_what_if, add_recommend, add_forecast, add_floor, add_advise, _add_solve, add_audit),
+        *(add_policies, add_accelerators, add_settings, add_links, add_papers, add_serve),
+        *(add_decide, add_export, add_doctor, add_completion),
+    ):
+        add(commands)
     text = "describe a trace, or generate a workload"
     groups = {
-        "workload": add_group(commands, "workload", text, (_add_describe, _add_generate)),
+        "workload": add_group(commands, "workload", text, (add_describe, add_generate)),
         "requests": add_group(
             commands, "requests", "generate requests for inference", (add_generate_requests,)
         ),
@@ -298,48 +286,4 @@ def _add_solve(commands: Any) -> None:
         help="also how far shares may move while the objective is as good (takes longer)",
     )
     add_option(parser, "--out", "FILE", "write the result, .csv or .json", ending(".csv", ".json"))
-    finish(parser)
-
-
-def _add_links(commands: Any) -> None:
-    text = "which links gangs share, and when jobs should start"
-    parser = add_command(commands, "links", "links", text)
-    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a name, or a .toml file")
-    add_option(
-        parser, "--samples", "CSV", "time and Gb/s by job, from counters: finds the profiles"
-    )
-    add_option(parser, "--gbps", "GBPS", "of the link that jobs of --samples share")
-    parser.add_argument(
-        "--gang", action="append", default=[], metavar="JOB=0,2,5-7", help="GPUs of a job; repeat"
-    )
-    parser.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="JOB=VGG16",
-        help="what a job trains; repeat",
-    )
-    add_option(parser, "--plot", "DIR", "write pictures of the shared links")
-    finish(parser)
-
-
-def _add_describe(commands: Any) -> None:
-    parser = add_command(
-        commands, "describe", "workloads:describe_workload", "describe a trace in numbers"
-    )
-    add_file(parser, "the trace")
-    add_trace(parser)
-    add_option(parser, "--cluster", "v100=8,k80=16", "GPUs, to give the load on them")
-    add_seed(parser, "for what a trace leaves open")
-    finish(parser)
-
-
-def _add_generate(commands: Any) -> None:
-    parser = add_command(
-        commands, "generate", "workloads:generate_workload", "draw a workload, write csv"
-    )
-    add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
-    add_kind(parser)
-    add_generator(parser)
-    add_seed(parser, "same seed, same workload (default: 0)")
     finish(parser)

@@ -13,7 +13,7 @@ from apportion.cli.inputs import (
     read_any,
 )
 from apportion.cli.output import print_table
-from apportion.cli.trace_options import fitting_options, reading_options
+from apportion.cli.workload_options import fitting_options, reading_options
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.experiments.fitted_jobs import fitted

@@ -12,10 +12,14 @@ from apportion.answers.futures import forecast
 from apportion.answers.other_clusters import what_if
 from apportion.answers.race import recommend
 from apportion.cli.inputs import generator_options, generator_source, read_any, simulation_settings
-from apportion.cli.options import GENERATED
 from apportion.cli.output import say
 from apportion.cli.racks import cluster_of, policies_of
-from apportion.cli.trace_options import fitting_options, reading_options, refuse_reading_options
+from apportion.cli.workload_options import (
+    GENERATED,
+    fitting_options,
+    reading_options,
+    refuse_reading_options,
+)
 from apportion.errors import InputError
 from apportion.experiments.sources import sources_of
 from apportion.report.files import write_page, write_table

@@ -14,7 +14,7 @@ from apportion.cli.inputs import workload_and_origin
 from apportion.cli.output import print_table
 from apportion.cli.racks import cluster_of
 from apportion.cli.solve import jobs_table, throughputs_of
-from apportion.cli.trace_options import fitting_options
+from apportion.cli.workload_options import fitting_options
 from apportion.errors import InputError
 from apportion.experiments.fitted_jobs import fitted
 from apportion.experiments.plan import check_by

@@ -1,4 +1,4 @@
-"""Options of how to read a trace, and the arguments of `read_workload` that they stand for."""
+"""Options of the workload: how to read a trace, what to generate, and what they stand for."""
 
 from __future__ import annotations
 
@@ -6,18 +6,42 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import (
     add_alias,
+    add_command,
+    add_option,
     by_accelerator,
     comma_separated,
+    finish,
     group_of,
     one_of,
     real,
     whole,
 )
+from apportion.cli.options import add_file, add_seed
 from apportion.cli.sections import add_setting
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
+
+GENERATED = {
+    "generate_jobs": 600,
+    "arrivals": "poisson",
+    "jobs_per_hour": 2.2,
+    "days": None,
+    "scale_factors": "gavel",
+    "durations": "gavel",
+}
+"""The generated workload where no option says otherwise: it nearly fills the default cluster."""
+
+GENERATED_FOR_RACKS = {"generate_jobs": 200, "arrivals": "batch", "jobs_per_hour": None}
+"""The workload generated for racks where no option says otherwise."""
+
+GENERATED_ELASTIC = {"generate_jobs": 40, "jobs_per_hour": 10.0}
+"""The generated elastic workload where no option says otherwise."""
+
+GENERATED_COMMUNICATING = {"generate_jobs": 60, "jobs_per_hour": 6.5}
+"""The generated workload with communication profiles where no option says otherwise."""
+
 
 _READING: dict[str, dict[str, Any]] = {
     "throughputs": {"metavar": "FILE", "help": "steps/s of the job types, csv or json"},
@@ -143,3 +167,105 @@ def refuse_reading_options(args: argparse.Namespace) -> None:
     for name in reading_options(args):
         option = "trace-format" if name == "format" else name.replace("_", "-")
         raise InputError(f"--{option} is for a workload from a file; give --workload FILE.")
+
+
+def add_generator(parser: argparse.ArgumentParser, *, hidden: bool = False) -> None:
+    """Add how to draw a workload; `hidden` where ``--generate`` stands for all of it."""
+    group = group_of(parser, "the workload")
+    if hidden:
+        add_option(
+            group,
+            "--generate",
+            "jobs=N,...",
+            "(default: jobs=600,jobs_per_hour=2.2; arrivals=batch for racks)",
+        )
+    for flag, how in _generator_options().items():
+        key = "jobs" if flag == "--generate-jobs" else None
+        add_setting(group, "generate", flag, key=key, hidden=hidden, **how)
+
+
+def _generator_options() -> dict[str, dict[str, Any]]:
+    """Return what argparse must know of the options of a generated workload."""
+    arrivals = ("poisson", "batch", "diurnal")
+    options: dict[str, dict[str, Any]] = {
+        "--generate-jobs": {"type": whole(1), "metavar": "N", "help": _default("generate_jobs")},
+        "--arrivals": {
+            "type": one_of("arrivals", arrivals),
+            "metavar": "|".join(arrivals),
+            "help": "at a steady rate, all at once, or more by day than by night and on weekdays "
+            "than on weekends (default: poisson; batch for racks, which have no diurnal)",
+        },
+        "--jobs-per-hour": {
+            "type": real(),
+            "metavar": "X",
+            "help": "(default: 2.2, for racks as published)",
+        },
+        "--days": {
+            "type": real(strict=True),
+            "metavar": "X",
+            "help": "of diurnal arrivals, in place of their rate",
+        },
+    }
+    for name, choices in (
+        ("scale_factors", ("single", "gavel", "philly")),
+        ("durations", ("gavel", "philly")),
+    ):
+        kind = one_of(name.replace("_", " "), choices)
+        how = {"type": kind, "metavar": "|".join(choices), "help": _default(name)}
+        options[f"--{name.replace('_', '-')}"] = how
+    return options
+
+
+def add_kind(parser: argparse.ArgumentParser) -> None:
+    """Add what the generated jobs are for."""
+    kinds = ("types", "racks", "contended", "communicating", "elastic")
+    add_option(
+        parser,
+        "--kind",
+        "|".join(kinds),
+        "for several types of accelerators, for racks of one, as in the paper on contention, "
+        "with communication profiles, or elastic",
+        one_of("kind of workload", kinds),
+        "types",
+    )
+    add_option(
+        parser,
+        "--models",
+        "NAME,...",
+        "of --kind communicating (default: all with communication profiles)",
+    )
+    add_option(
+        parser,
+        "--gang-gpus",
+        "N",
+        "of each job of --kind communicating (default: 2 to 6)",
+        whole(2),
+    )
+
+
+def _default(name: str) -> str:
+    return f"(default: {GENERATED[name]})"
+
+
+def add_describe(commands: Any) -> None:
+    """Add ``apportion workload describe``."""
+    parser = add_command(
+        commands, "describe", "workloads:describe_workload", "describe a trace in numbers"
+    )
+    add_file(parser, "the trace")
+    add_trace(parser)
+    add_option(parser, "--cluster", "v100=8,k80=16", "GPUs, to give the load on them")
+    add_seed(parser, "for what a trace leaves open")
+    finish(parser)
+
+
+def add_generate(commands: Any) -> None:
+    """Add ``apportion workload generate``."""
+    parser = add_command(
+        commands, "generate", "workloads:generate_workload", "draw a workload, write csv"
+    )
+    add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
+    add_kind(parser)
+    add_generator(parser)
+    add_seed(parser, "same seed, same workload (default: 0)")
+    finish(parser)
