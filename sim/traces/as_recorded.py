@@ -25,6 +25,27 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats, Ints
 
 
+def is_recorded(jobs: pd.DataFrame) -> bool:
+    """Tell whether a log says of every job when it started and ended."""
+    return all(name in jobs and bool(jobs[name].notna().all()) for name in RECORDED_TIMES)
+
+
+def most_at_once(jobs: pd.DataFrame) -> int:
+    """Return how many GPUs jobs had at once by their log, at most.
+
+    Parameters
+    ----------
+    jobs
+        With `RECORDED_TIMES`; jobs without them do not count. GPUs that come back at a time are
+        there for who starts then.
+    """
+    known = jobs.dropna(subset=[*RECORDED_TIMES])
+    times_s = np.concatenate([known[name].to_numpy(float) for name in reversed(RECORDED_TIMES)])
+    gpus = known["scale_factor"].to_numpy()
+    change = np.concatenate([-gpus, gpus])[np.argsort(times_s, kind="stable")]
+    return int(change.cumsum().max(initial=0))
+
+
 def recorded_parts(label: str, about: AboutRun) -> Parts:
     """Let the jobs of a run start and end as recorded; nobody has devices.
 

@@ -130,27 +130,6 @@ RECORDED_TIMES = ("recorded_start_s", "recorded_end_s")
 """Columns with times of the log that a workload was read from."""
 
 
-def is_recorded(jobs: pd.DataFrame) -> bool:
-    """Tell whether a log says of every job when it started and ended."""
-    return all(name in jobs and bool(jobs[name].notna().all()) for name in RECORDED_TIMES)
-
-
-def most_at_once(jobs: pd.DataFrame) -> int:
-    """Return how many GPUs jobs had at once by their log, at most.
-
-    Parameters
-    ----------
-    jobs
-        With `RECORDED_TIMES`; jobs without them do not count. GPUs that come back at a time are
-        there for who starts then.
-    """
-    known = jobs.dropna(subset=[*RECORDED_TIMES])
-    times_s = np.concatenate([known[name].to_numpy(float) for name in reversed(RECORDED_TIMES)])
-    gpus = known["scale_factor"].to_numpy()
-    change = np.concatenate([-gpus, gpus])[np.argsort(times_s, kind="stable")]
-    return int(change.cumsum().max(initial=0))
-
-
 _OWN = JobColumn("a column of your own", "own", least=-LARGEST_NUMBER, optional=True)
 _ALIKE = 0.75
 """From which likeness on (`difflib`) a name is taken for a misspelt one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from apportion.checks import hashable, listed, mapping
+from apportion.checks import LARGEST_NUMBER, hashable, listed, mapping
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs, column_named
@@ -76,6 +76,30 @@ def labelled_array(array: Any, workers: Workers | None) -> tuple[pd.DataFrame, C
     unnamed = isinstance(workers, (list, tuple, np.ndarray))
     names = range(values.shape[1]) if unnamed else cluster.accelerators
     return pd.DataFrame(values, columns=pd.Index(names)), cluster
+
+
+def labelled_mapping(table: Mapping[Any, Any]) -> pd.DataFrame:
+    """Make a table of a mapping of mappings, jobs by options; what is not said is 0.
+
+    Raises
+    ------
+    InputError
+        For anything else, and for profiles, which are no throughputs.
+    """
+    valid = "a DataFrame, or a mapping such as {'job': {'v100': 4.0}}"
+    if isinstance(table, Mapping) and any(hasattr(row, "phases") for row in table.values()):
+        raise InputError(
+            "Profiles are no throughputs; they go with links, for the policy 'rotations': "
+            "ap.SharedLinks(profiles, jobs_of, capacities)."
+        )
+    speeds = {
+        job: mapping(f"The throughput of job {written(job)}", row, "a mapping by type")
+        for job, row in mapping("The throughputs", table, valid).items()
+    }
+    columns = dict.fromkeys(option for row in speeds.values() for option in row)
+    rows = [[row.get(option, 0.0) for option in columns] for row in speeds.values()]
+    labels = pd.Index(list(speeds), tupleize_cols=False)
+    return pd.DataFrame(rows, index=labels, columns=pd.Index(list(columns)))
 
 
 def no_workers(gpus: object) -> InputError:
@@ -228,6 +252,18 @@ def check_members(index: pd.Index) -> None:
 
 OPTION_LEVELS = ("accelerator", "tier", "gpus")
 """What an option can say, the names of the levels of the columns."""
+
+
+def check_speeds(values: pd.DataFrame, numbers: NDArray[np.float64]) -> None:
+    """Name the first throughput that is not a finite number >= 0; `numbers` are the values."""
+    wrong = ~(numbers <= LARGEST_NUMBER) | (numbers < 0)
+    if wrong.any():
+        member, option = np.argwhere(wrong)[0]
+        job, value = values.index[member][1], values.iloc[member, option]
+        raise InputError(
+            f"The throughput of job {written(job)} on {written_option(values.columns[option])} is "
+            f"{written(value)}; it must be a finite number of steps/s, 0 where the job cannot run."
+        )
 
 
 def name_in_cluster(option: Any) -> Any:

@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import pandas as pd
 
-from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, mapping
+from apportion.checks import LARGEST_COUNT
 from apportion.errors import InputError, written
 from apportion.problem_inputs import (
     OPTION_LEVELS,
     called,
     check_members,
+    check_speeds,
     cluster_of,
     combination_table,
     each_alone,
     jobs_table,
     labelled_array,
+    labelled_mapping,
     level_names,
     name_in_cluster,
     no_workers,
     rows_of_jobs,
-    written_option,
 )
 from apportion.table_checks import as_floats, check_unique, table
 from apportion.ties import order_of_submission
@@ -93,7 +94,7 @@ class ThroughputTensor:
         if not alone:
             check_unique("row of the throughput tensor", values.index)
         numbers = as_floats(values)
-        self._check_numbers(numbers)
+        check_speeds(values, numbers)
         if not alone:
             check_members(values.index)
         named = values.index.set_names(["row", "job"])
@@ -113,18 +114,6 @@ class ThroughputTensor:
             object.__setattr__(self, "workers", cluster)
         if self.jobs_table is not None:
             object.__setattr__(self, "jobs_table", jobs_table(self.jobs_table, self.jobs))
-
-    def _check_numbers(self, numbers: NDArray[np.float64]) -> None:
-        """Name the first throughput that is not a finite number >= 0."""
-        wrong = ~(numbers <= LARGEST_NUMBER) | (numbers < 0)
-        if wrong.any():
-            member, option = np.argwhere(wrong)[0]
-            job, value = self.values.index[member][1], self.values.iloc[member, option]
-            where = written_option(self.values.columns[option])
-            raise InputError(
-                f"The throughput of job {written(job)} on {where} is {written(value)}; it must "
-                f"be a finite number of steps/s, 0 where the job cannot run."
-            )
 
     @classmethod
     def of(
@@ -157,7 +146,7 @@ class ThroughputTensor:
                 f"ThroughputTensor, not {type(table).__name__}."
             )
         if not isinstance(table, pd.DataFrame):
-            table = _frame(table)
+            table = labelled_mapping(table)
         if table.index.nlevels == 1:
             check_unique("job id", table.index)
             table = table.set_axis(rows_of_jobs(table.index), axis=0)
@@ -303,21 +292,3 @@ class ThroughputTensor:
         head = f"ThroughputTensor: {len(self.jobs)} jobs{extra} x {len(self.options)} options"
         workers = "" if self.workers is None else f" on {self.workers}"
         return f"{head}, steps/s{workers}\n{self.values.to_string(max_rows=10)}"
-
-
-def _frame(table: Mapping[Any, Any]) -> pd.DataFrame:
-    """Make a DataFrame of a mapping of mappings, jobs by options; what is not said is 0."""
-    valid = "a DataFrame, or a mapping such as {'job': {'v100': 4.0}}"
-    if isinstance(table, Mapping) and any(hasattr(row, "phases") for row in table.values()):
-        raise InputError(
-            "Profiles are no throughputs; they go with links, for the policy 'rotations': "
-            "ap.SharedLinks(profiles, jobs_of, capacities)."
-        )
-    speeds = {
-        job: mapping(f"The throughput of job {written(job)}", row, "a mapping by type")
-        for job, row in mapping("The throughputs", table, valid).items()
-    }
-    columns = dict.fromkeys(option for row in speeds.values() for option in row)
-    rows = [[row.get(option, 0.0) for option in columns] for row in speeds.values()]
-    labels = pd.Index(list(speeds), tupleize_cols=False)
-    return pd.DataFrame(rows, index=labels, columns=pd.Index(list(columns)))

@@ -18,9 +18,9 @@ from apportion.experiments import compare
 from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.plan import deciders_of
 from apportion.experiments.sources import sources_of
-from apportion.jobs import is_recorded
 from apportion.report.files import write_page, write_text
 from apportion.sim.deciders import knows_durations
+from apportion.sim.traces.as_recorded import is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

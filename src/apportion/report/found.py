@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.jobs import most_at_once
 from apportion.report.series import natural
 from apportion.report.tables import Measure, human_table, time_unit
+from apportion.sim.traces.as_recorded import most_at_once
 from apportion.statistics.typeset import HumanTable
 
 if TYPE_CHECKING:
