@@ -12,7 +12,13 @@ from apportion.checks import file_path, is_truth, label, mapping, number, second
 from apportion.cluster import ACCELERATORS, Cluster, speed_ratios
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim.elastic_files import USERS_CHOICE, save_elastic
-from apportion.table_checks import as_floats, check_unique, from_the_first, table
+from apportion.table_checks import (
+    as_floats,
+    check_numbers,
+    check_unique,
+    from_the_first,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -88,19 +94,9 @@ class ElasticWorkload:
                 raise InputError(f"The elastic jobs have no column {column!r}.")
         check_unique("job", jobs.index)
         for column, least in (("arrival_s", 0), ("gpus", 1), ("batch", 1)):
-            values = as_floats(jobs[column])
-            wrong = ~((values >= least) & np.isfinite(values))
-            if column != "arrival_s":
-                wrong |= values % 1 != 0
-            if wrong.any():
-                job = jobs.index.tolist()[int(np.argmax(wrong))]
-                raise InputError(
-                    f"{column} of job {written(job)} is {written(jobs[column][wrong].iloc[0])}; it "
-                    f"must be a {'' if column == 'arrival_s' else 'whole '}number >= {least}."
-                )
-        if "total_steps" in jobs.columns:
-            for job, steps in jobs["total_steps"].items():
-                number(f"total_steps of job {written(job)}", steps, strict=True)
+            check_numbers("job", jobs[column], least, whole=column != "arrival_s")
+        for job, steps in jobs.get("total_steps", {}).items():
+            number(f"total_steps of job {written(job)}", steps, strict=True)
         for column in [name for name in USERS_CHOICE if name in jobs]:
             if not all(is_truth(each) for each in jobs[column]):
                 raise InputError(
@@ -119,8 +115,7 @@ class ElasticWorkload:
                 seconds(f"A restart of {name!r}", each)
         arrival_s = from_the_first("The elastic jobs", as_floats(jobs["arrival_s"]))
         ordered = jobs.assign(arrival_s=arrival_s).sort_values("arrival_s", kind="stable")
-        ordered = ordered.rename_axis("job")
-        object.__setattr__(self, "jobs", ordered)
+        object.__setattr__(self, "jobs", ordered.rename_axis("job"))
         object.__setattr__(self, "notes", tuple(self.notes))
 
     def __len__(self) -> int:

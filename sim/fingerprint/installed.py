@@ -7,6 +7,8 @@ to what it takes from modules of one's own, and files.
 from __future__ import annotations
 
 import builtins
+import copyreg
+import ctypes
 import dis
 import hashlib
 import importlib
@@ -14,7 +16,7 @@ import os
 import platform
 import re
 import sys
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from importlib.util import find_spec, resolve_name
 from itertools import takewhile
@@ -204,6 +206,32 @@ def _imported(
         if step.opname == "IMPORT_FROM"
     ]
     return {f"{full}.{each}": getattr(module, each, _ABSENT) for each in taken} or {full: module}
+
+
+def copied_by(value: Any) -> str | list[Any]:
+    """Return what makes a copy of an object, as pickle would: a name, or a call and its parts.
+
+    Of the state what the object has worked out of the rest (`cached_property`) is left out.
+
+    Raises
+    ------
+    TypeError
+        For a library that ctypes has loaded; any other error is that of the object itself.
+    """
+    if isinstance(value, ctypes.CDLL):
+        raise TypeError("a library that ctypes has loaded")
+    reduce = copyreg.dispatch_table.get(type(value))
+    made = value.__reduce_ex__(4) if reduce is None else reduce(value)
+    if isinstance(made, str):
+        return made
+    call, arguments, state, members, pairs = (*made, None, None, None)[:5]
+    if isinstance(state, dict):
+        state = {
+            name: each
+            for name, each in state.items()
+            if not isinstance(getattr(type(value), str(name), None), cached_property)
+        }
+    return [call, arguments, state, members and [*members], pairs and [*pairs]]
 
 
 def files_of(text: str) -> list[str]:

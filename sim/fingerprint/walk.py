@@ -9,8 +9,6 @@ and the place of code do not count. Nor does what no value says: the environment
 
 from __future__ import annotations
 
-import copyreg
-import ctypes
 import hashlib
 import pickle
 import types
@@ -26,6 +24,7 @@ from apportion.registry import Registry, parts_named
 from apportion.sim.fingerprint.installed import (
     compiled_digest,
     constants_of,
+    copied_by,
     files_of,
     globals_of,
     has,
@@ -253,16 +252,10 @@ class Walk:
             self.add([type(value), value.__wrapped__])
             return
         try:
-            if isinstance(value, ctypes.CDLL):
-                raise TypeError("a library that ctypes has loaded")
-            reduce = copyreg.dispatch_table.get(type(value))
-            made = value.__reduce_ex__(4) if reduce is None else reduce(value)
-            if isinstance(made, str):
-                self._named(value, made)
+            parts = copied_by(value)
+            if isinstance(parts, str):
+                self._named(value, parts)
                 return
-            call, arguments, state, members, pairs = (*made, None, None, None)[:5]
-            state = _without_caches(value, state)
-            parts = [call, arguments, state, members and [*members], pairs and [*pairs]]
             self._write("object")
             self.add([type(value), *parts])
         except (pickle.PicklingError, *_UNTELLABLE) as error:
@@ -283,17 +276,6 @@ class Walk:
 
 
 _UNTELLABLE = (AttributeError, TypeError, ValueError, NotImplementedError, RecursionError)
-
-
-def _without_caches(value: object, state: Any) -> Any:
-    """Leave out of the state of an object what it has worked out of the rest."""
-    if not isinstance(state, dict):
-        return state
-    return {
-        name: each
-        for name, each in state.items()
-        if not isinstance(getattr(type(value), str(name), None), cached_property)
-    }
 
 
 _CONTAINERS: dict[type, Any] = {

@@ -6,19 +6,20 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from apportion.checks import label, number, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.own_code import asked
-from apportion.sim.traces.table import TraceTable, missing_column, parse_table, users_table
-from apportion.sim.traces.text import TextFile
+from apportion.sim.inference.read import seconds_of_table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
     from apportion.cluster import Cluster
 
 PHASES = {
@@ -29,7 +30,6 @@ PHASES = {
 """Kinds of iterations in a table of a `ServedModel`."""
 
 _MOST_BATCH = 65_536
-_HEADER = "phase,size,a100,h100"
 
 BatchSeconds = Mapping[str, Mapping[int, float]] | Callable[[str, int], float] | None
 """Seconds by type and size, or a callable ``(accelerator, size) -> seconds``."""
@@ -149,32 +149,7 @@ class ServedModel:
         InputError
             For missing columns, and cells that are no numbers; it names column and line.
         """
-        lines = _lines(table)
-        for column in ("phase", "size"):
-            if column not in lines.rows.columns:
-                raise InputError(
-                    f"{missing_column(lines.file, column, lines.rows.columns)} A header is "
-                    f"{_HEADER!r}."
-                )
-        phases = lines.texts("phase")
-        lines.refuse(phases, ~phases.isin(PHASES), f"one of {', '.join(PHASES)}")
-        sizes = lines.numbers("size", "a whole number >= 1", least=1, whole=True)
-        types = [name for name in lines.rows.columns if name not in ("phase", "size")]
-        if not types:
-            raise InputError(
-                f"{lines.file.path} has no column of seconds; a header is {_HEADER!r}."
-            )
-        found: dict[str, dict[str, dict[int, float]]] = {}
-        for name in types:
-            cells = lines.numbers(name, "a number > 0 (seconds)", strict=True, optional=True)
-            for phase, size, value in zip(phases, sizes, cells, strict=True):
-                if not np.isnan(value):
-                    of_type = found.setdefault(str(phase), {}).setdefault(str(name), {})
-                    if int(size) in of_type:
-                        raise InputError(
-                            f"{lines.file.path} has {phase} of size {size} on {name} twice."
-                        )
-                    of_type[int(size)] = float(value)
+        found = seconds_of_table(table, PHASES)
         seconds = {phase: found.get(phase) for phase in PHASES}
         return cls(gpus, **seconds, batch=batch, cache_tokens=cache_tokens)
 
@@ -300,15 +275,3 @@ def _checked(phase: str, told: Mapping[Any, Any]) -> dict[str, dict[int, float]]
     if not found:
         raise InputError(f"The seconds of {phase} name no type, e.g. {{'a100': {{1: 0.02}}}}.")
     return found
-
-
-def _lines(table: pd.DataFrame | str | Path) -> TraceTable:
-    if isinstance(table, (str, Path)):
-        return users_table(table)
-    if not isinstance(table, pd.DataFrame):
-        raise InputError(
-            f"The served model is {written(table)}; it must be a table or csv with the columns "
-            f"{_HEADER}."
-        )
-    text = table.to_csv(index=False).encode()
-    return parse_table(TextFile(Path("The table"), text, (), 1))

@@ -148,3 +148,27 @@ def at_least_0(name: str, values: Any) -> Floats:
 
 def _plain(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+
+
+def check_numbers(kind: str, column: pd.Series, least: float, *, whole: bool = False) -> None:
+    """Refuse a column with a number that is not finite, too small, or not whole as it should be.
+
+    Parameters
+    ----------
+    kind
+        What a row is, as messages call it.
+    column
+        The column, whose name and index messages tell.
+    least
+        The least that a number may be.
+    whole
+        Whether numbers must be whole.
+    """
+    values = as_floats(column)
+    wrong = ~((values >= least) & np.isfinite(values)) | (whole & (values % 1 != 0))
+    if wrong.any():
+        row = column.index.tolist()[int(np.argmax(wrong))]
+        raise InputError(
+            f"{column.name} of {kind} {written(row)} is {written(column[wrong].iloc[0])}; it must "
+            f"be a {'whole ' * whole}number >= {least:g}."
+        )
