@@ -1,24 +1,17 @@
-"""Schedulers of one's own on the loop: started anew for each run, watched at each decision."""
+"""Schedulers of one's own on the loop, watched at each decision."""
 
 from __future__ import annotations
 
-import copy
 import json
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeGuard
 
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.mechanism.decider import Decider
 from apportion.mechanism.scheduler import NOBODY, Decision, Gangs
 from apportion.own_code import answered_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.mechanism.decider import About
@@ -47,78 +40,6 @@ class Decides(Protocol):
 def is_own(value: Any) -> TypeGuard[Decides]:
     """Whether a value decides by itself, as the loop asks it."""
     return callable(getattr(value, "decide", None)) and not isinstance(value, type)
-
-
-@dataclass(frozen=True)
-class OwnScheduler(Decider):
-    """Anything that decides as a `apportion.mechanism.scheduler.Scheduler` does, as a value.
-
-    Parameters
-    ----------
-    scheduler
-        Has ``decide(event)``. If it has ``start(about)``, it is told of its jobs and devices
-        (`apportion.mechanism.decider.About`) before the first decision of a run. A run works on a
-        copy of it. What else it lacks of a `Scheduler` is as there. Or it has ``make(about)``,
-        which returns for each run what decides.
-    """
-
-    scheduler: Any
-
-    works_by: ClassVar[tuple[str, ...]] = ("queue", "leases", "iterations", "configurations")
-    works_how: ClassVar[str] = "decides itself whenever anything happens, as by a queue"
-    passes_over: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-        {
-            "leases": (
-                *("resolve_seconds", "resolve_every", "checkpoint_seconds_per_gpu", "timers"),
-            ),
-            "iterations": ("order",),
-            "configurations": (
-                *("interval_seconds", "restart", "rescale_seconds", "growth", "gang_sizes"),
-                *("goodputs", "keep_paused", "reallocation_seconds", "serving", "placement"),
-                *("join_mini_batches", "leader_seconds", "restart_stages"),
-            ),
-        }
-    )
-
-    @property
-    def label(self) -> str:
-        """Name in tables and plots."""
-        own = self.scheduler
-        label = getattr(own, "label", None) or getattr(own, "name", None) or type(own).__name__
-        return str(label)
-
-    @property
-    def name(self) -> str:
-        """The same."""
-        return self.label
-
-    def __repr__(self) -> str:
-        """Write what it holds, and no addresses, so that it reads the same everywhere."""
-        own = self.scheduler
-        if "__repr__" in {name for kind in type(own).__mro__[:-1] for name in vars(kind)}:
-            return repr(own)
-        fields = ", ".join(f"{name}={value!r}" for name, value in vars(own).items())
-        return f"{type(own).__qualname__}({fields})"
-
-    def knows_durations(self, jobs: pd.DataFrame) -> bool:
-        """Whether it says so of itself."""
-        says = getattr(self.scheduler, "knows_durations", None)
-        return bool(says(jobs)) if callable(says) else False
-
-    def make(self, about: About) -> Watched:
-        """Return what it makes for a run, or a copy of it, started for the run."""
-        if hasattr(self.scheduler, "make"):
-            made = self.scheduler.make(about)
-            if not is_own(made):
-                raise InputError(
-                    f"Scheduler {self.label!r} makes {written(made)} for a run; make(about) must "
-                    f"return what has decide(event)."
-                )
-            return Watched(made, self.label, about, about.lost_s)
-        scheduler: Any = copy.deepcopy(self.scheduler)
-        if hasattr(scheduler, "start"):
-            scheduler.start(about)
-        return Watched(scheduler, self.label, about, about.lost_s)
 
 
 class Watched:

@@ -6,9 +6,8 @@ import difflib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apportion.errors import InputError, unknown_name, written
-from apportion.mechanism.decider import Decider
+from apportion.mechanism.decider import Decider, OwnScheduler
 from apportion.mechanism.deciders import DECIDERS, is_decider
-from apportion.mechanism.own import OwnScheduler
 from apportion.mechanisms import MECHANISMS
 from apportion.mechanisms.settings import settings_of
 from apportion.names import OTHER_SCHEDULER_NAMES, is_scheduler_name, standard
