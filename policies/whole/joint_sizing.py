@@ -92,30 +92,16 @@ def joint_sizing(
     InputError
         For shapes that do not fit, values out of range, and demands that not even all GPUs serve.
     """
-    V = array_of("worth", worth, 2)
-    size = at_least_0("gpus", gpus)
-    kind = np.asarray(accelerator, dtype=np.intp)
-    total = at_least_0("capacity", capacity)
-    of_a_type = ((kind >= 0) & (kind < total.size)).all()
-    if not (size.shape == kind.shape == V.shape[1:] and of_a_type):
-        raise InputError(
-            f"worth has {V.shape[1]} options, gpus {size.size}, accelerator {kind.size} of "
-            f"{total.size} types; each option has a number of GPUs and the place of a type."
-        )
+    V, size, kind, total = _options(worth, gpus, accelerator, capacity)
     d = at_least_0("demand", demand)
     d = d[:, None] if d.ndim == 1 else d
     p, a = _chances(d, probability), _serves(serves, d.shape[1], total.size)
     # With 1 nothing would have to be served.
     allowed = number("epsilon", epsilon, most=1.0 - 1e-9)
     n = cp.Variable(a.shape, integer=True)
-    z = cp.Variable(d.shape[0], boolean=True)
-    # Probabilities of many scenarios sum up to 1 but for rounding.
-    constraints = [n >= 0, p @ z >= 1 - allowed - 1e-12]
-    constraints += [
-        cp.multiply(d[:, k], z) <= cp.sum(cp.multiply(a[k], n[k])) for k in range(d.shape[1])
-    ]
+    X, z = cp.Variable(V.shape, boolean=True), cp.Variable(d.shape[0], boolean=True)
+    constraints = _served(n, z, d, a, p, allowed)
     serving = cp.sum(n, axis=0)
-    X = cp.Variable(V.shape, boolean=True)
     held = (size[:, None] * (kind[:, None] == np.arange(total.size))).astype(float)
     useful = np.maximum(V, 0.0)
     if V.size:
@@ -132,14 +118,41 @@ def joint_sizing(
         )
     if n.value is None or z.value is None:
         raise SolveError(f"The program of serving and training has status {problem.status}.")
-    option = np.full(V.shape[0], -1, dtype=np.intp)
     chosen = np.zeros(V.shape, dtype=bool) if X.value is None else np.asarray(X.value) > 0.5
+    option = np.full(V.shape[0], -1, dtype=np.intp)
     if V.size:
         option = np.where(chosen.any(axis=1), chosen.argmax(axis=1), -1).astype(np.intp)
     counts = np.rint(n.value).astype(np.intp)
     # Demands and what GPUs serve are rounded to floats.
     kept = ((a * counts).sum(axis=1) >= d - 1e-9).all(axis=1)
     return JointSizing(option, counts, kept, float((useful * chosen).sum()))
+
+
+def _options(
+    worth: ArrayLike, gpus: ArrayLike, accelerator: ArrayLike, capacity: ArrayLike
+) -> tuple[Floats, Floats, Ints, Floats]:
+    """Return what options are worth, their GPUs and types, and the GPUs of types, as arrays."""
+    V = array_of("worth", worth, 2)
+    size = at_least_0("gpus", gpus)
+    kind = np.asarray(accelerator, dtype=np.intp)
+    total = at_least_0("capacity", capacity)
+    of_a_type = ((kind >= 0) & (kind < total.size)).all()
+    if not (size.shape == kind.shape == V.shape[1:] and of_a_type):
+        raise InputError(
+            f"worth has {V.shape[1]} options, gpus {size.size}, accelerator {kind.size} of "
+            f"{total.size} types; each option has a number of GPUs and the place of a type."
+        )
+    return V, size, kind, total
+
+
+def _served(
+    n: cp.Variable, z: cp.Variable, demand: Floats, serves: Floats, p: Floats, epsilon: float
+) -> list[cp.Constraint]:
+    """State that GPUs serve the demands of scenarios, which together are probable enough."""
+    services = [cp.sum(cp.multiply(serves[k], n[k])) for k in range(demand.shape[1])]
+    # Probabilities of many scenarios sum up to 1 but for rounding.
+    enough = [n >= 0, p @ z >= 1 - epsilon - 1e-12]
+    return enough + [cp.multiply(demand[:, k], z) <= each for k, each in enumerate(services)]
 
 
 def _chances(demand: Floats, probability: ArrayLike | None) -> Floats:

@@ -13,7 +13,7 @@ from apportion.sim.shifts.meeting import connected, slotted_jobs
 from apportion.sim.shifts.placed_search import PlacedSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -100,20 +100,11 @@ class PlacementProgram:
             job: [{} if job in silent else links_of(where) for where in places]
             for job, places in {**options, **{job: [at] for job, at in others.items()}}.items()
         }
-        users: dict[Any, list[int]] = {}
-        for job, each in used.items():
-            for link in dict.fromkeys(link for links in each for link in links):
-                users.setdefault(link, []).append(job)
-        near = [jobs for jobs, _ in connected(users) if not host.keys().isdisjoint(jobs)]
-        jobs = [job for part in near for job in part]
+        jobs = _meeting(used, host)
         if not jobs or all(len(options[job]) == 1 for job in host):
             return host
-        gbps = {
-            link: float(many)
-            for each in used.values()
-            for links in each
-            for link, many in links.items()
-        }
+        every = [links for each in used.values() for links in each]
+        gbps = {link: float(many) for links in every for link, many in links.items()}
 
         def lost(where: Mapping[int, Placement]) -> float:
             moved = sum(where[job] != host[job] for job in host)
@@ -123,20 +114,10 @@ class PlacementProgram:
         before = lost(host)
         if before <= EQUAL:
             return host
-        left = dict(free)
-        for job in host.keys() - set(jobs):  # on no link
-            for rack, machine, gpus in host[job]:
-                left[rack, machine] -= gpus
+        left = _less(free, [host[job] for job in host.keys() - set(jobs)])  # who is on no link
         found = self._solved(jobs, {job: used[job] for job in jobs}, options, trained, left, gbps)
         chosen = {job: options[job][found[job]] if job in found else host[job] for job in host}
-        sizes = sorted({gpus for _, gpus in trained.values()})
-        room = _room(host, free, sizes) if keeps_room else None
-
-        def allowed(where: Mapping[int, Placement]) -> bool:
-            if not _fit(where, free):
-                return False
-            return room is None or bool((_room(where, free, sizes) >= room).all())
-
+        allowed = _allowed(host, free, trained, keeps_room)
         others_to_try = [each for each in (chosen, *candidates[1:]) if allowed(each)]
         starts = [(before, host), *((lost(each), each) for each in others_to_try)]
         start = min(starts, key=lambda each: each[0])
@@ -230,14 +211,52 @@ class PlacementProgram:
         return sum(1 - score for score in worst.values())
 
 
+def _meeting(
+    used: Mapping[int, Sequence[Mapping[Any, float]]], host: Mapping[int, Placement]
+) -> list[int]:
+    """Return the jobs that gangs of the host may share links with, themselves included."""
+    users: dict[Any, list[int]] = {}
+    for job, each in used.items():
+        for link in dict.fromkeys(link for links in each for link in links):
+            users.setdefault(link, []).append(job)
+    near = [jobs for jobs, _ in connected(users) if not host.keys().isdisjoint(jobs)]
+    return [job for part in near for job in part]
+
+
+def _allowed(
+    host: Mapping[int, Placement],
+    free: Mapping[tuple[int, int], int],
+    trained: Mapping[int, Trained],
+    keeps_room: bool,
+) -> Callable[[Mapping[int, Placement]], bool]:
+    """Return what tells whether gangs may be somewhere, see `PlacementProgram.placed`."""
+    sizes = sorted({gpus for _, gpus in trained.values()})
+    room = _room(host, free, sizes) if keeps_room else None
+
+    def allowed(where: Mapping[int, Placement]) -> bool:
+        if not _fit(where, free):
+            return False
+        return room is None or bool((_room(where, free, sizes) >= room).all())
+
+    return allowed
+
+
+def _less(
+    free: Mapping[tuple[int, int], int], places: Iterable[Placement]
+) -> dict[tuple[int, int], int]:
+    """Return what is free of each machine beside gangs at some places."""
+    left = dict(free)
+    for place in places:
+        for rack, machine, gpus in place:
+            left[rack, machine] -= gpus
+    return left
+
+
 def _room(
     where: Mapping[int, Placement], free: Mapping[tuple[int, int], int], sizes: Sequence[int]
 ) -> NDArray[np.int64]:
     """Count the gangs of each size that machines, and that racks, have room for beside others."""
-    left = dict(free)
-    for place in where.values():
-        for rack, machine, gpus in place:
-            left[rack, machine] -= gpus
+    left = _less(free, where.values())
     left_in = dict[int, int]()
     for (rack, _), gpus in left.items():
         left_in[rack] = left_in.get(rack, 0) + gpus
