@@ -41,8 +41,10 @@ class OrderedPolicy(WeightedThroughput):
     def gain(self, p: Problem) -> NDArray[np.float64]:
         """Weigh throughputs relative to the fastest by place in the order."""
         place = ranks(self.order(p), relative=_ROUNDING)
-        weight = p.instance.fastest_gpus * (place.max() + 1 - place)
-        return np.asarray(weight / p.fastest_throughput)
+        solo = p.instance.solo_speeds
+        fastest = solo.speed == p.fastest_throughput[:, None]
+        gpus = np.where(fastest, solo.gpus, np.inf).min(axis=1, initial=np.inf)
+        return np.asarray(gpus * (place.max() + 1 - place) / p.fastest_throughput)
 
 
 @dataclass(frozen=True)

@@ -242,24 +242,18 @@ class Instance:
         resource_names
             Names of the types.
         """
-        speed = np.asarray(throughput, dtype=float)
         gpus = np.asarray(scale_factor, dtype=float)
-        jobs, types = speed.shape
-        usage = usage_of_gpus(np.repeat(gpus[:, None], types, axis=1), np.arange(types), types)
-        ones = np.ones(jobs)
-        return cls(
-            throughput=speed,
-            member_row=np.arange(jobs),
-            member_job=np.arange(jobs),
-            usage=usage,
-            capacity=np.asarray(capacity, dtype=float),
-            option_accelerator=np.arange(types),
-            columns={"weight": ones, "count": ones, "scale_factor": gpus} | dict(columns or {}),
-            prices=np.full(types, np.nan) if prices is None else np.asarray(prices, dtype=float),
-            texts=texts or {},
+        posed = cls.of_options(
+            throughput,
+            gpus[:, None],
+            capacity,
+            option_accelerator=np.arange(np.size(capacity)),
+            columns={"scale_factor": gpus, **(columns or {})},
             resource_names=resource_names,
-            plain_usage=usage,
+            texts=texts,
         )
+        known = posed.prices if prices is None else np.asarray(prices, dtype=float)
+        return replace(posed, prices=known, plain_usage=posed.usage)
 
     @classmethod
     def of_options(
@@ -411,13 +405,6 @@ class Instance:
     def fastest_throughput(self) -> Floats:
         """Steps/s of each job on the type that suits it best, shape (jobs,)."""
         return np.asarray(self.alone.max(axis=1, initial=0.0), dtype=float)
-
-    @cached_property
-    def fastest_gpus(self) -> Floats:
-        """GPUs that each job holds where it is fastest, the fewest of equals, shape (jobs,)."""
-        solo = self.solo_speeds
-        fastest = solo.speed == self.fastest_throughput[:, None]
-        return np.asarray(np.where(fastest, solo.gpus, np.inf).min(axis=1, initial=np.inf))
 
     @cached_property
     def gpus_held(self) -> Floats:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from apportion.allocation import Allocation
 from apportion.annotations import checked
-from apportion.errors import InputError
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts
 from apportion.policies.base import ChecksJobs, PosedByItself
 from apportion.policies.instance import Instance, usage_of_gpus
@@ -25,6 +24,8 @@ from apportion.policies.labels import (
     pair_table,
     places_of_options,
     places_of_types,
+    refuse_beside,
+    speeds_of_rows,
     unknown_type,
 )
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
@@ -36,8 +37,6 @@ from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
@@ -133,18 +132,18 @@ def solve(
     tensor = throughput_tensor
     if isinstance(tensor, PosedByItself):
         given = {"workers": workers, "jobs": jobs, "resources": resources or None, "pairs": pairs}
-        _refuse_beside(tensor, given)
+        refuse_beside(tensor, given)
         return tensor.solved_by(chosen, fallback=fallback, time_limit_s=time_limit_s, gap=gap)
     if workers is not None or jobs is not None or not isinstance(tensor, ThroughputTensor):
         tensor = ThroughputTensor.of(tensor, workers=workers, jobs=jobs)
     problem = read(chosen, tensor, resources, gang_packing=gang_packing)
-    shared = None
+    shared, order = None, problem.order
     if chosen.space_sharing:
         shared = pair_table(chosen, pairs, problem.tensor, problem.jobs)
     solution = solve_instance(
         chosen,
         problem.instance,
-        pairs=None if shared is None else problem.order.pairs(shared),
+        pairs=None if shared is None else shared.in_order(order.jobs, order.options),
         group=group,
         intervals=intervals,
         second_stage=second_stage,
@@ -155,17 +154,7 @@ def solve(
         time_limit_s=time_limit_s,
         gap=gap,
     )
-    return problem.allocation(chosen, problem.order.restore(solution))
-
-
-def _refuse_beside(posed: PosedByItself, given: Mapping[str, Any]) -> None:
-    """Refuse arguments that say nothing to a problem that is posed by itself."""
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(
-                f"{name}= goes with throughputs; a {type(posed).__name__} has all that it needs. "
-                f"Leave it out."
-            )
+    return problem.allocation(chosen, order.restore(solution))
 
 
 class Read(NamedTuple):
@@ -282,9 +271,8 @@ def columns_of(
     columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])
     arrival_s = np.asarray(columns.get("arrival_s", np.zeros(size)), dtype=float)
     submitted = np.argsort(arrival_s, kind="stable")
-    if not (
-        np.diff(arrival_s[submitted]) > 0
-    ).all():  # of one time come by the numbers in their ids
+    # Those of one time come by the numbers in their ids.
+    if not (np.diff(arrival_s[submitted]) > 0).all():
         by_id = tensor.jobs_by_id
         submitted = by_id[np.argsort(arrival_s[by_id], kind="stable")]
     columns["order"] = order = np.empty(size)
@@ -295,18 +283,6 @@ def columns_of(
     if isinstance(policy, ChecksJobs):
         policy.check_jobs(pd.DataFrame(columns, index=tensor.jobs))
     return columns
-
-
-def _of_pairs(
-    tensor: ThroughputTensor, held: Floats, room: Floats
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return speeds where rows have several jobs, and which jobs run in some row."""
-    row, job = tensor.member_places
-    speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
-    together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
-    np.logical_and.at(together, row, speed > 0)
-    np.logical_or.at(fits, job, together[row].any(axis=1))
-    return speed, fits
 
 
 def instance_of(
@@ -333,13 +309,7 @@ def instance_of(
     if None in places:
         raise unknown_type(tensor, cluster)
     accelerator = np.array(places, dtype=np.intp)
-    columns: dict[str, Floats] = {}
-    texts: dict[str, tuple[str, ...]] = {}
-    for name, values in jobs.items():
-        if values.dtype.kind in "biuf":
-            columns[str(name)] = np.asarray(values, dtype=float)
-        elif name == "entity" or name not in JOB_COLUMNS:
-            columns[str(name)], texts[str(name)] = places_of_texts(values)
+    columns, texts = _columns_and_texts(jobs, tensor, cluster)
     row, job = tensor.member_places
     held, per_option = np.zeros((len(tensor.rows), len(tensor.options))), tensor.gpus_of_option
     gang = columns["scale_factor"][:, None]
@@ -350,13 +320,9 @@ def instance_of(
         fits = (speed > 0).any(axis=1)
     else:
         np.maximum.at(held, row, gang[job] if per_option is None else per_option)
-        speed, fits = _of_pairs(tensor, held, room)
+        speed, fits = speeds_of_rows(tensor, held, room)
     if not fits.all():
         raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
-    if "current_option" in jobs:
-        columns["current_option"] = places_of_options(jobs["current_option"], tensor)
-    if "running_on" in jobs:
-        columns["running_on"] = places_of_types(jobs["running_on"], cluster)
     usage = plain = usage_of_gpus(held, accelerator, types)
     if resources:
         named = names_of_resources(cluster, resources)
@@ -379,3 +345,21 @@ def instance_of(
         resource_names=named,
         option_tier=tiers_of_options(tensor) if tensor.has_tiers else None,
     )
+
+
+def _columns_and_texts(
+    jobs: pd.DataFrame | Mapping[str, Any], tensor: ThroughputTensor, cluster: Cluster
+) -> tuple[dict[str, Floats], dict[str, tuple[str, ...]]]:
+    """Return columns of the jobs as numbers, and what those of texts hold the places of."""
+    columns: dict[str, Floats] = {}
+    texts: dict[str, tuple[str, ...]] = {}
+    for name, values in jobs.items():
+        if values.dtype.kind in "biuf":
+            columns[str(name)] = np.asarray(values, dtype=float)
+        elif name == "entity" or name not in JOB_COLUMNS:
+            columns[str(name)], texts[str(name)] = places_of_texts(values)
+    if "current_option" in jobs:
+        columns["current_option"] = places_of_options(jobs["current_option"], tensor)
+    if "running_on" in jobs:
+        columns["running_on"] = places_of_types(jobs["running_on"], cluster)
+    return columns, texts

@@ -15,11 +15,13 @@ from apportion.policies.solving.whole.valid import check_pins
 from apportion.problem_inputs import COMBINATION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
-    from apportion.policies.base import Policy
+    from apportion.policies.base import Policy, PosedByItself
     from apportion.policies.instance import Instance
     from apportion.policies.solution import Solution
     from apportion.tensor import ThroughputTensor
@@ -35,6 +37,16 @@ def aligned(jobs: pd.DataFrame, ids: pd.Index) -> pd.DataFrame:
     for job in jobs.index.difference(ids, sort=False):
         raise unknown_name("job in the jobs table (not in the throughput tensor)", job, ids)
     return jobs.loc[ids]
+
+
+def refuse_beside(posed: PosedByItself, given: Mapping[str, Any]) -> None:
+    """Refuse arguments that say nothing to a problem that is posed by itself."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{name}= goes with throughputs; a {type(posed).__name__} has all that it needs. "
+                f"Leave it out."
+            )
 
 
 def names_of_resources(cluster: Cluster, resources: Sequence[Resource]) -> tuple[str, ...]:
@@ -53,6 +65,18 @@ def unknown_type(tensor: ThroughputTensor, cluster: Cluster) -> InputError:
     """Name the first accelerator of a tensor that a cluster does not have."""
     unknown = (name for name in tensor.accelerator_of_option if name not in cluster.gpus)
     return unknown_name("accelerator in the throughput tensor", next(unknown), cluster.gpus)
+
+
+def speeds_of_rows(
+    tensor: ThroughputTensor, held: Floats, room: Floats
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return speeds where rows have several jobs, and which jobs run in some row."""
+    row, job = tensor.member_places
+    speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
+    together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
+    np.logical_and.at(together, row, speed > 0)
+    np.logical_or.at(fits, job, together[row].any(axis=1))
+    return speed, fits
 
 
 def fits_nowhere(

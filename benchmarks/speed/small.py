@@ -20,7 +20,7 @@ from benchmarks.textbook import OBJECTIVES
 
 if TYPE_CHECKING:
     from apportion.policies import Instance
-    from apportion.policies.solving.demands import Levels
+    from apportion.policies.solving.worst_off.declared_levels import Levels
     from benchmarks.speed.problems import Case
     from benchmarks.speed.settings import Settings
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from apportion.policies.solving.certificate import Bounds
 from apportion.policies.solving.cone import Scales, alone_in_cost
+from apportion.policies.solving.rescaling import scales_of_all_numbers
 from apportion.policies.solving.second_stage import (
     choose_among_optima,
     most_even,
@@ -125,7 +126,7 @@ class WarmStages:
         """
         program, reduced = self._solver.highs.program, self._solver.reduced
         # A variable about 0 has room as well.
-        unit = Scales.of_all_numbers(program).column if own else 1e-6
+        unit = scales_of_all_numbers(program).column if own else 1e-6
         upper = 10 * np.maximum(np.abs(first.x), unit)
         lower = -upper
         lower[self._cells], upper[self._cells] = 0.0, most

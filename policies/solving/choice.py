@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.atoms.affine.affine_atom import AffAtom
 from cvxpy.constraints import Equality
 
 from apportion.errors import SolveError
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.demands import fills_further, staying_optimal
+from apportion.policies.solving.demands import (
+    SpeedProblem,
+    fills_further,
+    is_of_each,
+    levels_of,
+)
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.highs import SolverName, optimise
 from apportion.policies.solving.rows import group_identical
@@ -23,6 +29,7 @@ from apportion.policies.solving.second_stage import (
     most_even,
     relative_throughput,
 )
+from apportion.policies.solving.solvers.logarithmic_interior_point import restored
 from apportion.policies.solving.worst_off.demand_scaling import demand_scales
 from apportion.policies.solving.worst_off.lexicographic import further_levels
 
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
     from apportion.policies.solving.cone import Point
     from apportion.types import Floats
@@ -242,10 +250,49 @@ def _optimum(policy: Policy, compiled: Compiled, first: Point, solver: SolverNam
             X = next(_spent(policy, p, kept, solver), None)
             if X is None:
                 return compiled.X_at(first)
-            return compiled.restored(first, X)
+            return restored(compiled, first, X)
     if isinstance(p.scale, cp.Variable):
-        toward = compiled.toward_smaller_scale(p.scale)
+        toward = np.zeros(compiled.column.size)  # the smaller the scale, the more runs
+        toward[compiled.program.columns[p.scale.id]] = -1.0
     else:
         toward = compiled.over_columns(gain)
     weights = compiled.over_columns(squares, power=2)
     return compiled.X_at(choose_among_optima(compiled.program, first, toward, weights, solver))
+
+
+_HAIR = 1e-12
+"""By how much, relatively, throughputs that are the same in every optimum may give way."""
+
+
+def staying_optimal(policy: Policy, p: Problem, value: float) -> list[cp.Constraint] | None:
+    """State linear constraints under which an objective that is none is no worse than `value`.
+
+    The variables hold the values of an optimum. ``None`` where the objective is neither about the
+    worst off job nor a sum of logarithms of throughputs, which are then the same in every optimum.
+    """
+    levels = levels_of(policy, p.instance)
+    if levels is not None:
+        return [p.throughput >= levels.demand(value)]
+    if sums_logarithms(policy, p.instance):
+        return [p.throughput >= (1 - _HAIR) * np.asarray(p.throughput.value)]
+    return None
+
+
+def sums_logarithms(policy: Policy, instance: Instance) -> bool:
+    """Whether an objective is a sum of logarithms of throughputs and nothing else."""
+    p = SpeedProblem(instance)
+    objective = policy.objective(p)
+    if any(variable is not p.throughput for variable in objective.variables()):
+        return False
+    return _of_logarithms(objective.args[0], p.throughput)
+
+
+def _of_logarithms(expression: cp.Expression, throughput: cp.Expression) -> bool:
+    """Whether an expression is affine in logarithms, each of what one job makes."""
+    if isinstance(expression, cp.log):
+        return is_of_each(expression.args[0], throughput)
+    if expression.is_constant():
+        return True
+    return isinstance(expression, AffAtom) and all(
+        _of_logarithms(each, throughput) for each in expression.args
+    )

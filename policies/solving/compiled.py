@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.errors import InfeasibleError, SolveError
+from apportion.errors import SolveError
 from apportion.policies.solution import ACCURATE
-from apportion.policies.solving.canonical import canonicalise, canonicalise_by_reductions, straight
+from apportion.policies.solving.canonical import canonicalise_by_reductions, straight
 from apportion.policies.solving.certificate import (
     Bounds,
     dual_bound,
@@ -28,11 +28,13 @@ from apportion.policies.solving.cone import (
     program_of_throughputs,
 )
 from apportion.policies.solving.highs import SolverName, optimise
-from apportion.policies.solving.solvable import check_finite, refuse_too_many_summands
+from apportion.policies.solving.rescaling import scales_of_all_numbers, smallest_cost
+from apportion.policies.solving.solvable import check_finite, no_optimum
 from apportion.policies.solving.solvers.iterative_refinement import corner
 from apportion.policies.solving.solvers.kinks import Priced, least_duals
-from apportion.policies.solving.solvers.logarithmic_interior_point import restore, sharpen
+from apportion.policies.solving.solvers.logarithmic_interior_point import sharpen
 from apportion.policies.solving.solvers.newton import polish
+from apportion.policies.solving.solvers.sums_of_logarithms import only_logarithms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from apportion.types import Floats
 
 
-_LARGE = 1e6
-"""What bounds a variable on trial, to see whether nothing else does."""
 _SMALL = 1e-7
 """Relative distance of values, and part of the largest cost, that need no second look."""
 _ROUNDING, _CORNER = 0.1, 1e-7
@@ -92,9 +92,8 @@ class Compiled:
         program = None if constraints else program_of_throughputs(objective, p)
         program = program or straight(objective, [*p.own_limits, *constraints], p)
         if program is None:
-            program = canonicalise_by_reductions(
-                cp.Problem(objective, [*p.constraints, *constraints])
-            )
+            whole = cp.Problem(objective, [*p.constraints, *constraints])
+            program = canonicalise_by_reductions(whole)
             rows = {"capacity": program.rows[p.capacity.id], **program.rows}
             program = replace(program, rows=rows)
         numbers = np.concatenate([program.c, program.b, program.A.data, program.P.data])
@@ -126,20 +125,17 @@ class Compiled:
         return [*found.values()]
 
     def scaled_by(self, scales: Scales) -> Compiled:
-        """Scale a problem that was not."""
-        return replace(
-            self, program=scales.scale(self.program), column=scales.column, row=scales.row
-        )
-
-    def rescaled(self) -> Compiled:
-        """Scale limits and costs as well; what lies far apart may then be solved."""
-        scales = Scales.of_all_numbers(self.program)
+        """Scale the program further."""
         return replace(
             self,
             program=scales.scale(self.program),
             column=self.column * scales.column,
             row=self.row * scales.row,
         )
+
+    def rescaled(self) -> Compiled:
+        """Scale limits and costs as well; what lies far apart may then be solved."""
+        return self.scaled_by(scales_of_all_numbers(self.program))
 
     @property
     def maximises(self) -> bool:
@@ -155,15 +151,7 @@ class Compiled:
             return self._sharpened(point)
         if (other := optimise(self.rescaled().program, solver).status) != point.status:
             raise SolveError(f"The problem is {point.status}, or {other} in other units.")
-        if point.status == "unbounded":
-            refuse_too_many_summands(self.declared, str(asked_by))
-            free = " and ".join(map(repr, self._unbounded()))
-            why = f": nothing bounds its variable {free}" if free else ""
-            raise SolveError(f"The objective of {asked_by} is unbounded on this problem{why}.")
-        raise InfeasibleError(
-            f"No allocation meets the constraints of {asked_by}; these cannot hold together: "
-            f"{', '.join(self._conflict())}."
-        )
+        raise no_optimum(self.declared, self.p.variables, point.status, str(asked_by))
 
     def _sharpened(self, point: Point) -> Point:
         """Solve what is curved to rounding errors; logarithms if that proves to be nearer."""
@@ -181,59 +169,12 @@ class Compiled:
         value = self.objective()
         return abs((-value if self.maximises else value) - self.bound(point))
 
-    def restored(self, first: Point, X: Floats) -> Floats:
-        """Give the logarithms of an optimum back to X, chosen beside it; the variables take it."""
-        cells = slice(start := self.program.columns[self.p.X.id], start + X.size)
-        near = np.zeros(self.column.size)
-        near[cells] = X.ravel(order="F") / self.column[cells]
-        x = restore(self.program, first, near)
-        reached = self.objective()
-        if x is None:
-            return X
-        exact = (x[cells] * self.column[cells]).reshape(X.shape, order="F")
-        self.p.X.value = exact = make_feasible(exact, self.p.instance)
-        if self.worse_by(reached) > 0:
-            self.p.X.value = exact = X
-        return exact
-
-    def _unbounded(self) -> list[str]:
-        """Names of the policy's own variables that make the objective finite if bounded."""
-        found = []
-        for name, own in self.p.variables.items():
-            bounded = [*self.declared.constraints, cp.abs(own.variable) <= _LARGE]
-            program = canonicalise(cp.Problem(self.declared.objective, bounded))
-            try:
-                status = optimise(equilibrate(program)[0]).status
-            except SolveError:
-                continue
-            found += [name] if status == "optimal" else []
-        return found or list(self.p.variables)
-
-    def _conflict(self) -> list[str]:
-        """Labels of constraints that cannot hold together, and none of which could be left out."""
-        kept = list(self.declared.constraints)
-        for constraint in self.declared.constraints:
-            rest = [other for other in kept if other is not constraint]
-            program = canonicalise(cp.Problem(self.declared.objective, rest))
-            try:
-                still = optimise(equilibrate(program)[0]).status == "infeasible"
-            except SolveError:
-                continue
-            kept = rest if still else kept
-        return [constraint.label or "a constraint without a label" for constraint in kept]
-
     def over_columns(self, cells: Floats, power: int = 1) -> Floats:
         """Write coefficients of X (or, with power 2, of its squares) over the scaled columns."""
         vector = np.zeros(self.column.size)
         start = self.program.columns[self.p.X.id]
         vector[start : start + cells.size] = cells.ravel(order="F")
         return vector * self.column**power
-
-    def toward_smaller_scale(self, scale: cp.Variable) -> Floats:
-        """Gain of a policy that maximises a ratio: the smaller the scale, the more runs."""
-        vector = np.zeros(self.column.size)
-        vector[self.program.columns[scale.id]] = -1.0
-        return vector
 
     def X_at(self, point: Point) -> Floats:
         """Feasible X at a point, shape (rows, options); the variables take its values."""
@@ -274,37 +215,15 @@ class Compiled:
         may that of any objective: what rounding leaves of it is compared with its smallest cost.
         Where more than rounding is left of a linear one, it is the distance of the two values.
         """
-        if not self.program.is_linear_program and self._sums_logarithms:
+        if not self.program.is_linear_program and only_logarithms(self.program):
             return abs(value - other)
         plain = relative_gap(value, other)
         if plain <= _SMALL:
             return plain
-        rounding = relative_gap(value, other, self._unit(value, other))
-        return plain if rounding > ACCURATE and self.program.is_linear_program else rounding
-
-    @cached_property
-    def _sums_logarithms(self) -> bool:
-        """Whether nothing but logarithms has a cost."""
-        program = self.program
-        if program.kinds != {"exponential"}:
-            return False
-        A = program.A.tocsr()
-        first = program.linear + 3 * np.arange(len(program.cones))
-        logarithm = np.diff(A.indptr)[first + 1] == 0
-        heads = A[first[logarithm]].indices
-        return bool(np.isin(np.flatnonzero(program.c), heads).all())
-
-    def _unit(self, value: float, other: float) -> float:
-        """Return what values near zero are compared with: a part of the smallest cost."""
         part = _CORNER if self.program.is_linear_program else _ROUNDING
-        return max(abs(value), abs(other), part * self.smallest_cost)
-
-    @cached_property
-    def smallest_cost(self) -> float:
-        """What the smallest cost amounts to where all numbers are around 1."""
-        program = Scales.of_all_numbers(self.program).scale(self.program)
-        costs = np.abs(np.append(program.c, program.P.data))
-        return float(costs[costs > _SMALL].min(initial=1.0)) * program.cost_scale
+        unit = max(abs(value), abs(other), part * smallest_cost(self.program))
+        rounding = relative_gap(value, other, unit)
+        return plain if rounding > ACCURATE and self.program.is_linear_program else rounding
 
     def missed(self, point: Point) -> float:
         """Tell by how much own constraints are missed at a point, in numbers that are around 1.
@@ -319,7 +238,7 @@ class Compiled:
             if start is not None and variable.value is not None:
                 place = slice(start, start + variable.size)
                 x[place] = np.ravel(variable.value, order="F") / self.column[place]
-        scales = Scales.of_all_numbers(self.program)
+        scales = scales_of_all_numbers(self.program)
         return violation(scales.scale(self.program), x / scales.column)
 
     def bound(self, point: Point, *, own: bool = False) -> float:
@@ -330,7 +249,7 @@ class Compiled:
         are taken to lie within ten times their unit in numbers that are all around 1, at least.
         """
         # A variable about 0 has room as well.
-        unit = Scales.of_all_numbers(self.program).column if own else 1e-6
+        unit = scales_of_all_numbers(self.program).column if own else 1e-6
         upper = 10 * np.maximum(np.abs(point.x), unit)
         lower = -upper
         start, cells = self.program.columns[self.p.X.id], self.p.X.size

@@ -21,8 +21,9 @@ from apportion.errors import InputError, SolveError
 from apportion.policies.labelled import read
 from apportion.policies.problem import Problem
 from apportion.policies.registry import get_policy
+from apportion.policies.solving.choice import sums_logarithms
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.demands import fills_further, is_ratio, levels_of, sums_logarithms
+from apportion.policies.solving.demands import fills_further, is_ratio, levels_of
 from apportion.policies.solving.driver import solve_instance
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.highs import optimise

@@ -186,49 +186,7 @@ class Scales:
     def of(cls, program: ConeProgram, passes: int = 4) -> Scales:
         """Find scales that bring the entries of rows and columns to around 1, the cost to 1."""
         row, column = _geometric_means(program, passes)
-        return cls(column, row, _largest_cost(program, column))
-
-    @classmethod
-    def of_all_numbers(cls, program: ConeProgram, passes: int = 10) -> Scales:
-        """Find scales that bring limits and costs to around 1 as well: powers of two.
-
-        A limit that scaled entries leave at 1e-10 would be met, to a solver's tolerance, by
-        nothing at all. The limits count as one more column, whose scale is that of all x, and the
-        costs as one more row; the rows of a cone have one scale.
-        """
-        A, b, c = program.A.tocoo(), program.b, program.c
-        sizes = [1] * program.linear + [cone.size for cone in program.cones]
-        group = np.repeat(np.arange(len(sizes)), sizes)
-        limits, costs = np.flatnonzero(b), np.flatnonzero(c)
-        numbers = np.concatenate([A.data, b[limits], c[costs]])
-        row = np.concatenate([group[A.coords[0]], group[limits], np.full(costs.size, len(sizes))])
-        column = np.concatenate([A.coords[1], np.full(limits.size, c.size), costs])
-        there = numbers != 0
-        row, column, logs = row[there], column[there], np.log2(np.abs(numbers[there]))
-        by_row, by_column = np.zeros(len(sizes) + 1), np.zeros(c.size + 1)
-        for _ in range(passes):
-            by_row = _middles(row, logs + by_column[column], by_row.size)
-            by_column = _middles(column, logs + by_row[row], by_column.size)
-        by_row, by_column = (np.clip(np.round(each), -400, 400) for each in (by_row, by_column))
-        x_scale = 2.0 ** (by_column[:-1] - by_column[-1])
-        return cls(x_scale, 2.0 ** (by_row[group] + by_column[-1]), _largest_cost(program, x_scale))
-
-    @classmethod
-    def of_columns(cls, program: ConeProgram, column: Floats, free: NDArray[np.bool_]) -> Scales:
-        """Give columns scales, bring the largest entry of each row, and of free columns, to 1.
-
-        Rows of cones keep their proportions.
-        """
-        A, places = program.A, np.repeat(np.arange(program.c.size), np.diff(program.A.indptr))
-        entries, rows = np.abs(A.data), program.b.size
-        largest = np.zeros(rows)
-        np.maximum.at(largest, A.indices, np.where(free[places], 0.0, entries * column[places]))
-        row = np.where(largest > 0, 1 / np.where(largest > 0, largest, 1.0), 1.0)
-        row[program.linear :] = 1.0
-        beside = np.zeros(column.size)
-        np.maximum.at(beside, places, entries * row[A.indices])
-        column = np.where(free & (beside > 0), 1 / np.where(beside > 0, beside, 1.0), column)
-        return cls(column, row, 1.0)
+        return cls(column, row, largest_cost(program, column))
 
     def scale(self, program: ConeProgram) -> ConeProgram:
         """Scale a program; the places of its entries stay."""
@@ -248,22 +206,13 @@ class Scales:
         )
 
 
-def _largest_cost(program: ConeProgram, column: Floats) -> float:
+def largest_cost(program: ConeProgram, column: Floats) -> float:
     """Return the largest cost of scaled columns; 1 if there is none."""
     P, largest = program.P, float(np.abs(column * program.c).max(initial=0.0))
     if P.nnz:
         diagonal = sparse.diags_array(column)
         largest = max(largest, float(np.abs((diagonal @ P @ diagonal).data).max()))
     return largest or 1.0
-
-
-def _middles(place: Ints, logs: Floats, size: int) -> Floats:
-    """Return what brings the least and the largest of the logarithms at each place around 0."""
-    most, least = np.full(size, -np.inf), np.full(size, np.inf)
-    np.maximum.at(most, place, logs)
-    np.minimum.at(least, place, logs)
-    filled = np.isfinite(most)
-    return np.where(filled, -0.5 * (np.where(filled, most, 0) + np.where(filled, least, 0)), 0.0)
 
 
 def alone_in_cost(costs: Floats) -> NDArray[np.intp]:

@@ -12,7 +12,6 @@ and its expression is taken apart: no author has to say of what kind it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -20,7 +19,6 @@ from weakref import WeakKeyDictionary
 import cvxpy as cp
 import numpy as np
 from cvxpy.atoms.affine.add_expr import AddExpression
-from cvxpy.atoms.affine.affine_atom import AffAtom
 from cvxpy.atoms.affine.binary_operators import DivExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
 
@@ -28,6 +26,7 @@ from apportion.errors import InputError
 from apportion.policies.problem import Problem
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.ratio import Bargains, affine_in, over_scale
+from apportion.policies.solving.worst_off.declared_levels import Levels
 from apportion.policies.total_throughput import WeightedThroughput
 
 if TYPE_CHECKING:
@@ -39,75 +38,6 @@ if TYPE_CHECKING:
     from apportion.types import Floats
 
     Objective: TypeAlias = cp.Maximize | cp.Minimize
-
-_HAIR = 1e-12
-"""By how much, relatively, throughputs that are the same in every optimum may give way."""
-
-
-@dataclass(frozen=True, eq=False)
-class Levels:
-    """Levels of the jobs by their throughput u, of which the worst one is the objective.
-
-    Either ``factor * u``, the least of which is maximised, or ``offset + factor / u``, the largest
-    of which is minimised. Without offsets the second kind is posed over its inverse, ``u /
-    factor``, and so is a linear program too; a level is then one of the inverse.
-
-    Attributes
-    ----------
-    factor, offset
-        Coefficients of each job, ``factor > 0`` and ``offset >= 0``, shape (jobs,).
-    inverse
-        Whether it is the second kind.
-    constrained
-        Whether the policy has constraints of its own, which no level knows of.
-    """
-
-    factor: Floats
-    offset: Floats
-    inverse: bool
-    constrained: bool
-
-    @cached_property
-    def proportional(self) -> bool:
-        """Whether what is demanded is in proportion to the level."""
-        return not self.offset.any()
-
-    @property
-    def maximised(self) -> bool:
-        """Whether a level is better the larger it is."""
-        return self.proportional
-
-    @cached_property
-    def rate(self) -> Floats:
-        """Steps/s that each job must make per unit of a level that demands in proportion."""
-        return self.factor if self.inverse else 1 / self.factor
-
-    def level(self, throughput: Floats) -> float:
-        """Return the level of the worst job at some throughputs, shape (jobs,)."""
-        if self.proportional:
-            return float((throughput / self.rate).min())
-        with np.errstate(divide="ignore"):
-            return float((self.offset + self.factor / throughput).max())
-
-    def demand(self, level: float) -> Floats:
-        """Return the steps/s that each job must make for no level to be worse than `level`.
-
-        Infinite where no throughput is enough. The demands shrink as the level gets worse, to
-        nothing, and t times the demands improve it at most t-fold.
-        """
-        if self.proportional:
-            return level * self.rate
-        left = np.maximum(level - self.offset, 0.0)
-        with np.errstate(divide="ignore", over="ignore"):
-            return self.factor / left
-
-    def rise(self, level: float) -> Floats:
-        """Return how fast each demand rises as the level gets better, steps/s per unit of it."""
-        if self.proportional:
-            return self.rate
-        left = np.maximum(level - self.offset, 0.0)
-        with np.errstate(divide="ignore", over="ignore"):
-            return np.asarray(self.factor / left**2)
 
 
 class SpeedProblem(Problem):
@@ -248,7 +178,7 @@ def _levels(policy: Policy, p: SpeedProblem, objective: cp.Maximize | cp.Minimiz
     if least and offset.any():
         return None  # t times the throughput would improve the level more than t-fold, or less
     constrained = has_earlier(policy) or bool(policy.constraints(p))
-    return Levels(factor, offset, form.inverse, constrained)
+    return Levels(factor, offset, form.inverse, constrained, not offset.any())
 
 
 def is_of_each(expression: cp.Expression, u: cp.Expression) -> bool:
@@ -355,40 +285,6 @@ def reported(policy: Policy, instance: Instance, value: float) -> tuple[float, f
     if levels is None or not (levels.proportional and levels.inverse):
         return value, 1.0
     return (1 / value, 1 / value**2) if value > 0 else (np.inf, 0.0)
-
-
-def staying_optimal(policy: Policy, p: Problem, value: float) -> list[cp.Constraint] | None:
-    """State linear constraints under which an objective that is none is no worse than `value`.
-
-    The variables hold the values of an optimum. ``None`` where the objective is neither about the
-    worst off job nor a sum of logarithms of throughputs, which are then the same in every optimum.
-    """
-    levels = levels_of(policy, p.instance)
-    if levels is not None:
-        return [p.throughput >= levels.demand(value)]
-    if sums_logarithms(policy, p.instance):
-        return [p.throughput >= (1 - _HAIR) * np.asarray(p.throughput.value)]
-    return None
-
-
-def sums_logarithms(policy: Policy, instance: Instance) -> bool:
-    """Whether an objective is a sum of logarithms of throughputs and nothing else."""
-    p = SpeedProblem(instance)
-    objective = policy.objective(p)
-    if any(variable is not p.throughput for variable in objective.variables()):
-        return False
-    return _of_logarithms(objective.args[0], p.throughput)
-
-
-def _of_logarithms(expression: cp.Expression, throughput: cp.Expression) -> bool:
-    """Whether an expression is affine in logarithms, each of what one job makes."""
-    if isinstance(expression, cp.log):
-        return is_of_each(expression.args[0], throughput)
-    if expression.is_constant():
-        return True
-    return isinstance(expression, AffAtom) and all(
-        _of_logarithms(each, throughput) for each in expression.args
-    )
 
 
 def fills_further(policy: Policy) -> bool:

@@ -14,6 +14,7 @@ import cvxpy as cp
 from apportion.policies.base import HasEarlierObjectives
 from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.rescaling import smallest_cost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ def _reached(policy: Policy, instance: Instance) -> list[float]:
         compiled = Compiled.of(p, objective, held, stated_by=policy)
         compiled.X_at(compiled.optimum("auto", policy))
         value = compiled.objective()
-        hair = _HAIR * max(abs(value), compiled.smallest_cost)
+        hair = _HAIR * max(abs(value), smallest_cost(compiled.program))
         values.append(value - hair if compiled.maximises else value + hair)
         held.append(_no_worse(objective, values[-1]))
     _REACHED[instance] = policy, values

@@ -36,6 +36,18 @@ class PairTable:
     own: Floats
     key: Ints
 
+    def in_order(self, jobs: Ints, options: Ints) -> PairTable:
+        """Return what is known with jobs and options in another order, given by their places.
+
+        Keys are numbered as they first appear.
+        """
+        key = self.key[jobs]
+        first = np.sort(np.unique(key, return_index=True)[1])
+        seen = key[first]
+        keys = np.concatenate([seen, np.setdiff1d(np.arange(self.own.shape[0]), seen)])
+        own = self.own[np.ix_(keys, keys)][:, :, options]
+        return PairTable(own, np.argsort(keys)[key])
+
 
 def add_pairs(
     instance: Instance, table: PairTable, only: Ints | None = None

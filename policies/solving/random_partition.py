@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.demands import Levels
+    from apportion.policies.solving.worst_off.declared_levels import Levels
     from apportion.types import Floats, Ints
 
 

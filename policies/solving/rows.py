@@ -13,21 +13,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 
 from apportion.policies.base import DrawsPairs
 from apportion.policies.instance import usage_of_gpus
 from apportion.policies.solving.copies import check_stated, counts_as_jobs
+from apportion.policies.solving.equal_rows import classes_by_hashes, equal_sparse_rows
 from apportion.policies.solving.pairs import PairTable, add_pairs, pairs_of_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.policies.base import Policy
@@ -130,18 +130,6 @@ class GivenOrder:
             resource_names=tuple(map(instance.resource_names.__getitem__, resources)),
             option_tier=tier if tier is None else tier[options],
         )
-
-    def pairs(self, pairs: PairTable) -> PairTable:
-        """Return what is known of pairs in the order in which it is solved.
-
-        Keys are numbered as they first appear.
-        """
-        key = pairs.key[self.jobs]
-        first = np.sort(np.unique(key, return_index=True)[1])
-        seen = key[first]
-        keys = np.concatenate([seen, np.setdiff1d(np.arange(pairs.own.shape[0]), seen)])
-        own = pairs.own[np.ix_(keys, keys)][:, :, self.options]
-        return PairTable(own, np.argsort(keys)[key])
 
     def shares(self, X: Floats) -> Floats:
         """Return shares of rows under options in the order in which these were given.
@@ -301,8 +289,6 @@ _WIDE = 4096
 """Columns of usage above which rows are compared by what is stored of them."""
 _FEW = 512
 """Rows up to which a dictionary of them is quicker than hashes."""
-_CHUNK = 4096
-"""Rows that are hashed or compared at a time, so that they stay in the processor's cache."""
 
 
 def group_identical(
@@ -337,7 +323,7 @@ def group_identical(
     elif usage.shape[1] <= _WIDE:
         keys += [usage.toarray()]
     else:
-        keys += [_equal_sparse_rows(usage)]
+        keys += [equal_sparse_rows(usage)]
     first, class_of = group_rows(*keys)
     if first.size == instance.jobs:
         return instance, class_of
@@ -345,24 +331,11 @@ def group_identical(
     return instance.subset(first, count.astype(float)), class_of
 
 
-def _equal_sparse_rows(usage: sparse.csr_array) -> NDArray[np.float64]:
-    """Give equal rows of a sparse array a number, in the order in which they appear."""
-    usage.sort_indices()
-    seen: dict[tuple[bytes, bytes], int] = {}
-    starts = usage.indptr.tolist()
-    numbers = [
-        seen.setdefault((usage.indices[a:b].tobytes(), usage.data[a:b].tobytes()), len(seen))
-        for a, b in pairwise(starts)
-    ]
-    return np.array(numbers, dtype=float)
-
-
 def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Find equal rows: the first row of each class, and the class of every row.
 
-    Rows are hashed to 64 bits and then compared with the first of their class, so a collision is
-    noticed. The hash is a quick one; after a collision a better one, and after another the rows
-    themselves are sorted. Classes come in the order in which they first appear.
+    Classes come in the order in which they first appear. Many rows are told apart by hashes, see
+    `apportion.policies.solving.equal_rows`.
 
     Parameters
     ----------
@@ -373,24 +346,11 @@ def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np
     for key in keys:
         table = key.reshape(key.shape[0], -1)
         # One of which all rows are equal says nothing; a look at a few settles it for most others.
-        if (table[:_CHUNK] != table[:1]).any() or (table != table[:1]).any():
+        if (table[:_FEW] != table[:1]).any() or (table != table[:1]).any():
             told.append(table)
     told = told or [keys[0].reshape(keys[0].shape[0], -1)]
     few = _groups_of_few(told) if len(keys[0]) <= _FEW else None
-    if few is not None:
-        return few
-    for hashes_of in (_quick_hashes, _hashes):
-        class_of = pd.factorize(hashes_of(told))[0].astype(np.intp, copy=False)
-        highest = np.maximum.accumulate(class_of)
-        first = np.searchsorted(highest, np.arange(highest[-1] + 1))
-        if _equal_their_first(told, first, class_of):
-            return first, class_of
-    rows = np.hstack(told)
-    _, first, class_of = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    return first[order], rank[class_of.reshape(-1)]
+    return classes_by_hashes(told) if few is None else few
 
 
 def _groups_of_few(
@@ -406,44 +366,3 @@ def _groups_of_few(
     classes = np.fromiter(map(place.__getitem__, cells), np.intp, len(cells))
     first = np.searchsorted(np.maximum.accumulate(classes), np.arange(len(seen)))
     return first, classes
-
-
-def _quick_hashes(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.uint64]:
-    """Hash the rows of all tables by a weighted sum, in which small differences can be lost."""
-    rng = np.random.default_rng(0)
-    sums = np.zeros(tables[0].shape[0])
-    for table in tables:
-        # Not a product of matrices, which adds up equal rows in orders of its own.
-        sums += np.einsum("ij,j->i", table, rng.uniform(1.0, 2.0, table.shape[1]))
-    return sums.view(np.uint64)
-
-
-def _hashes(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.uint64]:
-    """Hash the rows of all tables together, shape (rows,)."""
-    rng = np.random.default_rng(0)
-    odd = [2 * rng.integers(0, 2**63, t.shape[1], dtype=np.uint64) + np.uint64(1) for t in tables]
-    hashes = np.zeros(tables[0].shape[0], dtype=np.uint64)
-    for table, factor in zip(tables, odd, strict=True):
-        room = np.empty((min(_CHUNK, hashes.size), table.shape[1]))
-        other = np.empty_like(room, dtype=np.uint64)
-        for start in range(0, hashes.size, _CHUNK):
-            rows = table[start : start + _CHUNK]
-            bits, mixed = room[: len(rows)].view(np.uint64), other[: len(rows)]
-            np.add(rows, 0.0, out=room[: len(rows)])  # -0.0 and 0.0 are one key
-            np.right_shift(bits, np.uint64(29), out=mixed)
-            mixed ^= bits
-            hashes[start : start + _CHUNK] += mixed @ factor
-    return hashes
-
-
-def _equal_their_first(
-    tables: Sequence[NDArray[np.float64]], first: NDArray[np.intp], class_of: NDArray[np.intp]
-) -> bool:
-    """Whether every row of some tables equals the first of its class."""
-    for table in tables:
-        rows = table[first]
-        for start in range(0, class_of.size, _CHUNK):
-            chunk = slice(start, start + _CHUNK)
-            if (rows.take(class_of[chunk], axis=0) != table[chunk]).any():
-                return False
-    return True

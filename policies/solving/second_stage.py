@@ -24,6 +24,7 @@ from scipy import sparse
 from apportion.errors import SolveError
 from apportion.policies.solving.cone import Point, Scales, alone_in_cost
 from apportion.policies.solving.highs import SolverName, optimise
+from apportion.policies.solving.rescaling import scales_of_columns
 from apportion.policies.solving.solvers.active_set_least_squares import least_squares
 from apportion.policies.solving.solvers.curved_face import curved_face
 from apportion.policies.solving.solvers.iterative_refinement import corner, refine
@@ -205,7 +206,7 @@ class _InSquares:
         weighed = squares > 0
         root = np.sqrt(squares / (float(squares.max(initial=0.0)) or 1.0))
         column = np.divide(1.0, root, out=np.ones_like(root), where=weighed)
-        scales = Scales.of_columns(program, column, free=~weighed)
+        scales = scales_of_columns(program, column, free=~weighed)
         return cls(scales.scale(program), scales, weighed.astype(float))
 
     @classmethod

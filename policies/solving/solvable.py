@@ -1,4 +1,4 @@
-"""What a policy may state, a convex problem with continuous variables; others are told so."""
+"""What a policy may state, a convex problem with an optimum; what else it states is told so."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 
-from apportion.errors import InputError
+from apportion.errors import InfeasibleError, InputError, SolveError
 from apportion.own_code import answered_by
+from apportion.policies.solving.canonical import canonicalise
+from apportion.policies.solving.cone import equilibrate
+from apportion.policies.solving.highs import optimise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from apportion.policies.base import Policy
+    from apportion.policies.own_variables import OwnVariable
     from apportion.policies.solving.cone import ConeProgram
 
 
@@ -77,3 +81,64 @@ def refuse_too_many_summands(declared: cp.Problem, asked_by: str) -> None:
                 f"numbers; write min(k, u.size) in cp.sum_largest(u, k) and cp.sum_smallest."
             )
         seen += each.args
+
+
+_LARGE = 1e6
+"""What bounds a variable on trial, to see whether nothing else does."""
+
+
+def no_optimum(
+    declared: cp.Problem, own: Mapping[str, OwnVariable], status: str, asked_by: str
+) -> SolveError:
+    """Say what leaves a problem unbounded, or which of its constraints cannot hold together.
+
+    Parameters
+    ----------
+    declared, own
+        The whole problem, and the policy's own variables of it by name.
+    status
+        "unbounded" or "infeasible".
+    asked_by
+        The policy.
+
+    Raises
+    ------
+    InputError
+        For a sum of more numbers than there are, which has no bound.
+    """
+    if status == "unbounded":
+        refuse_too_many_summands(declared, asked_by)
+        free = " and ".join(map(repr, _unbounded(declared, own)))
+        why = f": nothing bounds its variable {free}" if free else ""
+        return SolveError(f"The objective of {asked_by} is unbounded on this problem{why}.")
+    return InfeasibleError(
+        f"No allocation meets the constraints of {asked_by}; these cannot hold together: "
+        f"{', '.join(_conflict(declared))}."
+    )
+
+
+def _unbounded(declared: cp.Problem, variables: Mapping[str, OwnVariable]) -> list[str]:
+    """Names of the policy's own variables that make the objective finite if bounded."""
+    found = []
+    for name, own in variables.items():
+        bounded = [*declared.constraints, cp.abs(own.variable) <= _LARGE]
+        found += [name] if _status(declared, bounded) == "optimal" else []
+    return found or list(variables)
+
+
+def _conflict(declared: cp.Problem) -> list[str]:
+    """Labels of constraints that cannot hold together, and none of which could be left out."""
+    kept = list(declared.constraints)
+    for constraint in declared.constraints:
+        rest = [other for other in kept if other is not constraint]
+        kept = rest if _status(declared, rest) == "infeasible" else kept
+    return [constraint.label or "a constraint without a label" for constraint in kept]
+
+
+def _status(declared: cp.Problem, constraints: list[cp.Constraint]) -> str:
+    """Return how a solver ends under other constraints; "" where it finds no end."""
+    program = canonicalise(cp.Problem(declared.objective, constraints))
+    try:
+        return optimise(equilibrate(program)[0]).status
+    except SolveError:
+        return ""

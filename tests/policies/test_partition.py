@@ -18,7 +18,7 @@ from apportion.policies import (
     Problem,
     solve_instance,
 )
-from apportion.policies.solving.demands import Levels, levels_of, reported
+from apportion.policies.solving.demands import levels_of, reported
 from apportion.policies.solving.random_partition import (
     least_cost,
     least_cost_slopes,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tests.policies.conftest import Bench
 
     from apportion.policies import Instance
+    from apportion.policies.solving.worst_off.declared_levels import Levels
 
 POLICIES: list[Any] = [MaxMinFairness, Makespan, FinishTimeFairness]
 

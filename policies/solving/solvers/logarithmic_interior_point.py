@@ -14,10 +14,12 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
+from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.solvers.sums_of_logarithms import SumOfLogarithms
 from apportion.policies.solving.stages import made_for
 
 if TYPE_CHECKING:
+    from apportion.policies.solving.compiled import Compiled
     from apportion.policies.solving.cone import ConeProgram, Point
     from apportion.types import Floats
 
@@ -83,6 +85,23 @@ def sharpen(program: ConeProgram, point: Point) -> Point | None:
         least = min(least, iterate.gap)
     vectors = problem.point(program, iterate.x, iterate.y)
     return None if vectors is None else replace(point, x=vectors[0], y=vectors[1])
+
+
+def restored(compiled: Compiled, first: Point, X: Floats) -> Floats:
+    """Give the logarithms of an optimum back to X, chosen beside it; the variables take it."""
+    p, column = compiled.p, compiled.column
+    cells = slice(start := compiled.program.columns[p.X.id], start + X.size)
+    near = np.zeros(column.size)
+    near[cells] = X.ravel(order="F") / column[cells]
+    x = restore(compiled.program, first, near)
+    reached = compiled.objective()
+    if x is None:
+        return X
+    exact = (x[cells] * column[cells]).reshape(X.shape, order="F")
+    p.X.value = exact = make_feasible(exact, p.instance)
+    if compiled.worse_by(reached) > 0:
+        p.X.value = exact = X
+    return exact
 
 
 @made_for("exponential")

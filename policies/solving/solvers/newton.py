@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import lstsq
 
-from apportion.policies.solving.certificate import into_dual_cone, matrix_of, violation
+from apportion.policies.solving.certificate import into_dual_cone, violation
+from apportion.policies.solving.curved_cones import matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -186,3 +186,14 @@ def _held(program: ConeProgram, A: sparse.csr_array) -> tuple[Ints, Ints, Floats
     entry = A.indptr[single]
     column, first = np.unique(A.indices[entry], return_index=True)
     return single[first], column, A.data[entry[first]]
+
+
+def only_logarithms(program: ConeProgram) -> bool:
+    """Whether nothing but logarithms has a cost in a program."""
+    if program.kinds != {"exponential"}:
+        return False
+    A = program.A.tocsr()
+    first = program.linear + 3 * np.arange(len(program.cones))
+    logarithm = np.diff(A.indptr)[first + 1] == 0
+    heads = A[first[logarithm]].indices
+    return bool(np.isin(np.flatnonzero(program.c), heads).all())

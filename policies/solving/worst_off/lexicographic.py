@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.problem import Problem
-    from apportion.policies.solving.demands import Levels
+    from apportion.policies.solving.worst_off.declared_levels import Levels
     from apportion.policies.solving.worst_off.water_filling import Rising
     from apportion.types import Bools, Floats
 

@@ -26,12 +26,15 @@ from apportion.policies import (
     solve_instance,
 )
 from apportion.policies.solving import demands
-from apportion.policies.solving.demands import Levels, levels_of, pose, staying_optimal
+from apportion.policies.solving.choice import staying_optimal
+from apportion.policies.solving.demands import levels_of, pose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.policies.conftest import Bench
+
+    from apportion.policies.solving.worst_off.declared_levels import Levels
 
 Expression = Any
 WORST_OFF = (MaxMinFairness, Makespan, FinishTimeFairness)
