@@ -104,6 +104,86 @@ def test_functions_take_few_parameters() -> None:
     assert not {name: count for name, count in many.items() if count > MANY_PARAMETERS[name]}
 
 
+LINES, SCREEN = 300, 60
+LONG_MODULES = {
+    "apportion.estimators.speeds.estimated": 354,
+    "apportion.mechanism.core": 341,
+    "apportion.mechanism.offers.mechanism": 345,
+    "apportion.mechanism.offers.offering": 331,
+    "apportion.mechanism.orders": 350,
+    "apportion.policies.instance": 445,
+    "apportion.policies.labelled": 365,
+    "apportion.policies.problem": 381,
+    "apportion.policies.sessions.session": 403,
+    "apportion.policies.solving.cone": 363,
+    "apportion.policies.solving.driver": 345,
+    "apportion.policies.solving.rows": 368,
+    "apportion.policies.solving.solvers.arrow_active_sets": 321,
+    "apportion.sim.engine.fluid": 332,
+}
+"""Modules of more lines: those that each solve enters, of which there may be no more files."""
+LONG_FUNCTIONS = {
+    "apportion.answers.advising.advise": 96,
+    "apportion.answers.audited_runs.audit_run": 77,
+    "apportion.answers.fewest.fewest_for_wait": 83,
+    "apportion.answers.lies.try_lies": 72,
+    "apportion.answers.other_clusters.what_if": 65,
+    "apportion.answers.race.recommend": 89,
+    "apportion.estimators.estimate.estimate_pairs": 69,
+    "apportion.estimators.speeds.completed.estimate_speeds": 81,
+    "apportion.experiments.comparisons.run.compare": 114,
+    "apportion.experiments.sweeps.run.sweep": 106,
+    "apportion.mechanism.batch.scheduler.starts_alone": 69,
+    "apportion.policies.instance.of_options": 72,
+    "apportion.policies.labelled.solve": 89,
+    "apportion.policies.sessions.served.served_at_prices": 63,
+    "apportion.policies.solving.canonical.straight": 62,
+    "apportion.policies.solving.condition.condition": 67,
+    "apportion.policies.solving.driver.solve_instance": 90,
+    "apportion.policies.solving.random_partition.solve_in_parts": 78,
+    "apportion.policies.solving.solvers.active_set_least_squares._parts": 62,
+    "apportion.policies.solving.whole.branch_and_bound.branch_and_bound": 61,
+    "apportion.policies.whole.joint_sizing.joint_sizing": 83,
+    "apportion.policies.whole.least_workload.one_job": 61,
+    "apportion.service.http.application": 68,
+    "apportion.sim.drawn.generate.generate_workload": 87,
+    "apportion.sim.drawn.modelled_speeds.with_modelled_speeds": 70,
+    "apportion.sim.drawn.rack_workloads.generate_rack_workload": 68,
+    "apportion.sim.elastic.lending.lending_value": 66,
+    "apportion.sim.engine.loop.run": 81,
+    "apportion.sim.inference.cheapest.cheapest_gpus": 76,
+    "apportion.sim.inference.generate.generate_requests": 75,
+    "apportion.sim.network.registry.get_network": 83,
+    "apportion.sim.one_round.asked.solve_round": 104,
+    "apportion.sim.phases.engine.run_phases": 87,
+    "apportion.sim.phases.workload.generate_communicating_workload": 62,
+    "apportion.sim.phases.workload.generate_contended_workload": 65,
+    "apportion.sim.simulation.simulate": 96,
+    "apportion.sim.traces.read.read_workload": 74,
+    "apportion.statistics.intervals.bootstrap": 73,
+    "apportion.testing.schedule.check_schedule": 77,
+    "apportion.testing.scheduler.check_scheduler": 78,
+}
+"""Functions of more lines with their text, which for most is the longer part."""
+
+
+def test_modules_and_functions_are_no_longer_than_they_were() -> None:
+    modules_now, functions_now = dict[str, int](), dict[str, int]()
+    for module, (file, read) in modules().items():
+        modules_now[module] = len(file.read_text(encoding="utf-8").splitlines())
+        for node in ast.walk(read):
+            if isinstance(node, ast.FunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                name = f"{module}.{node.name}"
+                functions_now[name] = max(length, functions_now.get(name, 0))
+    for now, limit, known in (
+        (modules_now, LINES, LONG_MODULES),
+        (functions_now, SCREEN, LONG_FUNCTIONS),
+    ):
+        assert not {name: many for name, many in now.items() if many > known.get(name, limit)}
+        assert not {name for name in known if now.get(name, 0) <= limit}, "take them off the list"
+
+
 KINDS = re.compile(
     r"\b(\w*(Scheduler|Decider|Policy|Network|Workload|Steps|Speeds|Estimates|Mechanism"
     r"|Placement|Rule|Timers|Sharing|Cost)|Rounds|Exact|Leases|Queue|Iterations|Configurations"
