@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from apportion.checks import LARGEST_NUMBER, choice, number
+from apportion.checks import choice, number
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
 from apportion.estimators.speeds.columns import SpeedColumns, family_of
 from apportion.estimators.speeds.completion import completion_by
-from apportion.estimators.speeds.job_rows import ROWS, JobRows, checked_optimism, log_worth
+from apportion.estimators.speeds.job_rows import ROWS, JobRows, checked_optimism
 from apportion.estimators.speeds.measurements import (
     Measurements,
     checked_amounts,
@@ -24,6 +24,7 @@ from apportion.estimators.speeds.measurements import (
 )
 from apportion.estimators.speeds.model import noise_level
 from apportion.estimators.speeds.tables import read_speeds
+from apportion.estimators.speeds.told import ToldSpeeds
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from apportion.estimators.speeds.measurements import RanWhere
     from apportion.types import Floats, Ints
 
-
-_WORTH_TELLING = 0.05
-"""What is told changes once an estimate is off by more than this part."""
 
 _MOST_ROWS_TO_LEARN_FROM = 200
 """Jobs that a new fit learns from beside the references: those with the most measured columns."""
@@ -113,11 +111,11 @@ class EstimatedSpeeds:
         by_family = rows == "family"
         self._families = [family_of(str(name)) if by_family else "" for name in read.rows]
         self._completion.fit(read.logs, self._families)
-        self._measured = Measurements(
-            len(read.columns), number("memory", memory, most=1.0), self._noise
-        )
+        kept = number("memory", memory, most=1.0)
+        self._measured = Measurements(len(read.columns), kept, self._noise)
         self._rng = None if seed is None else np.random.default_rng(check_seed(seed))
-        self._told = np.zeros((0, len(read.columns)))
+        of_rows = self._measured, self._jobs, self._completion, self._families
+        self._told = ToldSpeeds(*of_rows, self.optimism, self._trial_s)
 
     @property
     def columns(self) -> tuple[Hashable, ...]:
@@ -126,8 +124,8 @@ class EstimatedSpeeds:
 
     def digest(self) -> str:
         """Return a text that is another one for other references, columns or options."""
-        told: list[Any] = [list(map(str, self.columns)), self.optimism, self._noise]
-        told.append(self._jobs.by_type)
+        columns = list(map(str, self.columns))
+        told: list[Any] = [columns, self.optimism, self._noise, self._jobs.by_type]
         told += ["family"] if any(self._families) else []
         told += [self._trial_s] if self.optimism == "worth" else []
         rows = [[name, *map(float, row)] for name, row in self._known.items()]
@@ -162,28 +160,24 @@ class EstimatedSpeeds:
     @one_thread
     def speeds(self, jobs: Iterable[int | str]) -> Floats:
         """Steps/s that policies are told, 0 where a job cannot run; shape (jobs, columns)."""
-        rows = self._rows(checked_jobs(jobs))
-        return np.asarray(self._told[rows])
+        return self._told.speeds[self._rows(checked_jobs(jobs))]
 
     @one_thread
     def expected(self, jobs: Iterable[int | str]) -> Floats:
         """Steps/s as expected, exp(m), for reports; shape (jobs, columns)."""
-        rows = self._rows(checked_jobs(jobs))
-        return np.where(self._measured.failed[rows], 0.0, _exp(self._estimate(rows)[0]))
+        return self._told.estimate(self._rows(checked_jobs(jobs))).expected
 
     @one_thread
     def spread(self, jobs: Iterable[int | str]) -> Floats:
         """Return standard deviations of ln speed, 0 where a job cannot run; (jobs, columns)."""
-        rows = self._rows(checked_jobs(jobs))
-        return np.where(self._measured.failed[rows], 0.0, self._estimate(rows)[1])
+        return self._told.estimate(self._rows(checked_jobs(jobs))).spread
 
     def measurements(self, jobs: Iterable[int | str]) -> Floats:
         """How many measurements each cell has, shape (jobs, columns).
 
         Where a job has none at all, only the ratios of its speeds mean anything.
         """
-        rows = self._rows(checked_jobs(jobs))
-        return self._measured.count[rows]
+        return self._measured.count[self._rows(checked_jobs(jobs))]
 
     @one_thread
     def observe(self, gangs: RanWhere, steps: ArrayLike, seconds: ArrayLike) -> list[int | str]:
@@ -218,7 +212,7 @@ class EstimatedSpeeds:
         self._measured.enter(rows[counts], runs.columns[counts], logs)
         if logs.size < rows.size:
             self._measured.fail(rows[~counts], runs.columns[~counts])
-        return self._tell(np.unique(rows) if rows.size > 1 else rows)
+        return self._told.tell(np.unique(rows) if rows.size > 1 else rows)
 
     @one_thread
     def cannot_run(self, jobs: Iterable[int | str], columns: ArrayLike) -> list[int | str]:
@@ -233,7 +227,7 @@ class EstimatedSpeeds:
         places = checked_columns(columns, len(names), len(self._columns))
         rows = self._rows(names)
         self._measured.fail(rows, places)
-        return self._tell(np.unique(rows))
+        return self._told.tell(np.unique(rows))
 
     @one_thread
     def refit(self) -> list[int | str]:
@@ -253,13 +247,13 @@ class EstimatedSpeeds:
         # Jobs teach ratios and covariance; only the references given are imitated.
         imitated = np.arange(len(rows)) < len(self._references)
         self._completion.fit(rows, families, imitated)
-        return self._tell(np.arange(len(self._measured)))
+        return self._told.tell(np.arange(len(self._measured)))
 
     def state(self) -> dict[str, Any]:
         """Everything that was learnt, for JSON."""
         return {
             "measured": self._measured.state(),
-            "told": self._told[: len(self._measured)].tolist(),
+            "told": self._told.speeds[: len(self._measured)].tolist(),
             "jobs": self._jobs.state(),
             "prior": self._completion.state(),
             "random": None if self._rng is None else self._rng.bit_generator.state,
@@ -273,10 +267,9 @@ class EstimatedSpeeds:
         InputError
             If it is none, or of other columns.
         """
-        size = len(self._columns)
         try:
-            count = len(state["measured"]["rows"])
-            told = np.array(state["told"], dtype=np.float64).reshape(count, size)
+            shape = len(state["measured"]["rows"]), len(self._columns)
+            told = np.array(state["told"], dtype=np.float64).reshape(shape)
             jobs = [(job, row, left, family) for job, row, left, family in state["jobs"]]
             rng = None if self._rng is None else np.random.default_rng()
             if rng is not None:
@@ -287,7 +280,8 @@ class EstimatedSpeeds:
         except (LookupError, TypeError, ValueError) as error:
             raise InputError(f"This is no state of estimated speeds: {written(error)}.") from error
         self._jobs.restore(jobs)
-        self._told, self._completion, self._rng = told, completion, rng
+        self._completion, self._rng = completion, rng
+        self._told.take_up(told, completion)
 
     def _rows(self, jobs: list[int | str]) -> Ints:
         """Places of the rows of jobs; new ones are estimated and told at once."""
@@ -298,57 +292,9 @@ class EstimatedSpeeds:
         rows = self._measured.rows(names)
         if len(self._measured) > before:
             if self._jobs.by_type:
-                self._recognise(dict(zip(names, rows.tolist(), strict=True)), before)
-            new = np.arange(before, len(self._measured))
-            if len(self._measured) > len(self._told):
-                more = max(len(self._measured), 2 * len(self._told)) - len(self._told)
-                self._told = np.pad(self._told, ((0, more), (0, 0)))
-            self._told[new] = self._to_tell(new)
+                for name, row in dict(zip(names, rows.tolist(), strict=True)).items():
+                    known = self._known.get(str(name))
+                    if row >= before and known is not None:  # a new type that is a reference
+                        self._measured.begin(row, known)
+            self._told.add(np.arange(before, len(self._measured)))
         return rows
-
-    def _recognise(self, rows: dict[int | str, int], before: int) -> None:
-        """Start new types that are references with what was measured of them."""
-        for name, row in rows.items():
-            speeds = self._known.get(str(name)) if row >= before else None
-            if speeds is None:
-                continue
-            measured, failed = np.flatnonzero(speeds > 0), np.flatnonzero(speeds == 0)
-            self._measured.enter(np.full(measured.size, row), measured, np.log(speeds[measured]))
-            self._measured.fail(np.full(failed.size, row), failed)
-
-    def _estimate(self, rows: Ints) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the logarithms of rows."""
-        logs, counts = self._measured.log[rows], self._measured.worth[rows]
-        if not any(self._families):
-            return self._completion.estimate(logs, counts)
-        families = np.array(self._jobs.families(self._measured.names(rows)), dtype=object)
-        mean, sd = np.zeros_like(logs), np.zeros_like(logs)
-        for name in dict.fromkeys(families.tolist()):
-            here = families == name
-            mean[here], sd[here] = self._completion.estimate(logs[here], counts[here], name)
-        return mean, sd
-
-    def _to_tell(self, rows: Ints) -> Floats:
-        """Return what there is to tell of rows, by what is known now."""
-        mean, sd = self._estimate(rows)
-        told = np.where(self._measured.count[rows] > 0, mean, self._hope(rows, mean, sd))
-        return np.where(self._measured.failed[rows], 0.0, _exp(told))
-
-    def _hope(self, rows: Ints, mean: Floats, sd: Floats) -> Floats:
-        """Logarithms of what is told of rows where nothing was measured."""
-        if not isinstance(self.optimism, str):
-            return mean + self.optimism * sd
-        left = np.nan_to_num(self._jobs.left(self._measured.names(rows)))
-        return log_worth(mean, sd, left / self._trial_s)
-
-    def _tell(self, rows: Ints) -> list[int | str]:
-        """Tell rows anew that are off by too much; return their jobs."""
-        new, old = self._to_tell(rows), self._told[rows]
-        moved = (np.abs(new - old) > _WORTH_TELLING * old).any(axis=1)
-        self._told[rows[moved]] = new[moved]
-        return self._jobs.jobs(self._measured.names(rows[moved]))
-
-
-def _exp(logs: Floats) -> Floats:
-    """Steps/s of logarithms, no larger than numbers may be."""
-    return np.exp(np.minimum(logs, np.log(LARGEST_NUMBER)))

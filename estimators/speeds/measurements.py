@@ -79,6 +79,12 @@ class Measurements:
         said = self._noise**2
         return self.count * (said / (said + self._doubt[: len(self)]))
 
+    def begin(self, row: int, speeds: Floats) -> None:
+        """Begin a row with steps/s that are known; 0 where the job cannot run."""
+        measured, failed = np.flatnonzero(speeds > 0), np.flatnonzero(speeds == 0)
+        self.enter(np.full(measured.size, row), measured, np.log(speeds[measured]))
+        self.fail(np.full(failed.size, row), failed)
+
     @property
     def failed(self) -> Bools:
         """Where a row is known not to run, shape (rows, columns)."""

@@ -1,0 +1,119 @@
+"""What policies are told of speeds, which changes only where it is off by much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from apportion.checks import LARGEST_NUMBER
+from apportion.estimators.speeds.job_rows import log_worth
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apportion.estimators.speeds.job_rows import JobRows
+    from apportion.estimators.speeds.measurements import Measurements
+    from apportion.types import Floats, Ints
+
+_WORTH_TELLING = 0.05
+"""What is told changes once an estimate is off by more than this part."""
+
+
+class RowEstimates(NamedTuple):
+    """What is expected of rows, shape (rows, columns) each; 0 where a job cannot run.
+
+    Attributes
+    ----------
+    expected
+        Steps/s, exp(m).
+    spread
+        Standard deviation of their logarithms.
+    told
+        Steps/s that policies are to be told.
+    """
+
+    expected: Floats
+    spread: Floats
+    told: Floats
+
+
+class ToldSpeeds:
+    """Speeds as policies are told them, a row for each of those that are measured.
+
+    Parameters
+    ----------
+    measured, jobs
+        What has been measured, and whose rows these are.
+    completion
+        What completes rows, with the calls of `SpeedModel`.
+    families
+        Those of the references, each "" where rows have none.
+    optimism, trial_s
+        As for `EstimatedSpeeds`.
+    """
+
+    def __init__(
+        self,
+        measured: Measurements,
+        jobs: JobRows,
+        completion: Any,
+        families: Sequence[str],
+        optimism: float | Literal["worth"],
+        trial_s: float,
+    ) -> None:
+        self._measured, self._jobs, self._completion = measured, jobs, completion
+        self._by_family = any(families)
+        self._optimism, self._trial_s = optimism, trial_s
+        self.speeds: Floats = np.zeros((0, measured.count.shape[1]))
+        """Steps/s, shape (rows, columns), with room for more rows."""
+
+    def add(self, rows: Ints) -> None:
+        """Tell of new rows, which follow those there are."""
+        size, there = len(self._measured), len(self.speeds)
+        if size > there:
+            self.speeds = np.pad(self.speeds, ((0, max(size, 2 * there) - there), (0, 0)))
+        self.speeds[rows] = self.estimate(rows).told
+
+    def tell(self, rows: Ints) -> list[int | str]:
+        """Tell rows anew that are off by too much; return their jobs."""
+        new, old = self.estimate(rows).told, self.speeds[rows]
+        moved = (np.abs(new - old) > _WORTH_TELLING * old).any(axis=1)
+        self.speeds[rows[moved]] = new[moved]
+        return self._jobs.jobs(self._measured.names(rows[moved]))
+
+    def take_up(self, speeds: Floats, completion: Any) -> None:
+        """Go on from what was told by what completed rows."""
+        self.speeds, self._completion = speeds, completion
+
+    def estimate(self, rows: Ints) -> RowEstimates:
+        """Return what is expected of rows by what is known now, and what there is to tell."""
+        mean, spread = self._logs(rows)
+        failed, measured = self._measured.failed[rows], self._measured.count[rows] > 0
+        hoped = np.where(measured, mean, self._hope(rows, mean, spread))
+        expected, told = (np.where(failed, 0.0, _exp(each)) for each in (mean, hoped))
+        return RowEstimates(expected, np.where(failed, 0.0, spread), told)
+
+    def _logs(self, rows: Ints) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the logarithms of rows."""
+        logs, counts = self._measured.log[rows], self._measured.worth[rows]
+        if not self._by_family:
+            return self._completion.estimate(logs, counts)
+        families = np.array(self._jobs.families(self._measured.names(rows)), dtype=object)
+        mean, sd = np.zeros_like(logs), np.zeros_like(logs)
+        for name in dict.fromkeys(families.tolist()):
+            here = families == name
+            mean[here], sd[here] = self._completion.estimate(logs[here], counts[here], name)
+        return mean, sd
+
+    def _hope(self, rows: Ints, mean: Floats, sd: Floats) -> Floats:
+        """Logarithms of what is told of rows where nothing was measured."""
+        if not isinstance(self._optimism, str):
+            return mean + self._optimism * sd
+        left = np.nan_to_num(self._jobs.left(self._measured.names(rows)))
+        return log_worth(mean, sd, left / self._trial_s)
+
+
+def _exp(logs: Floats) -> Floats:
+    """Steps/s of logarithms, no larger than numbers may be."""
+    return np.exp(np.minimum(logs, np.log(LARGEST_NUMBER)))
