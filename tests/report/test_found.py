@@ -4,10 +4,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.report.found import findings
+from apportion.report.found import _fairest, findings
+from apportion.report.tables import human_measures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,3 +71,10 @@ def test_the_report_opens_with_what_was_found(three: ap.Comparison, tmp_path: Pa
     assert titles[:2] == ["What was found", "Summary"]
     assert np.all([sentence.split(",")[0] in page for sentence in findings(three)])
     (tmp_path / "report.html").write_text(page)
+
+
+def test_a_batch_has_no_rate_and_one_preemption_is_one() -> None:
+    rows = human_measures(ap.generate_rack_workload(jobs=4, arrivals="batch").describe())
+    assert ("arrival rate", "-", "") in rows
+    summary = pd.DataFrame({"ftf_max": [1.0, 2.0], "preemptions": [1, 3]}, index=["a", "b"])
+    assert "under a, with 1 preemption, and 2 times under b" in _fairest(summary)

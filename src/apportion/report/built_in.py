@@ -110,7 +110,8 @@ def _drawn(runs: Mapping[str, Run]) -> str:
 
 def _workload(comparison: Comparison) -> Section:
     measures = human_measures(comparison.workload.describe(comparison.cluster))
-    return Section("Workload", part("pairs", [(name, f"{n} {unit}") for name, n, unit in measures]))
+    pairs = [(name, f"{n} {unit}".strip()) for name, n, unit in measures]
+    return Section("Workload", part("pairs", pairs))
 
 
 def _settings(comparison: Comparison) -> Section:
@@ -180,7 +181,7 @@ def summary_html(comparison: Comparison) -> str:
 def _value(value: object) -> str:
     """Write a setting as people do: mappings as name=value, None as a dash."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_value(each)}" for name, each in value.items())
+        return ", ".join(f"{name}={_value(each)}" for name, each in value.items()) or "-"
     if isinstance(value, float):
         return f"{value:g}"
     return "-" if value is None else str(value)

@@ -92,10 +92,10 @@ def _fairest(ran: pd.DataFrame) -> str:
     if worst.isna().all():
         return "How jobs fare beside an equal share of the cluster is not known here."
     fair, unfair = str(worst.idxmin()), str(worst.idxmax())
-    preemptions = ran["preemptions"].astype(float)[fair]
+    times = f"{float(ran['preemptions'][fair]):,.0f}"
     return (
         f"The worst-off job takes {worst[fair]:.3g} times as long as in an equal share of the "
-        f"cluster under {fair}, with {preemptions:,.0f} preemptions, and "
+        f"cluster under {fair}, with {times} preemption{'s' * (times != '1')}, and "
         f"{worst[unfair]:.3g} times under {unfair}; one draw of jobs, so without an interval."
     )
 

@@ -182,8 +182,9 @@ def human_measures(description: pd.DataFrame) -> list[tuple[str, str, str]]:
     ):
         factor, shown, decimals = units.get(str(unit), (1.0, str(unit), 0 if value % 1 == 0 else 2))
         number = float(value) * factor
-        text = f"{number:,.{decimals}f}" if np.isfinite(number) else "-"
-        rows.append((str(measure), text, shown))
+        known = np.isfinite(number)  # as a rate is not, where all jobs arrive at once
+        told = (f"{number:,.{decimals}f}", shown) if known else ("-", "")
+        rows.append((str(measure), *told))
     return rows
 
 
