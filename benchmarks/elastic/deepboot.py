@@ -80,6 +80,10 @@ FAIR: dict[str, Way] = {
     "pollux, apart, fewest": ("pollux", {}, {"gpus": FEWEST, "lending": False}),
     "pollux, loans": ("pollux", {}, {}),
 }
+SERVE: dict[str, Way] = {
+    f"deepboot, apart, {gpus} serve": ("deepboot", AFE, {"gpus": gpus, "lending": False})
+    for gpus in (20, 24, 28)
+}
 PROTECT: dict[str, Way] = {
     f"protect x {times:g}": ("deepboot", AFE, {"gpus": "pooled", "protect": times})
     for times in (0.0, 0.5, 2.0, 8.0)
@@ -93,7 +97,7 @@ RESTARTS: dict[str, Way] = {
     for each in (10, 30, 100)
     for how in ("stop_resume", "afe")
 }
-PARTS = {"ways": WAYS, "fair": FAIR, "protect": PROTECT, "restarts": RESTARTS}
+PARTS = {"ways": WAYS, "fair": FAIR, "serve": SERVE, "protect": PROTECT, "restarts": RESTARTS}
 ALL = {name: way for part in PARTS.values() for name, way in part.items()}
 FEW = ("deepboot, pooled", "deepboot, apart")
 PAPER = {"pollux, apart": 0.62}

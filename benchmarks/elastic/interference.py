@@ -33,15 +33,11 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats
 
 LOST = 0.5
-"""Part of their progress that gangs lose which meet, as the artifact assumes."""
+"""Part of their progress that gangs lose which meet, as the artifact assumes; ``--lost``."""
 
 APART, ANYWHERE, ALONE = "kept apart", "anywhere", "anywhere, nothing lost"
-WAYS: dict[str, tuple[str, float]] = {
-    APART: ("whole_nodes", LOST),
-    ANYWHERE: ("every", LOST),
-    ALONE: ("every", 0.0),
-}
-"""Sizes of gangs, and what those lose that meet."""
+WAYS = {APART: "whole_nodes", ANYWHERE: "every", ALONE: "every"}
+"""Sizes of gangs."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ def met(machines: list[set[tuple[int, int, int]]], there: Bools) -> Bools:
 def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
     """Run one workload one way."""
     workload = workload_of(settings, data)
-    sizes, lost = WAYS[settings["way"]]
+    sizes, lost = WAYS[settings["way"]], settings["lost"]
     how = ap.Configurations(restart_seconds=30.0, gang_sizes=sizes, network=Interference(lost))
     run = ap.simulate("pollux", workload, ap.Cluster({"t4": settings["gpus"]}), mechanism=how)
     return figures(run, workload)
@@ -104,13 +100,18 @@ def main() -> None:
     """Run and print."""
     options = parser("elastic.interference", (__doc__ or "").partition("\n")[0], "few jobs")
     options.set_defaults(data=POLLUX)
+    options.add_argument("--lost", type=float, default=LOST, help="by gangs that meet, a part")
     args = options.parse_args()
     if args.quick or not args.data.is_dir():
         print("Jobs are generated.")
         args.data = args.data / "nowhere"
     shape = {"seed": -1, "jobs": 8 if args.quick else 160, "gpus": 16 if args.quick else 64}
     numbers = (1, 2) if args.quick else (1, 2, 3, 4)
-    settings = [{"workload": each, "way": way, **shape} for each in numbers for way in WAYS]
+    settings = [
+        {"workload": each, "way": way, "lost": 0.0 if way == ALONE else args.lost, **shape}
+        for each in numbers
+        for way in WAYS
+    ]
     runs = run_all(play, settings, args, "elastic_interference")
     shown = runs[["workload", "way", "mean h", "p99 h", "restarts", "used"]]
     print(f"\n{to_markdown(shown)}\n")
@@ -118,7 +119,7 @@ def main() -> None:
     for one, other in ((APART, ANYWHERE), (APART, ALONE), (ANYWHERE, ALONE)):
         found = paired(runs, {"way": one}, {"way": other})
         print(f"mean JCT, {one} over {other}: {in_words(found)}")
-        if (one, other) == (APART, ANYWHERE) and args.data.is_dir():
+        if (one, other) == (APART, ANYWHERE) and args.data.is_dir() and args.lost == LOST:
             claimed("deepboot", "pollux-interference", [as_figure(found)])
     print(machine())
 

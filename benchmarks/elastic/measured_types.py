@@ -181,6 +181,7 @@ def main() -> None:
         print("Jobs are generated.")
         args.data = args.data / "nowhere"
     runs = run_all(play, settings_of(args), args, "elastic_measured_types")
+    runs = runs if "restarts" in runs else runs.assign(restarts=np.nan)
     shown = [JCT, "p99 h", "makespan h", "rho max", "restarts", "used"]
     means = runs.groupby(["cluster", "log", "way"], sort=False)[shown].mean().reset_index()
     rows, judged = [], dict[str, Figure]()
@@ -199,7 +200,7 @@ def main() -> None:
                     judged[name] = as_figure(found, str(log).title())
             rows.append(row)
     for name, table in (("means", means), ("ratios", pd.DataFrame(rows))):
-        print(f"\n{to_markdown(table.fillna('-'))}" if len(table) else "")
+        print(f"\n{to_markdown(table.astype(object).fillna('-'))}" if len(table) else "")
         write_csv(table, args.out, f"elastic_measured_types_{name}", bars=True)
     for name, gained in judged.items():
         claimed("deepboot", name, [gained])

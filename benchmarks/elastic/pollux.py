@@ -56,6 +56,7 @@ WAYS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "optimus greedy, users' batches": ("optimus_greedy", SECONDS),
     "pollux, users' batches": ("pollux", SECONDS),
     "optimus, users' batches, one GPU for ncf": ("optimus", SECONDS),
+    "optimus, users' batches, any growth": ("optimus", {**SECONDS, "growth": np.inf}),
 }
 INTERVALS_MIN = {0.5: 0.758 / 0.764, 2: 0.779 / 0.764, 4: 0.825 / 0.764, 8: 0.932 / 0.764}
 """Minutes between two decisions, and what the artifact's mean is over that of one minute."""

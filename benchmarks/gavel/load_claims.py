@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from apportion.papers import Figure
 from benchmarks.experiment import claimed
 
@@ -52,6 +54,7 @@ def _verdicts(table: pd.DataFrame) -> dict[str, list[Figure]]:
     ]
     return {
         "load-aware": over(AGNOSTIC, AWARE),
+        "load-sustained": _sustained(table),
         "load-3x": over(AGNOSTIC, AWARE, top) if len(known) else [],
         "load-sharing": over(AWARE, SHARING, top),
         "load-packing": over(GANDIVA, AWARE),
@@ -60,6 +63,17 @@ def _verdicts(table: pd.DataFrame) -> dict[str, list[Figure]]:
         "load-fifo": over("fifo_agnostic", "fifo", LOADS[:3]),
         "load-each": near,
     }
+
+
+def _sustained(table: pd.DataFrame) -> list[Figure]:
+    """Give the load at which aware jobs take as long as unaware ones at the least, over that."""
+    hours = table.pivot(index="load", columns="policy", values="JCT h")
+    if not {AGNOSTIC, AWARE} <= set(hours.columns) or tuple(hours.index) != LOADS:
+        return []
+    unaware_h, aware_h = hours[AGNOSTIC].iloc[0], hours[AWARE].cummax().to_numpy()
+    if aware_h[-1] < unaware_h:
+        return []
+    return [Figure("", float(np.interp(unaware_h, aware_h, LOADS)) / LOADS[0])]
 
 
 def _of_gangs(table: pd.DataFrame) -> dict[str, list[Figure]]:
