@@ -73,6 +73,15 @@ class HasEarlierObjectives(Protocol):
         ...
 
 
+@runtime_checkable
+class HasOrder(Protocol):
+    """A policy that serves jobs in an order, which others may read of it."""
+
+    def order(self, p: Problem) -> NDArray[np.float64]:
+        """Return a number for each job, shape (jobs,): the smaller, the earlier it is served."""
+        ...
+
+
 class Rates(Protocol):
     """How fast each job's level rises, given which jobs still can."""
 

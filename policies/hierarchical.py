@@ -13,8 +13,7 @@ import numpy as np
 
 from apportion.checks import number
 from apportion.errors import InputError, unknown_name
-from apportion.policies.base import Policy
-from apportion.policies.in_order import OrderedPolicy
+from apportion.policies.base import HasOrder, Policy
 from apportion.policies.instance import Instance
 from apportion.policies.problem import Problem
 from apportion.policies.solving.driver import solve_instance
@@ -148,7 +147,7 @@ class HierarchicalFairness(Policy):
         wanted, order = p.count * p.weight, np.zeros(leaf.size)
         for entity in np.unique(leaf):
             here, policy = np.flatnonzero(leaf == entity), _policy(self._inner_of(names[entity]))
-            if isinstance(policy, OrderedPolicy):
+            if isinstance(policy, HasOrder):
                 told = p if policy.heterogeneity_aware else Problem(p.instance.blind_to_types())
                 order[here] = ranks(policy.order(told)[here], relative=_ROUNDING)
             elif policy:

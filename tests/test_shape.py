@@ -106,6 +106,7 @@ def test_functions_take_few_parameters() -> None:
 
 LINES, SCREEN = 300, 60
 LONG_MODULES = {
+    "apportion.estimators.speeds.estimated": 305,
     "apportion.mechanism.core": 341,
     "apportion.mechanism.offers.mechanism": 328,
     "apportion.mechanism.offers.offering": 331,
@@ -141,9 +142,7 @@ LONG_FUNCTIONS = {
     "apportion.policies.solving.driver.solve_instance": 90,
     "apportion.policies.solving.random_partition.solve_in_parts": 78,
     "apportion.policies.solving.solvers.active_set_least_squares._parts": 62,
-    "apportion.policies.solving.whole.branch_and_bound.branch_and_bound": 61,
     "apportion.policies.whole.joint_sizing.joint_sizing": 83,
-    "apportion.policies.whole.least_workload.one_job": 61,
     "apportion.service.http.application": 68,
     "apportion.sim.drawn.generate.generate_workload": 87,
     "apportion.sim.drawn.modelled_speeds.with_modelled_speeds": 70,
@@ -152,7 +151,6 @@ LONG_FUNCTIONS = {
     "apportion.sim.engine.loop.run": 81,
     "apportion.sim.inference.cheapest.cheapest_gpus": 76,
     "apportion.sim.inference.generate.generate_requests": 75,
-    "apportion.sim.network.registry.get_network": 83,
     "apportion.sim.one_round.asked.solve_round": 104,
     "apportion.sim.phases.engine.run_phases": 87,
     "apportion.sim.phases.workload.generate_communicating_workload": 62,
@@ -190,8 +188,7 @@ KINDS = re.compile(
 )
 DOORS = {
     "apportion.policies.registry": 1,  # a policy, or the name of one
-    "apportion.policies.hierarchical": 1,  # an inner policy that is an order
-    "apportion.sim.network.registry": 3,  # a network, or the name of one; has it what it needs
+    "apportion.sim.network.registry": 1,  # a network has what it needs, or is none
     "apportion.sim.contention.fast": 2,  # the compiled engine knows two laws; the plain one all
 }
 """Modules that take what users give, and how often they tell its kind."""

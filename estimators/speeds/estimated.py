@@ -104,8 +104,7 @@ class EstimatedSpeeds:
         self._jobs = JobRows(choice("rows", rows, ROWS))
         named = None if columns is None else SpeedColumns.of(columns)
         read = read_speeds("The references", references, named)
-        self._columns = read.columns
-        self._references = read.logs
+        self._columns, self._references = read.columns, read.logs
         self._known = {str(name): row for row, name in zip(read.speeds, read.rows, strict=True)}
         self._completion = completion_by(model, read.columns, self._noise)
         by_family = rows == "family"
@@ -124,8 +123,12 @@ class EstimatedSpeeds:
 
     def digest(self) -> str:
         """Return a text that is another one for other references, columns or options."""
-        columns = list(map(str, self.columns))
-        told: list[Any] = [columns, self.optimism, self._noise, self._jobs.by_type]
+        told: list[Any] = [
+            [*map(str, self.columns)],
+            self.optimism,
+            self._noise,
+            self._jobs.by_type,
+        ]
         told += ["family"] if any(self._families) else []
         told += [self._trial_s] if self.optimism == "worth" else []
         rows = [[name, *map(float, row)] for name, row in self._known.items()]
@@ -160,7 +163,8 @@ class EstimatedSpeeds:
     @one_thread
     def speeds(self, jobs: Iterable[int | str]) -> Floats:
         """Steps/s that policies are told, 0 where a job cannot run; shape (jobs, columns)."""
-        return self._told.speeds[self._rows(checked_jobs(jobs))]
+        rows = self._rows(checked_jobs(jobs))  # which may make room for more
+        return self._told.speeds[rows]
 
     @one_thread
     def expected(self, jobs: Iterable[int | str]) -> Floats:
@@ -177,7 +181,8 @@ class EstimatedSpeeds:
 
         Where a job has none at all, only the ratios of its speeds mean anything.
         """
-        return self._measured.count[self._rows(checked_jobs(jobs))]
+        rows = self._rows(checked_jobs(jobs))
+        return self._measured.count[rows]
 
     @one_thread
     def observe(self, gangs: RanWhere, steps: ArrayLike, seconds: ArrayLike) -> list[int | str]:

@@ -175,13 +175,7 @@ def one_job(
         If servers have no GPUs or others in one table than in the other, loads or neighbours are
         no finite numbers >= 0, or the job wants no GPUs.
     """
-    sizes = [len(each) for each in load]
-    if not sizes or 0 in sizes or sizes != [len(each) for each in available]:
-        raise InputError(
-            f"load and available tell of servers with {sizes} and "
-            f"{[len(each) for each in available]} GPUs; they must be the same, with a GPU or more."
-        )
-    server = np.repeat(np.arange(len(load)), sizes)
+    server = np.repeat(np.arange(len(load)), _sizes(load, available))
     near = np.zeros(len(load)) if neighbours is None else np.asarray(neighbours, dtype=float)
     loads = np.array([each for row in load for each in row], dtype=float)
     for name, values in (("load", loads), ("neighbours", near)):
@@ -205,6 +199,17 @@ def one_job(
         resource_capacity=np.full(beside.shape[1], np.inf),
         resource_names=(*own, _LOAD, _NEIGHBOURS, *named),
     )
+
+
+def _sizes(load: Sequence[Sequence[float]], available: Sequence[Sequence[bool]]) -> list[int]:
+    """Return the GPUs of each server, of which both tables must tell alike."""
+    sizes, others = ([len(each) for each in table] for table in (load, available))
+    if not sizes or 0 in sizes or sizes != others:
+        raise InputError(
+            f"load and available tell of servers with {sizes} and {others} GPUs; they must be the "
+            f"same, with a GPU or more."
+        )
+    return sizes
 
 
 @dataclass(frozen=True, eq=False)

@@ -101,6 +101,10 @@ class MemoizedNetwork:
         """Name of the model inside."""
         return self.model.name
 
+    def on_cluster(self, cluster: Cluster) -> MemoizedNetwork:
+        """Return the same model on a cluster."""
+        return MemoizedNetwork(self.model, cluster)
+
     @property
     def gang_links(self) -> GangLinks | None:
         """What tells which links gangs use, if the model knows (`CassiniNetwork.gang_links`)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from apportion.annotations import checked
 from apportion.checks import mapping
@@ -228,28 +228,37 @@ def get_network(
         not take.
     """
     cluster = Cluster.of(cluster)
+    given = {"flat_if_unbalanced": flat_if_unbalanced, "all_reduce": all_reduce, "order": order}
+    options: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
+    if isinstance(network, type):
+        kind = network.__name__
+        raise InputError(f"network is the class {kind}; write network={kind}(...).")
+    if isinstance(network, str):
+        return MemoizedNetwork(_by_name(network, profiles, options), cluster)
+    if options or profiles is not None or not _is_model(network):
+        raise InputError(
+            f"The network is {network!r}; it must be one of {', '.join(NETWORKS)}, or an "
+            "object with a name and overhead(job_type, shape), without options."
+        )
+    again = getattr(network, "on_cluster", None)
+    return MemoizedNetwork(network, cluster) if again is None else again(cluster)
+
+
+def _is_model(value: Any) -> TypeGuard[NetworkModel]:
+    """Whether a value has what a network needs."""
+    return isinstance(value, NetworkModel)
+
+
+def _by_name(network: str, profiles: Profiles | None, options: Mapping[str, Any]) -> NetworkModel:
+    """Make the network of a name with its options, and refuse those that it does not take."""
     if profiles is not None:
         profiles = mapping("profiles", profiles, "a mapping from models to their ModelProfile")
         for name, profile in profiles.items():
             if not isinstance(profile, ModelProfile):
                 raise InputError(f"The profile of {name!r} is no ModelProfile.")
-    given = {"flat_if_unbalanced": flat_if_unbalanced, "all_reduce": all_reduce, "order": order}
-    options: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
-    has_options = bool(options) or profiles is not None
-    if isinstance(network, type):
-        kind = network.__name__
-        raise InputError(f"network is the class {kind}; write network={kind}(...).")
-    if not isinstance(network, str):
-        if has_options or not isinstance(network, NetworkModel):
-            raise InputError(
-                f"The network is {network!r}; it must be one of {', '.join(NETWORKS)}, or an "
-                "object with a name and overhead(job_type, shape), without options."
-            )
-        model = network.model if isinstance(network, MemoizedNetwork) else network
-        return MemoizedNetwork(model, cluster)
     if network not in NETWORKS:
         raise unknown_name("network", network, NETWORKS)
-    if network.startswith(_NO_RINGS) and flat_if_unbalanced is not None:
+    if network.startswith(_NO_RINGS) and "flat_if_unbalanced" in options:
         raise InputError(f"The network {network!r} has no rings; leave out flat_if_unbalanced.")
     for name in ("all_reduce", "order"):
         if name in options and network not in _ANALYTIC:
@@ -257,12 +266,12 @@ def get_network(
                 f"The network {network!r} has no {name} to choose; leave it out, or use "
                 f"{' or '.join(map(repr, _ANALYTIC))}."
             )
-    if network == "none" and has_options:
+    if network == "none" and (options or profiles is not None):
         raise InputError("The network 'none' takes no options; leave out the others or choose one.")
     made = NETWORKS[network](profiles or {}, **options)
-    if not isinstance(made, NetworkModel):
+    if not _is_model(made):
         raise InputError(
             f"What makes the network {network!r} returned {written(made)}; it must return an "
             f"object with a name and overhead(job_type, shape)."
         )
-    return MemoizedNetwork(made, cluster)
+    return made

@@ -127,21 +127,24 @@ def branch_and_bound(
     solver.run()
     status, info = solver.getModelStatus(), solver.getInfo()
     word = _WORDS.get(status, str(solver.modelStatusToString(status)))
-    name = repr(whole.policy)
     if word == "infeasible" and beyond is not None and start is not None:
         return Found(start, whole.program.value(start), "optimal", int(info.mip_node_count))
-    if word == "infeasible":
-        raise InfeasibleError(
-            f"No whole decision meets the constraints of {name}, though shares of time would."
-        )
-    if info.primal_solution_status != _FEASIBLE:
-        spent = time.perf_counter() - started
-        reason = "time_limit_s struck" if word == "time_limit" else f"HiGHS stopped ({word})"
-        raise SolveError(f"{reason} after {spent:.3g} s and {name} has no decision yet.")
+    if word == "infeasible" or info.primal_solution_status != _FEASIBLE:
+        raise _no_decision(word, repr(whole.policy), time.perf_counter() - started)
     x = np.array(solver.getSolution().col_value)
     x[whole.whole] = np.rint(x[whole.whole])
     bound = info.mip_dual_bound * scale + whole.program.offset
     return Found(x, bound, word, int(info.mip_node_count))
+
+
+def _no_decision(word: str, policy: str, spent_s: float) -> SolveError:
+    """Say why there is no decision, or none yet."""
+    if word == "infeasible":
+        return InfeasibleError(
+            f"No whole decision meets the constraints of {policy}, though shares of time would."
+        )
+    reason = "time_limit_s struck" if word == "time_limit" else f"HiGHS stopped ({word})"
+    return SolveError(f"{reason} after {spent_s:.3g} s and {policy} has no decision yet.")
 
 
 def _only_better(solver: highspy.Highs, cost: Floats, start: Floats | None, beyond: Bools) -> None:
