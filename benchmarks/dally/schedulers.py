@@ -277,10 +277,11 @@ def _plot(runs: pd.DataFrame, out: Path | None) -> None:
     with drawing(out, "dally_schedulers", width=11.0, height=7.0) as figure:
         if figure is None:
             return
-        panels = figure.subplots(2, 2, sharex=True)
+        lists = list(dict.fromkeys(runs["arrivals"]))
+        panels: Any = figure.subplots(2, len(lists), sharex=True, squeeze=False)
         styles = line_styles(list(dict.fromkeys(runs["scheduler"])))
         for row, name in zip(panels, ("JCT h", "comm h"), strict=True):
-            for axes, arrivals in zip(row, ARRIVALS, strict=True):
+            for axes, arrivals in zip(row, lists, strict=True):
                 for scheduler, style in styles.items():
                     rows = runs[(runs["arrivals"] == arrivals) & (runs["scheduler"] == scheduler)]
                     found = rows.groupby("racks")[name].agg(["median", "min", "max"])
