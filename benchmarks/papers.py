@@ -31,7 +31,7 @@ PAGES = {"deepboot": "elastic"}
 MINUTES: dict[str, tuple[float, str]] = {
     "gavel.types": (0.1, ""),
     "gavel.testbed": (3, "--draws 5"),
-    "gavel.static": (1, ""),
+    "gavel.static": (2, "--seeds 0 1 2"),
     "gavel.load": (60, "--full --seeds 0 1 --policies max_min_fairness_agnostic max_min_fairness"),
     "gavel.hierarchy": (1, ""),
     "gavel.scaling": (1, ""),
