@@ -106,7 +106,6 @@ def test_functions_take_few_parameters() -> None:
 
 LINES, SCREEN = 300, 60
 LONG_MODULES = {
-    "apportion.estimators.speeds.estimated": 305,
     "apportion.mechanism.core": 341,
     "apportion.mechanism.offers.mechanism": 328,
     "apportion.mechanism.offers.offering": 331,

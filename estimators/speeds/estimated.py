@@ -99,8 +99,7 @@ class EstimatedSpeeds:
         seed: int | None = None,
     ) -> None:
         self.optimism = checked_optimism(optimism)
-        self._trial_s = number("trial_s", trial_s, strict=True)
-        self._noise = noise_level(noise)
+        self._trial_s, self._noise = number("trial_s", trial_s, strict=True), noise_level(noise)
         self._jobs = JobRows(choice("rows", rows, ROWS))
         named = None if columns is None else SpeedColumns.of(columns)
         read = read_speeds("The references", references, named)
@@ -123,12 +122,8 @@ class EstimatedSpeeds:
 
     def digest(self) -> str:
         """Return a text that is another one for other references, columns or options."""
-        told: list[Any] = [
-            [*map(str, self.columns)],
-            self.optimism,
-            self._noise,
-            self._jobs.by_type,
-        ]
+        columns, by_type = [*map(str, self.columns)], self._jobs.by_type
+        told: list[Any] = [columns, self.optimism, self._noise, by_type]
         told += ["family"] if any(self._families) else []
         told += [self._trial_s] if self.optimism == "worth" else []
         rows = [[name, *map(float, row)] for name, row in self._known.items()]

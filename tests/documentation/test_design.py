@@ -105,7 +105,8 @@ def test_limits_are_those_that_are_tested() -> None:
     words = {"three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "fifteen": 15}
     kept = " ".join(PAGE.partition("## What keeps it so")[2].partition("\n## ")[0].split())
     numbers = re.findall(r"at most (\d+) and (\d+)", kept)
-    assert numbers == [(str(test_shape.SOLVE_FILES), str(test_shape.SOLVE_FUNCTIONS))]
+    limits = (test_shape.SOLVE_FILES, test_shape.SOLVE_FUNCTIONS)
+    assert numbers == [tuple(map(str, limits)), (str(test_shape.LINES), str(test_shape.SCREEN))]
     assert f"loose files in a folder: at most {test_shape.LOOSE};" in kept
     found = re.search(r"parameters of a function: at most (\d+), with (\w+) exceptions", kept)
     assert found is not None
