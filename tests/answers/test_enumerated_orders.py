@@ -88,6 +88,7 @@ def enumerated(kinds: list[int], lasts_s: list[float]) -> tuple[list[tuple[int, 
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 20))]
 )
+@pytest.mark.thorough
 def test_a_race_of_all_orders_never_drops_the_best_of_them(seed: int) -> None:
     """Six orders of three classes, over all 4,096 resamples of eight jobs."""
     kinds, lasts_s = drawn(seed)

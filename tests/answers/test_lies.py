@@ -79,9 +79,8 @@ def test_all_lies_bring_what_a_loop_over_solve_says(policy: str, seed: int) -> N
     honest = lived(policy, load, gpus, ("weight", "", 1.0, "job0"))
     np.testing.assert_allclose(found.run.jobs["jct_s"], honest[load.jobs.index], rtol=1e-6)
     row: Any
-    every = (
-        found.table if seed else found.table[::3]
-    )  # kinds of lies take turns in threes and fours
+    # Kinds of lies take turns in threes and fours.
+    every = found.table if seed else found.table[::7]
     for row in every.itertuples(index=False):
         lied = lived(policy, load, gpus, (row.about, row.accelerator, row.factor, row.job))
         assert row.lied_jct_s == pytest.approx(lied[row.job], rel=1e-6)
@@ -93,7 +92,7 @@ def test_all_lies_bring_what_a_loop_over_solve_says(policy: str, seed: int) -> N
 @pytest.mark.parametrize("seed", each_seed(1, 60))
 def test_nobody_gains_under_isolated_shares(seed: int) -> None:
     found = ap.try_lies(
-        "isolated", drawn(seed, jobs=4), "k80=4,v100=4", lies=1000, n_jobs=1, mechanism="exact"
+        "isolated", drawn(seed, jobs=3), "k80=3,v100=3", lies=1000, n_jobs=1, mechanism="exact"
     )
     assert not len(found.pay)
     assert f"no lie of {found.family} tried helped" in repr(found)

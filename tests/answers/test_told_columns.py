@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.answers.test_forecast import STATE, jobs_of, later
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.answers.history import told_columns
@@ -56,7 +57,7 @@ QUEUE = {"now": 1000, "jobs": [WAITING | {"job_id": name} for name in ("a", "b",
 OPTIONS: dict[str, Any] = {"futures": 6, "preemption_overhead_seconds": 0.0}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", each_seed(1, 3))
 def test_a_policy_goes_by_its_column(seed: int) -> None:
     """All GPUs at once for each, so that the order of starts is that of the column."""
     urgency = np.random.default_rng(seed).permutation([50.0, 60.0, 70.0]).tolist()

@@ -49,6 +49,7 @@ def test_who_meets_is_who_shares_a_machine_with_another_spread_gang(seed: int) -
     assert (met(gangs, there) & there).tolist() == (np.array(expected) & there).tolist()
 
 
+@pytest.mark.thorough
 def test_gangs_that_are_kept_apart_lose_nothing() -> None:
     workload = ap.generate_elastic_workload(8, hours=0.4, seed=2)
 

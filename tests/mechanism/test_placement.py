@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import json
 
 import numpy as np
@@ -9,11 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.cluster import Cluster
-from apportion.errors import InputError
-from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.placements import Gang, get_placement
 from apportion.mechanism.placements.built_in import BUILT_IN
 
 
@@ -51,30 +47,6 @@ def test_the_remainder_of_a_type_is_a_smaller_machine_and_is_used() -> None:
     placer.place([0], [0], [10])
     assert sorted(placer.held[0][1]) == list(range(10))
     assert machines_of(placer, 0) == [0, 1, 2]
-
-
-@given(
-    free=st.lists(st.integers(0, 4), min_size=1, max_size=6),
-    gpus=st.integers(1, 12),
-)
-def test_consolidation_uses_as_few_machines_as_possible(free: list[int], gpus: int) -> None:
-    pool = MachinePool([4] * len(free))
-    for machine, left in enumerate(free):
-        pool.claim(list(pool.free_on(machine))[: 4 - left])
-    if sum(free) < gpus:
-        assert get_placement("consolidated").choose(Gang(0, gpus), Devices([pool], ["a"])) is None
-        return
-    gang, there = Gang(0, gpus), Devices([pool], ["v100"])
-    devices = get_placement("consolidated").choose(gang, there)
-    assert devices is not None
-    used = {pool.machine_of[device] for device in devices}
-    assert len(set(devices)) == gpus
-    fewest = next(
-        count
-        for count in range(1, len(free) + 1)
-        if any(sum(some) >= gpus for some in itertools.combinations(free, count))
-    )
-    assert len(used) == fewest
 
 
 @pytest.mark.parametrize("strategy", list(BUILT_IN))
@@ -115,11 +87,6 @@ def test_random_placement_repeats_with_its_seed_and_goes_on_from_its_state() -> 
         placer.place([2], [0], [5])
     assert one.held == three.held
     assert Placer(cluster, "random", seed=6).held != one.held
-
-
-def test_unknown_strategy_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(InputError, match=r"'consolidate'.*Did you mean 'consolidated'"):
-        Placer(Cluster({"v100": 1}), "consolidate")
 
 
 def test_a_pool_says_when_no_machine_is_large_enough() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -122,16 +120,6 @@ def test_what_each_placement_chooses() -> None:
     devices = Devices([pool], ["v100"])
     placed = {pace: Placer(devices, pace=pace).choose(Gang(0, 3)) for pace in (None, by_tier)}
     assert placed == {None: [2, 3, 0], by_tier: [2, 3, 4]}
-
-
-def test_random_devices_are_every_set_alike() -> None:
-    devices = Devices([MachinePool([1, 3])], ["v100"])
-    for tiers in (None, (2, 2)):
-        strategy = get_placement("random", np.random.default_rng(0))
-        drawn = Counter(
-            0 in (strategy.choose(Gang(0, 2, tiers=tiers), devices) or []) for _ in range(1000)
-        )
-        assert drawn[True] / 1000 == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_placement_of_ones_own_sees_the_load_and_declines(own: str) -> None:

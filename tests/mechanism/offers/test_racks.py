@@ -128,6 +128,7 @@ def test_no_gpu_is_held_twice_and_a_gang_lies_within_its_tier(
         )
         if job in racks.held:
             without = of(2, 3, 4)
-            state = racks.state()
-            without.restore(state | {"racks": [each for each in state["racks"] if each[0] != job]})
+            for other, placement in racks.held.items():
+                if other != job:
+                    without.hold(other, 0, placement)
             assert (racks.free_with(job)[0] == without.pools[0].free).all()

@@ -101,24 +101,6 @@ def test_bounded_timers_are_whole_leases_within_the_history() -> None:
     assert (book.machine_s[4] / HOUR_S, book.rack_s[4] / HOUR_S) == (39.0, 48.0)
 
 
-def test_timers_follow_a_plain_reading_of_the_lists() -> None:
-    rng, history_s, book = (
-        np.random.default_rng(3),
-        500.0,
-        book_of(AutoTunedTimers(history_s=500.0)),
-    )
-    entries: list[tuple[float, float]] = []
-    now_s = 0.0
-    for _ in range(200):
-        now_s += float(rng.exponential(20))
-        wait_s = float(rng.exponential(100))
-        entries = [(t, w) for t, w in [*entries, (now_s, wait_s)] if t >= now_s - history_s]
-        book.record(MACHINE, 2, now_s, wait_s)
-        waits = [w for _, w in entries]
-        deviation = float(np.std(waits, ddof=1)) if len(waits) > 1 else 0.0
-        assert book.machine_s[2] == pytest.approx(float(np.mean(waits)) + 2 * deviation)
-
-
 def test_timers_that_make_no_sense_are_named() -> None:
     with pytest.raises(InputError, match="machine_s is -1"):
         ManualTimers(machine_s=-1)

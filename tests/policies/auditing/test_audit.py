@@ -86,7 +86,7 @@ def test_witnesses_are_those_of_linear_programs(policy: str, seed: int) -> None:
         assert (rate * better).sum() - (rate * X).sum() == pytest.approx(found.pareto_gain)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", each_seed(1, 3))
 def test_lies_are_those_of_every_lie_solved_by_itself(seed: int) -> None:
     speed, workers, jobs = drawn(seed, gangs=False, weights=False)
     factors = (0.0, 0.25, 4.0)
@@ -114,7 +114,7 @@ def test_lies_are_those_of_every_lie_solved_by_itself(seed: int) -> None:
     assert found.lies_tried == len(T) * 2 * len(factors)
 
 
-@pytest.mark.parametrize("seed", each_seed(2, 20))
+@pytest.mark.parametrize("seed", each_seed(1, 20))
 def test_theorems_hold(seed: int) -> None:
     """Nash welfare of equal jobs is an equilibrium of equal incomes; strategy-proof is so."""
     speed, _, jobs = drawn(seed, gangs=False, weights=False)

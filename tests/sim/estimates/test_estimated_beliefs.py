@@ -29,7 +29,7 @@ def some_jobs(seed: int, jobs: int = 25) -> Workload:
 def test_what_is_told_by_default_is_the_truth(mechanism: Any) -> None:
     ways: list[dict[str, Any]] = [{}, {"speeds": "told"}, {"beliefs": Told()}]
     runs = [
-        ap.simulate("max_min_fairness", some_jobs(1), CLUSTER, mechanism=mechanism, **told)
+        ap.simulate("max_min_fairness", some_jobs(1, 8), CLUSTER, mechanism=mechanism, **told)
         for told in ways
     ]
     assert runs[0].jobs.equals(runs[1].jobs)

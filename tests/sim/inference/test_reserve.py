@@ -31,6 +31,7 @@ def test_most_at_once_as_counted_at_every_arrival(seed: int) -> None:
     asked = day(seed)
     begin, end = asked["arrival_s"], asked["arrival_s"] + asked["duration_s"]
     found = most_at_once(asked, 300.0)
+    assert 300.0 * (len(found) - 1) <= end.max() < 300.0 * len(found)
     for window, most in enumerate(found):
         first = 300.0 * window
         times = [first, *begin[(begin >= first) & (begin < first + 300.0)]]
