@@ -65,6 +65,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "ada_srsf.costs": (0.1, ""),
     "ada_srsf.measurement": (0.2, ""),
     "ada_srsf.theorems": (0.2, ""),
+    "ada_srsf.growth": (0.1, ""),
     "ada_srsf.mechanisms": (1, ""),
     "elastic.pollux": (15, ""),
     "elastic.sia": (3, ""),

@@ -57,6 +57,7 @@ WAYS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "pollux, users' batches": ("pollux", SECONDS),
     "optimus, users' batches, one GPU for ncf": ("optimus", SECONDS),
     "optimus, users' batches, any growth": ("optimus", {**SECONDS, "growth": np.inf}),
+    "optimus, users' batches, 0 s": ("optimus", {"restart_seconds": 0.0}),
 }
 INTERVALS_MIN = {0.5: 0.758 / 0.764, 2: 0.779 / 0.764, 4: 0.825 / 0.764, 8: 0.932 / 0.764}
 """Minutes between two decisions, and what the artifact's mean is over that of one minute."""
