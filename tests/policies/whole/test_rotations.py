@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.draw_whole import LINKS, draw_links
 from tests.oracles.rotations import Link, Profile, enumerate_shifts, mean_score
 from tests.policies.whole.posed import demands
 
@@ -27,21 +26,6 @@ def assert_best(profiles: list[Profile], links: list[Link]) -> None:
     assert mean_score(profiles, links, shifts) == best
     assert 1 - found.objective == pytest.approx(float(best), abs=1e-9)
     assert all(s < p.period for s, p in zip(shifts, profiles, strict=True))
-
-
-@pytest.mark.parametrize("seeds", [2, pytest.param(26, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", LINKS)
-def test_rotations_equal_enumeration(kind: str, seeds: int) -> None:
-    """Eight kinds, loops and periods without a short common multiple among them: 208."""
-    for seed in range(seeds):
-        assert_best(*draw_links(seed, kind))
-
-
-def test_a_cycle_of_links() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(3):
-        profiles = [Profile(((int(on), 8), (6 - int(on), 0))) for on in rng.integers(1, 6, 3)]
-        assert_best(profiles, [Link(8, (0, 1)), Link(8, (1, 2)), Link(8, (0, 2))])
 
 
 def test_weights_of_links_say_which_is_served() -> None:

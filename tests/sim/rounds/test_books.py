@@ -17,8 +17,6 @@ from apportion.names import POLICY_NAMES
 from apportion.policies.base import depends_on_time
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from apportion.sim import Run
 
 IN_ROUNDS = (
@@ -53,44 +51,6 @@ def plain_run(mechanism: str, decider: str) -> Run:
 
 def run_of(case: Case, decider: Any = None) -> Run:
     return ap.simulate(decider or case.decider, case.workload, case.cluster, **case.settings)
-
-
-def gpu_seconds_of_schedule(schedule: pd.DataFrame) -> dict[str, float]:
-    """GPU-seconds by type; those of devices that two jobs had at a time count once."""
-    stays: dict[tuple[str, int], list[tuple[float, float]]] = {}
-    columns = schedule[["accelerator", "devices", "start_s", "end_s"]]
-    for kind, devices, start_s, end_s in columns.to_numpy().tolist():
-        for device in devices:
-            stays.setdefault((kind, device), []).append((start_s, end_s))
-    used: dict[str, float] = {}
-    for (kind, _), had in stays.items():
-        until = -np.inf
-        for start_s, end_s in sorted(had):
-            used[kind] = used.get(kind, 0.0) + max(0.0, end_s - max(start_s, until))
-            until = max(until, end_s)
-    return used
-
-
-@pytest.mark.parametrize(("mechanism", "decider"), sampled(CASES, 2))
-def test_jobs_rounds_and_schedule_tell_of_the_same_gpu_seconds(
-    mechanism: str, decider: str
-) -> None:
-    case = case_of(mechanism, decider)
-    run = plain_run(mechanism, decider)
-    jobs, rounds = run.jobs, run.rounds
-    sharing = "sharing" in decider or "packing" in decider
-    names = [name for name in case.cluster.gpus if f"{name}_s" in jobs]
-    for name in names:
-        busy = rounds[f"{name}_busy"].sum()
-        gangs = case.workload.jobs.loc[jobs.index, "scale_factor"]
-        held = (jobs[f"{name}_s"] * gangs).sum()
-        assert busy <= held * (1 + 1e-9) + 1e-6 if sharing else busy == pytest.approx(held)
-    every = sum(rounds[f"{name}_busy"].sum() for name in names)
-    assert jobs["gpu_seconds"].sum() == pytest.approx(every, rel=1e-9)
-    if mechanism != "exact" and not sharing:
-        used = gpu_seconds_of_schedule(run.schedule)
-        for name in names:
-            assert used.get(name, 0.0) == pytest.approx(rounds[f"{name}_busy"].sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize(("mechanism", "decider"), CASES)

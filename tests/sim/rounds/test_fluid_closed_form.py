@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.mechanism.scheduler import Decision, DutyCycle, Gangs
+from apportion.mechanism.scheduler import Decision, Gangs
 from apportion.sim.engine import Fluid, Speeds, TrueState
 
 if TYPE_CHECKING:
@@ -106,41 +106,6 @@ def test_shares_add_up_over_types(seed: int) -> None:
     np.testing.assert_allclose(truth.remaining, np.maximum(steps - rate * end_s, 0), atol=1e-9)
     np.testing.assert_allclose(truth.held_s, share * end_s, rtol=1e-9)
     np.testing.assert_allclose(ran.worked_s, share[job, option] * end_s)
-
-
-def worked_by(until_s: float, duty_cycle: DutyCycle) -> list[float]:
-    """Seconds of work of each line by a time: through its duty cycle piece by piece."""
-    sums = []
-    for at_s, work_s, rest_s in np.transpose(duty_cycle).tolist():
-        total = 0.0
-        while at_s < until_s:
-            total += min(work_s, until_s - at_s)
-            at_s += work_s + rest_s
-        sums.append(total)
-    return sums
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_work_of_a_duty_cycle_is_that_of_going_through_it(seed: int) -> None:
-    rng = np.random.default_rng([seed, 2])
-    count = int(rng.integers(1, 5))
-    ready_s = rng.choice([-70.0, 0.0, 33.0, 250.0], count)
-    work_s, rest_s = rng.choice([40.0, 100.0, 171.5], count), rng.choice([0.0, 7.0, 60.0], count)
-    forever = rng.random(count) < 0.2
-    duty_cycle = DutyCycle(
-        ready_s, np.where(forever, np.inf, work_s), np.where(forever, np.inf, rest_s)
-    )
-    truth = truth_of(np.full(count, 1e6))
-    runtime, gangs = Fluid(truth, Constant(np.ones(count))), alone(count)
-    now_s, done = 0.0, np.zeros(count)
-    before = np.array(worked_by(0.0, duty_cycle))
-    for _ in range(8):
-        runtime.apply(now_s, Decision(gangs, np.zeros(count, dtype=bool), duty_cycle=duty_cycle))
-        now_s, ran = runtime.run(now_s, float(rng.uniform(1, 120)), now_s, to_completion=True)
-        done += ran.worked_s
-        expected = worked_by(now_s, duty_cycle) - before
-        np.testing.assert_allclose(done, expected, atol=1e-6)
-    np.testing.assert_allclose(1e6 - truth.remaining, done, atol=1e-6)
 
 
 @pytest.mark.parametrize("times", [3, 40, 700])
