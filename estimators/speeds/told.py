@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from apportion.estimators.speeds.job_rows import log_worth
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from apportion.estimators.speeds.completion import Completion
     from apportion.estimators.speeds.job_rows import JobRows
     from apportion.estimators.speeds.measurements import Measurements
     from apportion.types import Floats, Ints
@@ -57,7 +58,7 @@ class ToldSpeeds:
         self,
         measured: Measurements,
         jobs: JobRows,
-        completion: Any,
+        completion: Completion,
         families: Sequence[str],
         optimism: float | Literal["worth"],
         trial_s: float,
@@ -82,7 +83,7 @@ class ToldSpeeds:
         self.speeds[rows[moved]] = new[moved]
         return self._jobs.jobs(self._measured.names(rows[moved]))
 
-    def take_up(self, speeds: Floats, completion: Any) -> None:
+    def take_up(self, speeds: Floats, completion: Completion) -> None:
         """Go on from what was told by what completed rows."""
         self.speeds, self._completion = speeds, completion
 

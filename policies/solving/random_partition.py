@@ -9,7 +9,7 @@ promised there but known here: prices that hold for the whole bound what any all
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -22,7 +22,7 @@ from apportion.policies.solving.demands import levels_of, posed_value, reported
 from apportion.policies.solving.rows import believed, group_identical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
@@ -81,13 +81,7 @@ def solve_in_parts(
         not single jobs.
     """
     believed_in = believed(policy, instance)
-    levels = levels_of(policy, believed_in) if instance.solo else None
-    if levels is None or levels.constrained:
-        raise InputError(
-            f"partitions do not go with {policy!r} here: they need rows of single jobs and a "
-            "policy about the worst off job without constraints of its own, such as "
-            "'max_min_fairness', 'makespan' or 'finish_time_fairness'."
-        )
+    levels = _levels_in_parts(policy, believed_in)
     split = parts_of(instance, parts, seed)
     solutions = [
         solve(replace(instance.subset(jobs, instance.count[jobs]), capacity=capacity))
@@ -119,13 +113,32 @@ def solve_in_parts(
             "options": instance.options,
             "partitions": parts,
             "loss": loss,
-            "classes": sum(solution.stats["classes"] for solution in solutions),
-            "reduction": solutions[0].stats["reduction"],
-            "solver": solutions[0].stats["solver"],
-            "solve_s": sum(solution.stats["solve_s"] for solution in solutions),
-            "slowest_part_s": max(solution.stats["solve_s"] for solution in solutions),
+            **_stats([solution.stats for solution in solutions]),
         },
     )
+
+
+def _levels_in_parts(policy: Policy, instance: Instance) -> Levels:
+    """Return the levels of a policy that can be solved in parts; refuse another."""
+    levels = levels_of(policy, instance) if instance.solo else None
+    if levels is None or levels.constrained:
+        raise InputError(
+            f"partitions do not go with {policy!r} here: they need rows of single jobs and a "
+            "policy about the worst off job without constraints of its own, such as "
+            "'max_min_fairness', 'makespan' or 'finish_time_fairness'."
+        )
+    return levels
+
+
+def _stats(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what the parts of a solution say of how they were solved."""
+    return {
+        "classes": sum(part["classes"] for part in parts),
+        "reduction": parts[0]["reduction"],
+        "solver": parts[0]["solver"],
+        "solve_s": sum(part["solve_s"] for part in parts),
+        "slowest_part_s": max(part["solve_s"] for part in parts),
+    }
 
 
 _BETWEEN = 1e-13

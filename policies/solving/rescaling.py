@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.policies.solving.cone import Scales, largest_cost
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from apportion.policies.solving.cone import ConeProgram
-    from apportion.types import Bools, Floats, Ints
+    from apportion.types import Bools, Floats
 
 _NOTHING = 1e-7
 """Part of the largest cost that is taken for none."""
@@ -58,7 +60,7 @@ def scales_of_columns(program: ConeProgram, column: Floats, free: Bools) -> Scal
     return Scales(column, row, 1.0)
 
 
-def _middles(place: Ints, logs: Floats, size: int) -> Floats:
+def _middles(place: NDArray[np.integer[Any]], logs: Floats, size: int) -> Floats:
     """Return what brings the least and the largest of the logarithms at each place around 0."""
     most, least = np.full(size, -np.inf), np.full(size, np.inf)
     np.maximum.at(most, place, logs)

@@ -151,8 +151,9 @@ def _served(
     """State that GPUs serve the demands of scenarios, which together are probable enough."""
     services = [cp.sum(cp.multiply(serves[k], n[k])) for k in range(demand.shape[1])]
     # Probabilities of many scenarios sum up to 1 but for rounding.
-    enough = [n >= 0, p @ z >= 1 - epsilon - 1e-12]
-    return enough + [cp.multiply(demand[:, k], z) <= each for k, each in enumerate(services)]
+    stated: list[cp.Constraint] = [n >= 0, p @ z >= 1 - epsilon - 1e-12]
+    stated += [cp.multiply(demand[:, k], z) <= each for k, each in enumerate(services)]
+    return stated
 
 
 def _chances(demand: Floats, probability: ArrayLike | None) -> Floats:

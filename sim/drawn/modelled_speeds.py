@@ -150,21 +150,8 @@ def with_modelled_speeds(
             factors[name] = np.full(len(table), float(given[name]))
             notes.append(f"speeds on {name}: {given[name]:g} times those on {reference}, as given")
             continue
-        ends = by_memory, by_arithmetic = speed_ratios(name, reference)
-        place = _bound_by_arithmetic(table.index.get_level_values(0))
-        factors[name] = by_memory * (by_arithmetic / by_memory) ** place
-        measured = _measured(table.index.get_level_values(0), name, reference)
-        known_of = ~np.isnan(measured)
-        factors[name] = np.where(known_of, measured, factors[name])
-        if known_of.any():
-            notes.append(_as_measured(table.index[known_of], measured[known_of], name, reference))
-        if known_of.all():
-            continue
-        between = f"{min(ends):.2g} to {max(ends):.2g} times those on {reference}"
-        notes.append(
-            f"speeds on {name} are modelled, not measured: {between}, by bandwidth and operations "
-            f"of their data sheets"
-        )
+        factors[name], said = _modelled(table.index, name, reference)
+        notes += said
     gangs = table.index.get_level_values("scale_factor").to_numpy() > 1
     for name in filter(is_slice, new):
         if gangs.any() and name not in given:
@@ -174,6 +161,27 @@ def with_modelled_speeds(
     pairs = workload.pairs and _shared(workload.pairs, reference, columns, table)
     throughputs, notes = table.assign(**columns), [*workload.notes, *notes]
     return replace(workload, throughputs=throughputs, pairs=pairs, notes=tuple(notes))
+
+
+def _modelled(rows: pd.Index, name: str, reference: str) -> tuple[Floats, list[str]]:
+    """Return how many times as fast rows are on a type as on another, and notes of how it is known.
+
+    As measured where that is published, else by the model.
+    """
+    ends = by_memory, by_arithmetic = speed_ratios(name, reference)
+    models = rows.get_level_values(0)
+    factor = by_memory * (by_arithmetic / by_memory) ** _bound_by_arithmetic(models)
+    measured, notes = _measured(models, name, reference), list[str]()
+    known = ~np.isnan(measured)
+    if known.any():
+        notes.append(_as_measured(rows[known], measured[known], name, reference))
+    if not known.all():
+        between = f"{min(ends):.2g} to {max(ends):.2g} times those on {reference}"
+        notes.append(
+            f"speeds on {name} are modelled, not measured: {between}, by bandwidth and operations "
+            f"of their data sheets"
+        )
+    return np.where(known, measured, factor), notes
 
 
 def _measured(types: pd.Index, name: str, reference: str) -> Floats:

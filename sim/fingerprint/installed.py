@@ -221,7 +221,7 @@ def copied_by(value: Any) -> str | list[Any]:
     if isinstance(value, ctypes.CDLL):
         raise TypeError("a library that ctypes has loaded")
     reduce = copyreg.dispatch_table.get(type(value))
-    made = value.__reduce_ex__(4) if reduce is None else reduce(value)
+    made: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
     if isinstance(made, str):
         return made
     call, arguments, state, members, pairs = (*made, None, None, None)[:5]
