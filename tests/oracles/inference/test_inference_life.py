@@ -182,16 +182,6 @@ def test_protection_of_no_length_keeps_nobody_else_waiting() -> None:
     assert [(got.request, got.start_s) for got in gpus.served] == [(0, 0), (1, 6), (2, 8)]
 
 
-def test_worked_protect_times() -> None:
-    """Ends 16, 45, 52, 124; protected until 46, 90, 112, 154."""
-    asks = [Ask(0, "a", 10), Ask(40, "a", 5), Ask(50, "a", 2), Ask(120, "a", 4)]
-    case = Case(tuple(asks), (0,), {"a": 6})
-    states = [states[0][0] for states in Life(case).run(TICKS).states]
-    assert [end for _, end, _, _ in Life(case).run(TICKS).served.values()] == [16, 45, 52, 124]
-    assert [t for t in range(TICKS - 1) if states[t : t + 2] == ["protected", "warm"]] == [111, 153]
-    compare(case)
-
-
 @pytest.mark.slow
 def test_many_generated() -> None:
     for seed in range(1000, 11_000):

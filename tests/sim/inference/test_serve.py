@@ -64,25 +64,6 @@ def test_without_cold_starts_and_protection_it_is_a_queue(gpus: int) -> None:
     assert (served.requests["delay_s"] > 0).any()
 
 
-@pytest.mark.parametrize("per_gpu", [1, 2])
-@pytest.mark.parametrize("gpus", [1, 3, 40])
-def test_no_request_is_lost_and_every_gpu_is_in_one_state(gpus: int, per_gpu: int) -> None:
-    requests = generated(seed=gpus)
-    served = ap.serve(requests, gpus, protect=2.0, services_per_gpu=per_gpu)
-    assert list(served.requests.index) == list(requests.index)
-    taken = served.requests["finish_s"] - served.requests["start_s"] - requests["duration_s"]
-    np.testing.assert_allclose(taken, np.where(served.requests["cold"], 6.0, 0.0), atol=1e-6)
-    for gpu in range(gpus):
-        states = served.gpu_states[served.gpu_states["gpu"] == gpu]
-        ends = [0.0, *states["to_s"]]
-        assert states["from_s"].tolist() == ends[:-1]
-        assert ends[-1] == served.length_s
-    assert served.gpu_hours.sum() == pytest.approx(gpus * served.length_s / 3600)
-    if per_gpu == 1:
-        busy_s = (served.requests["finish_s"] - served.requests["start_s"]).sum()
-        assert served.gpu_hours["running"] == pytest.approx(busy_s / 3600)
-
-
 def test_the_order_of_rows_says_nothing() -> None:
     requests = generated()
     first = ap.serve(requests, 3)

@@ -6,8 +6,6 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.seeds import sampled
 
 import apportion as ap
@@ -126,13 +124,6 @@ def test_waiting_for_the_policy_keeps_the_shares_but_completions_free_gpus() -> 
     assert every.solves == every.rounds.resolved.sum() > 1
 
 
-def test_same_input_same_result() -> None:
-    load = workload([900.0, 2000.0, 777.0, 4000.0], [0, 100, 200, 900], [1, 2, 1, 4])
-    one, two = (las(load, {"v100": 4}, placement="random", seed=3) for _ in range(2))
-    pd.testing.assert_frame_equal(one.jobs, two.jobs)
-    pd.testing.assert_frame_equal(one.rounds, two.rounds)
-
-
 class Failing(MaxMinFairness):
     name = "failing"
 
@@ -214,41 +205,6 @@ def test_a_run_survives_pickling() -> None:
     run = las(workload([10.0]), {"v100": 1})
     again = pickle.loads(pickle.dumps(run))
     assert again.summary() == run.summary()
-
-
-@pytest.mark.thorough
-@settings(max_examples=12, deadline=None)
-@given(data=st.data())
-def test_invariants_of_every_run(data: st.DataObject) -> None:
-    count = data.draw(st.integers(1, 8))
-    gpus = {"v100": data.draw(st.integers(1, 6)), "k80": data.draw(st.integers(1, 6))}
-    speed = {"v100": data.draw(st.sampled_from([1.0, 3.0])), "k80": 1.0}
-    load = workload(
-        data.draw(st.lists(st.floats(1, 4000), min_size=count, max_size=count)),
-        data.draw(st.lists(st.floats(0, 5000), min_size=count, max_size=count)),
-        data.draw(st.lists(st.integers(1, max(gpus.values())), min_size=count, max_size=count)),
-        speed,
-    )
-    names = ["max_min_fairness", "fifo", "isolated_agnostic", "makespan"]
-    policy = data.draw(st.sampled_from(names))
-    resolve = data.draw(st.sampled_from([0.0, 700.0]))
-    mechanism = data.draw(st.sampled_from(["rounds", "exact"]))
-    run = simulate(policy, load, gpus, resolve_seconds=resolve, mechanism=mechanism)
-    steps = run.received.to_numpy() @ np.array(list(speed.values()))
-    assert steps == pytest.approx(load.jobs.total_steps.to_numpy(), rel=1e-6)
-    jobs, rounds = run.jobs, run.rounds
-    assert jobs.completion_s.notna().all()
-    assert (jobs.start_s >= jobs.arrival_s - 1e-9).all()
-    assert (run.received.sum(axis=1) <= jobs.jct_s * (1 + 1e-6) + 1e-6).all()
-    assert (rounds.end_s.to_numpy()[:-1] <= rounds.start_s.to_numpy()[1:] + 1e-9).all()
-    length = (rounds.end_s - rounds.start_s).to_numpy()
-    for name, total in gpus.items():
-        assert (rounds[f"{name}_busy"] <= total * length * (1 + 1e-6) + 1e-6).all()
-        assert rounds[f"{name}_busy"].sum() == pytest.approx(
-            float((run.received[name] * jobs.scale_factor).sum()), rel=1e-6, abs=1e-6
-        )
-    assert rounds.preemptions.sum() == jobs.preemptions.sum()
-    assert (jobs.preemptions == 0).all() or mechanism == "rounds"
 
 
 def test_a_job_alone_on_several_types_has_its_share_of_each() -> None:
