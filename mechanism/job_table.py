@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -94,50 +94,6 @@ class JobTable:
 
     def __post_init__(self) -> None:
         self._to_do = self.remaining.copy()
-
-    @classmethod
-    def empty(cls, capacity: Floats) -> JobTable:
-        """Return a table to which jobs are added as they arrive."""
-        none, options = np.empty(0), np.empty((0, capacity.size))
-        unknown = np.full(capacity.size, np.nan)
-        scale = np.empty(0, dtype=np.intp)
-        return cls(
-            *([], none, scale, none, none, options, capacity, unknown, {}, {}, (), none, options)
-        )
-
-    def add(
-        self, *, arrival_s: float, job_type: str, scale: int, total: float, speed: Sequence[float]
-    ) -> int:
-        """Enter a job that has arrived, into a table that nobody else writes; return its number."""
-        job = self.jobs
-        self.job_type = [*self.job_type, job_type]
-        none = [0.0] * self.capacity.size
-        values: dict[str, float | Sequence[float]] = {
-            **{"arrival_s": arrival_s, "scale": scale, "total": total, "remaining": total},
-            **{"speed": speed, "isolated_s": 0.0, "held_s": none},
-        }
-        for name, value in values.items():
-            column = getattr(self, name)
-            setattr(self, name, np.concatenate([column, np.array([value], dtype=column.dtype)]))
-        self._to_do = np.append(self._to_do, total)
-        self.active = np.append(self.active, job)
-        return job
-
-    def state(self) -> dict[str, Any]:
-        """Return what `add` was told, and who is left, for JSON."""
-        columns = (self.arrival_s, self.scale, self.total, self.speed)
-        rows = zip(self.job_type, *(column.tolist() for column in columns), strict=True)
-        return {"rows": [list(row) for row in rows], "active": self.active.tolist()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a state of `state` in a table without jobs."""
-        for job_type, arrival_s, scale, total, speed in state["rows"]:
-            self.add(arrival_s=arrival_s, job_type=job_type, scale=scale, total=total, speed=speed)
-        self.active = np.array(state["active"], dtype=np.intp)
-
-    def complete(self, job: int) -> None:
-        """Let go of a job that is done, in such a table."""
-        self.active = self.active[self.active != job]
 
     @property
     def jobs(self) -> int:

@@ -20,16 +20,13 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-_COLUMNS = (
-    *("released_s", "compute_s", "run_s", "tier", "kind", "waiting", "type_code"),
-    *("slowdown", "needed"),
-)
+_KEPT = ("released_s", "compute_s", "run_s", "tier", "kind", "waiting", "type_code")
 MORE_THAN_ALL = np.iinfo(np.int64).max
 """GPUs that no room has."""
 
 
 class LeasedJobs(Resumable):
-    """Columns beside those of a job table, with an entry for each job that it has room for.
+    """Columns beside those of a job table, with an entry for each of its jobs.
 
     Option ``type * 3 + tier`` is a tier of an accelerator type. Only entries of jobs that have been
     let in (`enter`) mean anything.
@@ -74,27 +71,25 @@ class LeasedJobs(Resumable):
         Names of the job types.
     """
 
-    kept = ("_room", "job_types", "entered", "waiting_of_size")
+    kept = (*_KEPT, "job_types", "entered", "waiting_of_size")  # `slowdown` follows from models
 
     def __init__(self, told: JobTable, types: int = 1) -> None:
-        self.told, self.types, options = told, types, types * len(TIERS)
-        self.type_code: Ints = np.empty(0, dtype=np.int64)
-        self.released_s: Floats = np.empty(0)
-        self.compute_s: Floats = np.empty(0)
-        self.run_s: Floats = np.empty((0, options))
-        self.tier: Ints = np.empty(0, dtype=np.int64)
-        self.kind: Ints = np.empty(0, dtype=np.intp)
-        self.waiting: Bools = np.empty(0, dtype=bool)
-        self.slowdown: Floats = np.empty((0, options))
-        self.needed: Ints = np.empty((0, options), dtype=np.int64)
+        self.told, self.types = told, types
+        jobs, cells = told.jobs, (told.jobs, types * len(TIERS))
+        self.type_code: Ints = np.zeros(jobs, dtype=np.int64)
+        self.released_s: Floats = np.zeros(jobs)
+        self.compute_s: Floats = np.zeros(jobs)
+        self.run_s: Floats = np.zeros(cells)
+        self.tier: Ints = np.zeros(jobs, dtype=np.int64)
+        self.kind: Ints = np.zeros(jobs, dtype=np.intp)
+        self.waiting: Bools = np.zeros(jobs, dtype=bool)
+        self.slowdown: Floats = np.zeros(cells)
+        self.needed: Ints = np.zeros(cells, dtype=np.int64)
         self.unjudged: set[int] = set()
         self.job_types: list[str] = []
         self.prefers_wider = False
         self.entered = 0
         self.waiting_of_size: dict[int, int] = {}
-        # What the entries are the first of.
-        self._room = {name: getattr(self, name) for name in _COLUMNS}
-        self._fit()
 
     def ideal_s(self, jobs: Ints) -> Floats:
         """Compute time of some jobs from start to completion on their fastest types, seconds."""
@@ -151,20 +146,9 @@ class LeasedJobs(Resumable):
         return able
 
     def enter(
-        self,
-        job: int,
-        now_s: float,
-        job_type: str,
-        slowdown: Sequence[float] | Floats | None = None,
+        self, job: int, now_s: float, job_type: str, slowdown: Sequence[float] | Floats
     ) -> None:
-        """Let in a job of the table that waits from now on.
-
-        By default it runs in machines only, as fast on every type.
-        """
-        if slowdown is None:
-            slowdown = [1.0, np.inf, np.inf] * self.types
-        if self.waiting.size < self.told.jobs:
-            self._fit()
+        """Let in a job of the table that waits from now on."""
         if job_type not in self.job_types:
             self.job_types.append(job_type)
         self.type_code[job] = self.job_types.index(job_type)
@@ -178,21 +162,6 @@ class LeasedJobs(Resumable):
         self.slowdown[job] = slowdown
         self.unjudged.add(job)
         self.prefers_wider |= _prefers_wider(self.slowdown[job])
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`, beside a table that has the same jobs."""
-        super().restore(state)
-        self._fit()
-
-    def _fit(self) -> None:
-        """Have an entry for each job of the table, and room for as many again if it grows."""
-        jobs = self.told.jobs
-        for name, column in self._room.items():
-            if column.shape[0] < jobs:
-                room = jobs if not column.shape[0] else max(jobs, 2 * column.shape[0])
-                blank = np.zeros((room - column.shape[0], *column.shape[1:]), dtype=column.dtype)
-                self._room[name] = np.concatenate([column, blank])
-            setattr(self, name, self._room[name][:jobs])
 
 
 def _prefers_wider(slowdown: Floats) -> bool:

@@ -10,16 +10,13 @@ import numpy as np
 from apportion.annotations import explained
 from apportion.cluster import TIERS
 from apportion.errors import InputError, written
-from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.offers.holdings import Holdings, machines_of
 from apportion.mechanism.offers.keeping import Keeping
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.offering import Offering
-from apportion.mechanism.offers.on_types import OnTypes, step_times
+from apportion.mechanism.offers.on_types import OnTypes
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.waiting import ClusterSize
-from apportion.mechanism.placement import Placer
-from apportion.mechanism.placements.by_speed import Pace, by_tier
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
@@ -28,9 +25,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
+    from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.offering import Lease
     from apportion.mechanism.offers.scheduler import OfferScheduler
+    from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Placement
     from apportion.mechanisms.past import Past
 
@@ -46,7 +45,7 @@ class LeaseMechanism(Resumable):
     free, so nothing changes before the next such call or `next_change_s`.
 
     Of the accelerator types at whose free tiers it accepts GPUs a job gets that on which it is
-    fastest, and there, at the tiers that it accepts, the fastest placement, as `pace` knows. If it
+    fastest, and there, at the tiers that it accepts, the fastest placement that is known. If it
     gave GPUs back in the same instant it gets these, as long as they are free and no others are
     faster or in a tighter tier: a gang spread in a crowd comes together at the end of a lease.
 
@@ -56,17 +55,12 @@ class LeaseMechanism(Resumable):
         Order, rule, timers and lease.
     cluster
         Whole racks, each of one accelerator type.
-    seed
-        Seed of placements at random.
-    pace
-        How slow models are on placements of any type; by default all that counts is the tier.
+    told
+        The job table, kept by whoever runs the jobs, who lets them in by `admit`.
+    placer
+        The GPUs and their placement.
     candidates
         Decides who takes what; by default what the scheduler says.
-    told
-        The job table, kept by whoever runs the jobs, who lets them in by `admit`. Without one it
-        has its own, to which `arrive` adds.
-    placer
-        The GPUs and their placement; made of `cluster`, `seed` and `pace` by default.
 
     Raises
     ------
@@ -79,12 +73,9 @@ class LeaseMechanism(Resumable):
         self,
         scheduler: OfferScheduler,
         cluster: Cluster,
-        *,
-        seed: int = 0,
-        pace: Pace = by_tier,
+        told: JobTable,
+        placer: Placer,
         candidates: Takers | None = None,
-        told: JobTable | None = None,
-        placer: Placer | None = None,
     ) -> None:
         gpus = machines_of(cluster)
         self.size = ClusterSize.of(gpus, cluster.largest_machine, cluster.gpus_per_rack)
@@ -92,9 +83,6 @@ class LeaseMechanism(Resumable):
         if on_cluster is not None:  # timers that hang on how many GPUs there are
             scheduler = replace(scheduler, timers=on_cluster(self.size.gpus))
         self.scheduler = scheduler
-        self._own_table: JobTable | None = None
-        if told is None:
-            told = self._own_table = JobTable.empty(cluster.counts.astype(float))
         self.jobs = LeasedJobs(told, len(gpus))
         self.timers = TimerBook(
             *(scheduler.timers, scheduler.lease_s),
@@ -102,12 +90,11 @@ class LeaseMechanism(Resumable):
             gpus_per_rack=self.size.gpus_per_rack,
             gpus=self.size.gpus,
         )
-        self.placer = placer or Placer(cluster, scheduler.placement, seed, pace=pace)
-        self.holdings = Holdings(self.placer)
+        self.placer, self.holdings = placer, Holdings(placer)
         self.held: Mapping[int, Placement] = self.holdings.held
         self._takers = takers = candidates or scheduler.candidates()
         self._devices = self.placer.devices
-        parts = ("_own_table", "jobs", "_devices", "holdings", "timers", "placer")
+        parts = ("jobs", "_devices", "holdings", "timers", "placer")
         self.kept = (*parts, "_takers") if hasattr(takers, "restore") else parts
         self._on_types = OnTypes(self.placer.placings, self.jobs)
         self._offering = Offering(
@@ -121,62 +108,8 @@ class LeaseMechanism(Resumable):
             whatever_the_rule=scheduler.keep_placement,
         )
 
-    def arrive(
-        self,
-        now_s: float,
-        *,
-        scale_factor: int,
-        job_type: str,
-        ideal_s: float,
-        model: str | None = None,
-        speed: Sequence[float] | None = None,
-    ) -> int:
-        """Let a job in; it waits.
-
-        Parameters
-        ----------
-        now_s
-            The time, seconds.
-        scale_factor
-            GPUs of its gang.
-        job_type
-            The model that it trains, as the scheduler's rule knows it.
-        ideal_s
-            Compute time from start to completion on its fastest type, without exposed
-            communication, seconds.
-        model
-            The same as `pace` knows it; the job type by default.
-        speed
-            Steps/s on each accelerator type without exposed communication, or what is proportional
-            to them, 0 where it cannot run; shape (types,). The same on all by default.
-
-        Returns
-        -------
-        int
-            Its number: 0 for the first job, and so on.
-
-        Raises
-        ------
-        InputError
-            If the cluster has fewer GPUs of any type on which it runs, or the rule does not know
-            the job type.
-        """
-        job = self.jobs.told.jobs
-        speed = [1.0] * len(self.holdings.pools) if speed is None else speed
-        model = job_type if model is None else model
-        slowdown = self._slowdown(job, scale_factor, job_type, model, speed)
-        self.jobs.told.add(
-            arrival_s=now_s,
-            job_type=model,
-            scale=scale_factor,
-            total=ideal_s,
-            speed=[each / max(speed) for each in speed],
-        )
-        self._enter(job, now_s, job_type, slowdown)
-        return job
-
     def admit(self, job: int, now_s: float, job_type: str) -> None:
-        """Let in a job that has arrived in the job table; it waits. Errors are those of `arrive`.
+        """Let in a job that has arrived in the job table; it waits.
 
         Parameters
         ----------
@@ -186,27 +119,23 @@ class LeaseMechanism(Resumable):
             The time, seconds.
         job_type
             The model that it trains, as the scheduler's rule knows it.
+
+        Raises
+        ------
+        InputError
+            If the cluster has fewer GPUs of any type on which it runs, or the rule does not know
+            the job type.
         """
-        told = self.jobs.told
-        gpus, model, speed = int(told.scale[job]), told.job_type[job], told.speed[job].tolist()
-        self._enter(job, now_s, job_type, self._slowdown(job, gpus, job_type, model, speed))
-
-    def _enter(self, job: int, now_s: float, job_type: str, slowdown: Sequence[float]) -> None:
-        self._offering.happened()
-        self.jobs.enter(job, now_s, job_type, slowdown)
-
-    def _slowdown(
-        self, job: int, gpus: int, job_type: str, model: str, speed: Sequence[float]
-    ) -> list[float]:
-        """Return how slow a new job is at each option, if it can be served at all."""
-        who, most = f"Job {job} ({written(job_type)}) has scale factor {gpus}", self.size.gpus
+        gpus, most = int(self.jobs.told.scale[job]), self.size.gpus
+        who = f"Job {job} ({written(job_type)}) has scale factor {gpus}"
         if not 1 <= gpus <= most:
             raise InputError(f"{who}; it must be from 1 to the {most} GPUs of the cluster.")
         self.scheduler.rule.check(job_type)
-        slowdown = self._on_types.slowdowns(model, gpus, step_times(speed))
+        slowdown = self._on_types.slowdowns(job)
         if np.isinf(slowdown).all():
             raise InputError(f"{who}; no type on which it runs has so many GPUs.")
-        return slowdown
+        self._offering.happened()
+        self.jobs.enter(job, now_s, job_type, slowdown)
 
     def ran(self, jobs: Ints, compute_s: Floats, run_s: Floats) -> None:
         """Book progress of jobs that hold GPUs.
@@ -232,8 +161,6 @@ class LeaseMechanism(Resumable):
         self._offering.happened()
         self.holdings.give_back(job)
         self.jobs.tier[job] = -1
-        if self._own_table is not None:
-            self.jobs.told.complete(job)
 
     def offer(self, now_s: float, ending: Sequence[int] = ()) -> list[Lease]:
         """Offer what is free to the waiting jobs, until none accepts; return the new leases.
@@ -325,4 +252,4 @@ class LeaseMechanism(Resumable):
             raise InputError("A state can only be restored before the first job arrives.")
         super().restore(state)
         for job in range(self.jobs.entered):
-            self.jobs.set_slowdown(job, self._on_types.slowdowns_of(job))
+            self.jobs.set_slowdown(job, self._on_types.slowdowns(job))

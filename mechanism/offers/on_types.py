@@ -45,21 +45,18 @@ class OnTypes:
     def __init__(self, placings: Sequence[Placing], jobs: LeasedJobs) -> None:
         self._placings, self._jobs, self._told = placings, jobs, jobs.told
 
-    def slowdowns(self, model: str, gpus: int, step_times: Sequence[float]) -> list[float]:
-        """Time of a step at each option, all being free, over the least compute time.
+    def slowdowns(self, job: int) -> list[float]:
+        """Time of a step of a job at each option, all being free, over the least compute time.
 
         Option ``type * 3 + tier``; infinite where no such gang can lie or run.
         """
+        model, gpus = self._told.job_type[job], int(self._told.scale[job])
+        times = step_times(self._told.speed[job].tolist())
         return [
             own * slowdown
-            for own, placing in zip(step_times, self._placings, strict=True)
+            for own, placing in zip(times, self._placings, strict=True)
             for slowdown in placing.slowdowns(model, gpus)
         ]
-
-    def slowdowns_of(self, job: int) -> list[float]:
-        """Return the same of a job of the table."""
-        told, times = self._told, step_times(self._told.speed[job].tolist())
-        return self.slowdowns(told.job_type[job], int(told.scale[job]), times)
 
     def better(self, job: int, free: Ints, widest: int, held: Placement) -> Placement | None:
         """Return free GPUs of a job's type better for it than those it holds, within a tier."""

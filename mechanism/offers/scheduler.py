@@ -184,9 +184,7 @@ class OfferScheduler(Part, Decider):
             See `LeaseScheduler`.
         """
         jobs = about.jobs
-        offers = LeaseMechanism(
-            *(self, about.cluster), candidates=takers, told=jobs, placer=about.devices
-        )
+        offers = LeaseMechanism(self, about.cluster, jobs, about.devices, takers)
         judged = judged_as(self.rule, jobs.job_type)
         return LeaseScheduler(offers, jobs, judged, learns=learns, every_lease=every_lease)
 

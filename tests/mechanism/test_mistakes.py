@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.mechanism.offers.without_a_run import Alone
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
@@ -17,7 +18,7 @@ from apportion.mechanism import RoundScheduler
 from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
-from apportion.mechanism.offers import AutoTunedTimers, LeaseMechanism, ManualTimers, OfferScheduler
+from apportion.mechanism.offers import AutoTunedTimers, ManualTimers, OfferScheduler
 from apportion.mechanism.offers.rules import SkewBased
 from apportion.mechanism.orders import DiscretizedLeastAttainedService
 from apportion.mechanism.placement import Placer
@@ -28,25 +29,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def leases(jobs: int = 1) -> LeaseMechanism:
+def leases(jobs: int = 1) -> Alone:
     cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
-    mechanism = LeaseMechanism(get_scheduler("tiresias"), cluster)
+    mechanism = Alone(get_scheduler("tiresias"), cluster)
     for _ in range(jobs):
         mechanism.arrive(0.0, scale_factor=2, job_type="VGG11", ideal_s=100.0)
     mechanism.offer(0.0)
     return mechanism
 
 
-def arrive(gpus: int = 1, job_type: str = "VGG11") -> Callable[[LeaseMechanism], object]:
+def arrive(gpus: int = 1, job_type: str = "VGG11") -> Callable[[Alone], object]:
     return lambda mechanism: mechanism.arrive(
         5.0, scale_factor=gpus, job_type=job_type, ideal_s=100.0
     )
 
 
-def shorn(part: str) -> Callable[[LeaseMechanism], object]:
+def shorn(part: str) -> Callable[[Alone], object]:
     """Restore a state that lacks a part."""
 
-    def restore(mechanism: LeaseMechanism) -> None:
+    def restore(mechanism: Alone) -> None:
         state = mechanism.state()
         del state[part]
         leases(jobs=0).restore(state)
@@ -64,7 +65,7 @@ def shorn(part: str) -> Callable[[LeaseMechanism], object]:
         *((shorn(part), f"has no {part!r}") for part in ("jobs", "devices", "timers", "placer")),
     ],
 )
-def test_the_lease_mechanism(mistake: Callable[[LeaseMechanism], object], message: str) -> None:
+def test_the_lease_mechanism(mistake: Callable[[Alone], object], message: str) -> None:
     mechanism = leases()
     before = mechanism.state()
     with pytest.raises(InputError, match=re.escape(message)):

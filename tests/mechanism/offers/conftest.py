@@ -3,13 +3,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.mechanism.offers.without_a_run import Alone
 
 from apportion.cluster import Cluster
-from apportion.mechanism.deciders import get_scheduler
-from apportion.mechanism.offers import LeaseMechanism, OfferScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from apportion.mechanism.offers import OfferScheduler
 
 HOUR_S = 3600.0
 
@@ -19,7 +20,7 @@ class Bench:
 
     def __init__(self, scheduler: OfferScheduler | str, free: Sequence[Sequence[int]]) -> None:
         cluster = Cluster.of_racks(len(free), machines_per_rack=len(free[0]), gpus_per_machine=4)
-        self.mechanism = LeaseMechanism(get_scheduler(scheduler), cluster)
+        self.mechanism = Alone(scheduler, cluster)
         self.set_free(free)
 
     def set_free(self, free: Sequence[Sequence[int]]) -> None:

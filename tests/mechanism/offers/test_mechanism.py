@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -8,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mechanism.offers.without_a_run import Alone
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism.deciders import get_scheduler, scheduler_table
-from apportion.mechanism.offers import LeaseMechanism
 from apportion.mechanism.scheduler import MACHINE, RACK
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 HOUR_S = 3600.0
 
 
-def book(mechanism: LeaseMechanism, job: int, compute_s: float, run_s: float) -> None:
+def book(mechanism: Alone, job: int, compute_s: float, run_s: float) -> None:
     mechanism.ran(np.array([job]), np.array([compute_s]), np.array([run_s]))
 
 
@@ -73,7 +74,7 @@ def test_a_gang_larger_than_a_rack_takes_several_at_once(bench: Callable[..., An
 
 def test_a_rejection_does_not_block_the_next_job(bench: Callable[..., Any]) -> None:
     cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=8)
-    mechanism = LeaseMechanism(get_scheduler("dally"), cluster)
+    mechanism = Alone(get_scheduler("dally"), cluster, room=3)
     mechanism.holdings.hold(-1, 0, ((0, 1, 6),))
     sizes = {"a": 8, "b": 8, "c": 2}
     jobs = {
@@ -151,7 +152,7 @@ def test_gandiva_takes_the_machine_with_most_free_gpus(bench: Callable[..., Any]
 
 def test_running_jobs_move_to_a_tighter_tier_that_is_free_with_their_own_gpus() -> None:
     cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
-    mechanism = LeaseMechanism(get_scheduler("gandiva"), cluster)
+    mechanism = Alone(get_scheduler("gandiva"), cluster)
     mechanism.holdings.hold(-1, 0, ((0, 0, 4), (1, 0, 3)))
     job = mechanism.arrive(0.0, scale_factor=6, job_type="m", ideal_s=1.0)
     (lease,) = mechanism.offer(0.0)
@@ -191,7 +192,7 @@ def test_a_scheduler_by_the_text_lets_go_of_a_rack_that_the_job_no_longer_accept
     assert not table.mechanism.surely_keeps(job, 13 * HOUR_S)
 
 
-def drive(mechanism: LeaseMechanism, seed: int, steps: range, *, apart: bool = False) -> list[Any]:
+def drive(mechanism: Alone, seed: int, steps: range, *, apart: bool = False) -> list[Any]:
     """Let random jobs come, go and be stopped; the choices follow from the seed and the step.
 
     Leases end with the offers, or `apart`, each before all are asked again.
@@ -231,7 +232,7 @@ def test_leases_end_with_the_offers_as_they_do_before(name: str, fit: str) -> No
     scheduler = replace(get_scheduler(name), placement=fit)
     cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
     for seed in range(4):
-        once, apart = (LeaseMechanism(scheduler, cluster, seed=seed) for _ in range(2))
+        once, apart = (Alone(scheduler, cluster, seed=seed) for _ in range(2))
         told = drive(once, seed, range(40))
         assert told == drive(apart, seed, range(40), apart=True)
         states = once.state(), apart.state()
@@ -245,10 +246,10 @@ def test_leases_end_with_the_offers_as_they_do_before(name: str, fit: str) -> No
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))
 def test_a_mechanism_resumed_from_its_state_goes_on_identically(name: str) -> None:
     cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
-    mechanism = LeaseMechanism(get_scheduler(name), cluster, seed=5)
+    mechanism = Alone(get_scheduler(name), cluster, seed=5)
     drive(mechanism, 1, range(40))
     state = json.loads(json.dumps(mechanism.state(), allow_nan=False))
-    resumed = LeaseMechanism(get_scheduler(name), cluster)
+    resumed = Alone(get_scheduler(name), cluster, told=deepcopy(mechanism.jobs.told))
     resumed.restore(state)
     assert drive(resumed, 2, range(40, 80)) == drive(mechanism, 2, range(40, 80))
     assert resumed.state() == mechanism.state()
@@ -256,7 +257,7 @@ def test_a_mechanism_resumed_from_its_state_goes_on_identically(name: str) -> No
 
 def test_a_state_is_complete_and_for_a_new_mechanism() -> None:
     cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
-    mechanism = LeaseMechanism(get_scheduler("dally"), cluster)
+    mechanism = Alone(get_scheduler("dally"), cluster)
     state = mechanism.state()
     del state["devices"]
     with pytest.raises(InputError, match="no 'devices'"):
@@ -276,7 +277,7 @@ def test_no_gpu_is_held_twice_and_nobody_left_waiting_would_accept(
     name: str, fit: str, seed: int
 ) -> None:
     cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
-    mechanism = LeaseMechanism(get_scheduler(name, placement=fit), cluster, seed=seed)
+    mechanism = Alone(get_scheduler(name, placement=fit), cluster, seed=seed)
     for step in range(20):
         drive(mechanism, seed, range(step, step + 1))
         used = np.zeros((2, 2), dtype=int)
@@ -293,14 +294,12 @@ def test_no_gpu_is_held_twice_and_nobody_left_waiting_would_accept(
 
 def test_jobs_that_cannot_be_served_are_refused() -> None:
     cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
-    mechanism = LeaseMechanism(get_scheduler("tiresias"), cluster)
+    mechanism = Alone(get_scheduler("tiresias"), cluster)
     with pytest.raises(InputError, match=r"scale factor 9.*1 to the 8 GPUs"):
         mechanism.arrive(0.0, scale_factor=9, job_type="VGG11", ideal_s=1.0)
     with pytest.raises(InputError, match=r"'VGG12'.*'VGG11'"):
         mechanism.arrive(0.0, scale_factor=1, job_type="VGG12", ideal_s=1.0)
     with pytest.raises(InputError, match=r"none of type 'b'.*of_racks"):
-        LeaseMechanism(get_scheduler("dally"), Cluster({"a": 8, "b": 0}))
+        Alone(get_scheduler("dally"), Cluster({"a": 8, "b": 0}))
     with pytest.raises(InputError, match="multiple of 8"):
-        LeaseMechanism(
-            get_scheduler("dally"), Cluster({"a": 12}, gpus_per_machine=4, machines_per_rack=2)
-        )
+        Alone(get_scheduler("dally"), Cluster({"a": 12}, gpus_per_machine=4, machines_per_rack=2))

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.mechanism.offers.without_a_run import add, table_with_room
 
 from apportion.errors import InputError
-from apportion.mechanism.job_table import JobTable
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.timers import ManualTimers
@@ -25,12 +25,10 @@ Job = tuple[float, int, float, float, float]
 
 def waiting_jobs(jobs: list[Job], gpus: int = 16) -> WaitingJobs:
     """Jobs of (arrival_s, scale_factor, ideal_s, compute_s, run_s)."""
-    records = LeasedJobs(JobTable.empty(np.array([float(gpus)])))
+    records = LeasedJobs(table_with_room(len(jobs)))
     for number, (arrival_s, scale_factor, ideal_s, compute_s, run_s) in enumerate(jobs):
-        records.told.add(
-            arrival_s=arrival_s, job_type="m", scale=scale_factor, total=ideal_s, speed=[1.0]
-        )
-        records.enter(number, arrival_s, "m")
+        add(records.told, arrival_s, scale_factor, ideal_s)
+        records.enter(number, arrival_s, "m", [1.0, np.inf, np.inf])
         records.compute_s[number], records.run_s[number, 2] = compute_s, run_s
     book = TimerBook(ManualTimers(), 3600.0, gpus_per_machine=4, gpus_per_rack=8, gpus=gpus)
     return WaitingJobs(np.arange(len(jobs)), records, book, ClusterSize(4, 8, gpus), Room(4, 8, 16))

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.mechanism.offers.without_a_run import Alone
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism.deciders import get_scheduler
-from apportion.mechanism.offers import AutoTunedTimers, LeaseMechanism, ManualTimers
+from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.offers.timer_book import TimerBook, Waits
 from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
 
@@ -117,11 +118,10 @@ def test_timers_that_make_no_sense_are_named() -> None:
 def test_a_history_meant_for_a_smaller_cluster_is_shorter_on_a_larger_one() -> None:
     dally = get_scheduler("dally", history_s=48 * HOUR_S, history_gpus=128)
     for racks, hours in ((1, 96), (2, 48), (8, 12)):
-        timers = LeaseMechanism(dally, Cluster.of_racks(racks)).scheduler.timers
+        timers = Alone(dally, Cluster.of_racks(racks)).scheduler.timers
         assert timers.history_s == hours * HOUR_S
     assert (
-        LeaseMechanism(get_scheduler("dally"), Cluster.of_racks(8)).scheduler.timers.history_s
-        == 48 * HOUR_S
+        Alone(get_scheduler("dally"), Cluster.of_racks(8)).scheduler.timers.history_s == 48 * HOUR_S
     )
     with pytest.raises(InputError, match="history_gpus is 0"):
         get_scheduler("dally", history_gpus=0)

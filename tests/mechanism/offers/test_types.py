@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
+from tests.mechanism.offers.without_a_run import Alone, add, table_with_room
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism.deciders import get_scheduler
-from apportion.mechanism.job_table import JobTable
-from apportion.mechanism.offers import LeaseMechanism
 from apportion.mechanism.offers.candidates import InOrder, first_served
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.rules import NoWait
@@ -26,17 +27,11 @@ def test_the_fastest_type_that_is_free_is_taken_then_the_tighter_tier_then_the_l
     book = TimerBook(ManualTimers(), 3600.0, gpus_per_machine=4, gpus_per_rack=8, gpus=16)
     for _ in range(300):
         types = int(rng.integers(2, 4))
-        records = LeasedJobs(JobTable.empty(np.ones(types)), types)
+        records = LeasedJobs(table_with_room(1, types), types)
         slowdown = rng.choice([1.0, 1.5, 2.0, 3.0, np.inf], types * 3)
         if np.isinf(slowdown).all():
             continue
-        job = records.told.add(
-            arrival_s=0.0,
-            job_type="m",
-            scale=int(rng.integers(1, 6)),
-            total=1.0,
-            speed=[1.0] * types,
-        )
+        job = add(records.told, 0.0, int(rng.integers(1, 6)), 1.0, [1.0] * types)
         records.enter(job, 0.0, "m", slowdown)
         records.kind[job] = last = int(rng.integers(types))
         room = [int(rng.integers(0, 9)) for _ in range(types * 3)]
@@ -62,7 +57,7 @@ def test_the_fastest_type_that_is_free_is_taken_then_the_tighter_tier_then_the_l
 def test_no_gpu_is_held_twice_and_a_state_goes_on_as_it_was() -> None:
     rng = np.random.default_rng(1)
     scheduler = get_scheduler("dally", placement="random")
-    mechanism = LeaseMechanism(scheduler, TYPES, seed=2)
+    mechanism = Alone(scheduler, TYPES, seed=2)
     resumed = mechanism
     for step in range(60):
         now_s, speed = 900.0 * step, rng.choice([0.0, 0.5, 1.0, 2.0], 3)
@@ -93,14 +88,14 @@ def test_no_gpu_is_held_twice_and_a_state_goes_on_as_it_was() -> None:
         for lease in leases:
             assert np.isfinite(mechanism.jobs.type_slowdown(np.array([lease.job]))[0, lease.kind])
         if step == 30:
-            resumed = LeaseMechanism(scheduler, TYPES)
+            resumed = Alone(scheduler, TYPES, told=deepcopy(mechanism.jobs.told))
             resumed.restore(mechanism.state())
             assert resumed.state() == mechanism.state()
     assert resumed.state() == mechanism.state()
 
 
 def test_a_gang_larger_than_any_type_on_which_it_runs_is_refused() -> None:
-    mechanism = LeaseMechanism(get_scheduler("dally"), TYPES)
+    mechanism = Alone(get_scheduler("dally"), TYPES)
     with pytest.raises(InputError, match="no type on which it runs has so many"):
         mechanism.arrive(0.0, scale_factor=9, job_type="m", ideal_s=1.0, speed=[1.0, 0.0, 1.0])
     assert mechanism.arrive(0.0, scale_factor=9, job_type="m", ideal_s=1.0, speed=[1, 1, 1]) == 0
@@ -116,7 +111,7 @@ def test_machines_that_a_gang_cannot_use_leave_it_no_timer(on: str) -> None:
     alone = Cluster({on: counts[on]}, sizes[on], machines_per_rack=4)
     waits = []
     for cluster in (both, alone):
-        mechanism = LeaseMechanism(get_scheduler("dally"), cluster)
+        mechanism = Alone(get_scheduler("dally"), cluster)
         speed = [float(name == on) for name in cluster.accelerators]
         for _ in range(2):
             mechanism.arrive(0.0, scale_factor=4, job_type="m", ideal_s=1.0, speed=speed)
