@@ -11,12 +11,15 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
 from apportion.cluster import TIERS, Cluster
+from apportion.mechanism.orders import LeastAttainedService, MostSlowedFirst
 from apportion.papers import Figure
 from apportion.sim.network import (
     TABLE1_PERCENT,
@@ -60,7 +63,7 @@ def main() -> None:
     table = side_by_side()
     print("Overhead of 8 GPUs, % of compute")
     show_percentages(table)
-    verdicts = [*_verdicts(table), _skew_verdict()]
+    verdicts = [*_verdicts(table), _skew_verdict(), _turns_verdict()]
     unscaled = _unscaled()
     print("\nOver racks, with compute times as in the files, % of compute")
     show_percentages(unscaled)
@@ -149,6 +152,24 @@ def _skew_verdict() -> dict[str, str]:
     racks = [TABLE1_PERCENT[model][2] for model in MODELS]
     rho = float(spearmanr([SKEW[model] for model in MODELS], racks).statistic)
     return claimed("dally", "skew", [Figure("network", abs(rho))])
+
+
+def _turns_verdict() -> dict[str, str]:
+    """Judge whose turn it is of three gangs that did the same work, each at another tier."""
+    places = []
+    for percentages in TABLE1_PERCENT.values():
+        compute_s = np.full(3, 3600.0)
+        run_s = compute_s * (1 + np.array(percentages) / 100)
+        told: Any = SimpleNamespace(
+            job=np.arange(3), run_s=run_s, compute_s=compute_s, scale_factor=np.full(3, 8)
+        )
+        slowed, served = (
+            order.keys(0.0, told)[0] for order in (MostSlowedFirst(), LeastAttainedService())
+        )
+        places.append([1 + (slowed < slowed[2]).sum(), 1 + (served > served[2]).sum()])
+    first, last = np.max(places, axis=0)
+    figures = [Figure("Dally", float(first)), Figure("2DAS, from the end", float(last))]
+    return claimed("dally", "priority", figures)
 
 
 def _unscaled() -> pd.DataFrame:
