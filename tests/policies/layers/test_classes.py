@@ -17,6 +17,7 @@ from apportion.policies import (
 )
 from apportion.policies.solving.copies import check_stated, counts_as_jobs
 from apportion.policies.solving.rows import group_identical, group_rows
+from apportion.policies.whole.rotations import rotation_problem
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
@@ -51,6 +52,16 @@ def test_classes_equal_a_plain_search() -> None:
             seen.append(row)
     assert [tuple(row) for row in rows[first].tolist()] == seen
     assert class_of.tolist() == [seen.index(tuple(row)) for row in rows.tolist()]
+
+
+def test_rows_that_hold_little_of_many_resources_are_grouped_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sends = [np.array([each]) for each in ([1.0, 0.0, 0.0], [0.0, 0.0, 2.0], [1.0, 1.0, 0.0])]
+    _, instance = rotation_problem([sends[k] for k in (0, 1, 0, 2, 1)], [1.0])
+    for wide in (12, 0):  # there are 12
+        monkeypatch.setattr("apportion.policies.solving.rows._WIDE", wide)
+        assert group_identical(instance, ())[1].tolist() == [0, 1, 0, 2, 1]
 
 
 def test_classes_count_their_jobs(bench: type[Bench]) -> None:

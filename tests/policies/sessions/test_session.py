@@ -19,6 +19,7 @@ from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from apportion.policies import Problem
     from apportion.policies.sessions.counted_solver import Route
@@ -329,7 +330,7 @@ def test_a_policy_of_ones_own_is_kept_warm_where_that_is_exact(policy: Any, path
             pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
 
 
-def test_labels_make_an_allocation_like_that_of_solve() -> None:
+def test_labels_make_an_allocation_like_that_of_solve(tmp_path: Path) -> None:
     with ap.session("max_min_fairness", GPUS) as s:
         s.add(*told(["0-0", "1-1"]))
         found = s.solve()
@@ -338,6 +339,11 @@ def test_labels_make_an_allocation_like_that_of_solve() -> None:
     assert (found.policy, found.unit, found.status) == (repr(ap.MaxMinFairness()), "", "optimal")
     pd.testing.assert_series_equal(found.prices, expected.prices, rtol=1e-9)
     assert found.message == ""
+    pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame(), rtol=1e-9)
+    pd.testing.assert_frame_equal(ap.Allocation.from_dict(found.to_dict()).X, expected.X, rtol=1e-9)
+    found.to_parquet(tmp_path / "shares.parquet")
+    told_again = pd.read_parquet(tmp_path / "shares.parquet")["share"]
+    np.testing.assert_allclose(told_again, expected.to_frame()["share"], rtol=1e-9)
 
 
 def test_tiers_are_left_to_solve_which_knows_what_packs() -> None:
