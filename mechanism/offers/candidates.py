@@ -183,7 +183,7 @@ def needed_at_once(rule: Rule, waiting: WaitingJobs) -> Int64s:
         accepts = _patience_s(rule, new) == 0.0
         records.needed[job] = np.where(accepts, new.scale_factor[:, None], MORE_THAN_ALL)
         records.unjudged.clear()
-    return records.needed.take(waiting.job, axis=0)
+    return np.asfortranarray(records.needed.take(waiting.job, axis=0))  # goes along the jobs
 
 
 def _patience_s(rule: Rule, waiting: WaitingJobs) -> NDArray[np.float64]:

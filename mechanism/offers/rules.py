@@ -95,7 +95,8 @@ class DelayScheduling(_AnyJobType):
         """Return the delay timers."""
         timers, gpus = waiting.timers, waiting.scale_factor
         if waiting.size.alike:
-            return np.asarray(timers.waits_until_s[gpus])
+            # By columns, as of many jobs and three tiers: numpy then goes along the jobs.
+            return np.asfortranarray(timers.waits_until_s.take(gpus, axis=0))
         sizes = zip(gpus.tolist(), waiting.beyond.tolist(), strict=True)
         return np.array([(0.0, *timers.timers_s(*each)) for each in sizes]).reshape(-1, 3)
 

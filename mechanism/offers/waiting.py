@@ -195,7 +195,7 @@ class WaitingJobs:
 
         Option ``type * 3 + tier`` is a tier of an accelerator type.
         """
-        enough: Bools = self.scale_factor[:, None] <= np.array(self.room)
+        enough: Bools = (self.scale_factor <= np.array(self.room)[:, None]).T
         if self.types > 1:
             runs = self.records.runs_on(self.job)
             if self.declined is not None:
