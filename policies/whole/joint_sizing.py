@@ -101,7 +101,7 @@ def joint_sizing(
     n = cp.Variable(a.shape, integer=True)
     X, z = cp.Variable(V.shape, boolean=True), cp.Variable(d.shape[0], boolean=True)
     constraints = _served(n, z, d, a, p, allowed)
-    serving = cp.sum(n, axis=0)
+    serving: cp.Expression = cp.sum(n, axis=0)
     held = (size[:, None] * (kind[:, None] == np.arange(total.size))).astype(float)
     useful = np.maximum(V, 0.0)
     if V.size:
