@@ -119,7 +119,7 @@ LONG_MODULES = {
     "apportion.policies.solving.solvers.arrow_active_sets": 326,
     "apportion.sim.engine.fluid": 332,
 }
-"""Modules of more lines: those that each solve enters, of which there may be no more files."""
+"""Modules of more lines; six of them are entered by every solve, which may enter no more files."""
 LONG_FUNCTIONS = {
     "apportion.answers.advising.advise": 96,
     "apportion.answers.audited_runs.audit_run": 77,
