@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.seeds import sampled
 from tests.service.answers import fits
 from tests.service.draws import CLUSTER, drawn_messages
 
@@ -90,7 +91,7 @@ class Held:
         self.held = now
 
 
-@pytest.mark.parametrize("policy", ["max_min_fairness", "easy"])
+@pytest.mark.parametrize("policy", sampled(["max_min_fairness", "easy"], 2))
 def test_a_client_that_spoils_doubles_and_kills(policy: str, tmp_path: Path) -> None:
     rng, held = np.random.default_rng(len(policy)), Held()
     file, kept = tmp_path / "0.db", list[tuple[dict[str, Any], dict[str, Any]]]()

@@ -90,7 +90,7 @@ def test_a_late_decision_is_taken_up_where_it_still_holds(slow: Slow) -> None:
     ("policy", "every"),
     [
         ("max_min_fairness", 10_000),
-        ("max_min_fairness", 9),
+        pytest.param("max_min_fairness", 9, marks=pytest.mark.thorough),
         pytest.param("easy", 10_000, marks=pytest.mark.thorough),
         pytest.param("finish_time_fairness", 9, marks=pytest.mark.thorough),
     ],

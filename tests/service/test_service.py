@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.seeds import ranges_of_seeds
+from tests.seeds import ranges_of_seeds, sampled
 from tests.service.answers import fits
 from tests.service.draws import CLUSTER, drawn_messages
 
@@ -80,7 +80,9 @@ def test_shares_are_those_of_a_plain_solve(policy: str, seeds: range) -> None:
                 assert not found["late"]
 
 
-@pytest.mark.parametrize("policy", ["max_min_fairness", "finish_time_fairness", "easy", "dally"])
+@pytest.mark.parametrize(
+    "policy", sampled(["max_min_fairness", "finish_time_fairness", "easy", "dally"], 2)
+)
 def test_a_service_started_again_gives_the_same_answers(policy: str, tmp_path: Path) -> None:
     """Every moment is tried: the file is what a killed process leaves behind."""
     asks = ("decide", "explain")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 
 import apportion as ap
 from apportion.errors import InputError
@@ -26,7 +27,7 @@ def some_jobs(jobs: int = 40, seed: int = 3, **what: Any) -> ap.Workload:
     return ap.generate_workload(jobs=jobs, jobs_per_hour=2.0, seed=seed, **what)
 
 
-@pytest.mark.parametrize(("policy", "settings"), MECHANISMS)
+@pytest.mark.parametrize(("policy", "settings"), sampled(MECHANISMS, 2))
 def test_figures_are_those_of_the_jobs_in_the_middle(policy: str, settings: Any) -> None:
     whole = some_jobs(deadlines="gavel")
     cluster = ap.Cluster.of_racks({"v100": 1, "k80": 1}, machines_per_rack=1, gpus_per_machine=4)

@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 from tests.sim.stopping.stops import run_with_stops
 
 import apportion as ap
@@ -67,7 +68,10 @@ def there(run: ap.Run, time_s: float) -> Any:
 
 
 @pytest.mark.parametrize("policy", ["max_min_fairness", "max_total_throughput"])
-@pytest.mark.parametrize(("seed", "count"), [(0, 9), (1, 9), (2, 24)])  # 24: classes are kept warm
+@pytest.mark.parametrize(
+    ("seed", "count"),
+    sampled([(0, 9), (1, 9), (2, 24)], 2),  # 24: classes are kept warm
+)
 def test_prices_are_dual_values_of_plain_programs(policy: str, seed: int, count: int) -> None:
     load = drawn(seed, count)
     run = ap.simulate(policy, load, CLUSTER, record_prices=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 
 import apportion as ap
 from apportion.cluster import Cluster
@@ -45,7 +46,7 @@ def by_profiles(workload: ap.ElasticWorkload) -> ap.ElasticWorkload:
     return replace(workload, applications=told, relative_speed={"t4": 1.0})
 
 
-@pytest.mark.parametrize("policy", ["sia", "pollux", "tiresias"])
+@pytest.mark.parametrize("policy", sampled(["sia", "pollux", "tiresias"], 3))
 def test_a_profile_of_a_type_says_what_a_ratio_says(policy: str) -> None:
     """Of jobs alone, and nearly: models are fitted to each, and choose nearly the same batches."""
     plain = drawn(0)

@@ -144,7 +144,7 @@ def _of_a_job(jobs, job, cuts, prices, plans) -> Fraction:  # type: ignore[no-un
     return value - least * last**2 / 2
 
 
-@pytest.mark.parametrize("seed", each_seed(4, 40))
+@pytest.mark.parametrize("seed", each_seed(2, 40))
 def test_the_bound_is_near_the_program_that_it_is_the_dual_of(seed: int) -> None:
     jobs = groups(seed)
     end_s = float(jobs.arrival_s.max() + 40_000)
@@ -206,7 +206,7 @@ def test_a_job_alone_takes_what_it_takes() -> None:
     assert found.makespan_s == pytest.approx(200.0, rel=1e-12)
 
 
-@pytest.mark.parametrize("seed", each_seed(3, 40))
+@pytest.mark.parametrize("seed", each_seed(1, 40))
 def test_rows_units_and_labels_change_nothing(seed: int) -> None:
     def figures(found: Floor) -> tuple[float, ...]:
         bounds = found.mean_jct_s, found.weighted_mean_jct_s, found.makespan_s, found.ftf_max

@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 
 import apportion as ap
 
@@ -81,7 +82,7 @@ def used_by_schedule(run: ap.Run, load: ap.Workload, now_s: float, half_life_s: 
     return pd.Series(counts * gpus).groupby(entity).sum()
 
 
-@pytest.mark.parametrize("half_life_s", [np.inf, 7200.0])
+@pytest.mark.parametrize("half_life_s", sampled([7200.0, np.inf], 2))
 @pytest.mark.parametrize("mechanism", ["rounds", "leases"])
 def test_what_entities_used_is_what_the_schedule_says(mechanism: str, half_life_s: float) -> None:
     load = workload(len(mechanism))

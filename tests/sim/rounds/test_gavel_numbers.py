@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from tests.seeds import sampled
 
 from apportion.sim import Run, Workload, read_workload, simulate
 
@@ -44,7 +45,7 @@ GAVEL = [
 ]
 
 
-@pytest.mark.parametrize(("trace", "policy", "mean_h", "makespan_h", "rounds"), GAVEL)
+@pytest.mark.parametrize(("trace", "policy", "mean_h", "makespan_h", "rounds"), sampled(GAVEL, 3))
 def test_gavels_results_with_its_accounting(
     trace: str, policy: str, mean_h: float, makespan_h: float, rounds: int
 ) -> None:
@@ -89,7 +90,9 @@ def test_the_makespan_policy_comes_near_its_bound() -> None:
     assert bound_s <= makespan_s <= 1.015 * bound_s
 
 
-@pytest.mark.parametrize(("policy", "trace"), [("max_min_fairness", DYNAMIC), ("isolated", STATIC)])
+@pytest.mark.parametrize(
+    ("policy", "trace"), sampled([("max_min_fairness", DYNAMIC), ("isolated", STATIC)], 2)
+)
 def test_rounds_give_every_job_its_share(policy: str, trace: str) -> None:
     ideal = run(policy, trace, mechanism="exact")
     rounds = run(policy, trace)

@@ -10,7 +10,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from tests.seeds import ranges_of_seeds
+from tests.seeds import ranges_of_seeds, sampled
 from tests.sim.rounds.capped import AtMost, PowerCap, Quotas, TypePower, drawn, excess
 from tests.sim.stopping.stops import run_with_stops
 
@@ -269,7 +269,7 @@ HOW: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("how", sampled(HOW, 3))
 def test_a_cap_that_rises_after_a_long_time_lets_jobs_in(how: dict[str, Any]) -> None:
     load, cluster = drawn(3)
     one = replace(load, jobs=load.jobs.iloc[:1])

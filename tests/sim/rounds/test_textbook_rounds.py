@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 
@@ -130,7 +131,7 @@ def choose(active: list[Job], free: dict[str, int]) -> list[tuple[Job, str]]:
     return chosen
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", each_seed(8, 16))
 def test_rounds_are_those_of_the_textbook(seed: int) -> None:
     rng = np.random.default_rng(seed)
     gpus = {kind: int(rng.integers(2, 5)) for kind in TYPES}

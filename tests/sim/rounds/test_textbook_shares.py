@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 
 import apportion as ap
 
@@ -143,7 +144,7 @@ def simulated(policy: str, jobs: list[Job], gpus: dict[str, int], resolve_s: flo
 
 
 @pytest.mark.parametrize("resolve_s", [0.0, 500.0])
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", sampled(POLICIES, 2))
 def test_exact_shares_are_those_of_the_textbook(policy: str, resolve_s: float) -> None:
     jobs, gpus = drawn(np.random.default_rng([int(resolve_s), *policy.encode()]))
     run = simulated(policy, jobs, gpus, resolve_s)

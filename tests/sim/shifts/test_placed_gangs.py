@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.oracles.placements import least_sum
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.errors import InfeasibleError, InputError
@@ -117,7 +118,7 @@ PLACES: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", each_seed(1, 3))
 def test_on_a_full_cluster_nothing_is_worse_than_the_best_whole_placement(seed: int) -> None:
     """Where no server is free no gang can move by itself, so that search alone finds no other."""
     rng, sizes = np.random.default_rng(seed), (4, 3, 3, 2)

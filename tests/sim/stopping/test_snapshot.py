@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.seeds import each_seed
+from tests.seeds import each_seed, sampled
 from tests.sim.workloads.generated import POLICIES, Case, draw
 
 import apportion as ap
@@ -120,7 +120,7 @@ SCHEDULERS = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("name", sampled(SCHEDULERS, 3))
 def test_leases_go_on_to_the_last_bit(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
