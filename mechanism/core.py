@@ -73,7 +73,7 @@ class RoundCore(Resumable):
     that earlier targets have left open).
     """
 
-    kept = (*_ARRAYS, "elapsed_s", "_next_id", "devices", "placer")
+    kept = (*_ARRAYS, "elapsed_s", "_next_id", "placer")
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class RoundCore(Resumable):
 
     def keep(self, mask: Bools) -> None:
         """Drop the rows outside the mask and free their devices."""
-        self.placer.release(self.ids[~mask & (self.last_type >= 0)].tolist())
+        self.devices.release(self.ids[~mask & (self.last_type >= 0)].tolist())
         stay = np.flatnonzero(mask)
         for name in _ARRAYS:
             setattr(self, name, getattr(self, name).take(stay, axis=0))
@@ -147,7 +147,7 @@ class RoundCore(Resumable):
 
     def evict(self, rows: Ints) -> None:
         """Take the devices from running rows, which then have to start again."""
-        self.placer.release(self.ids[rows].tolist())
+        self.devices.release(self.ids[rows].tolist())
         self.last_type[rows] = -1
 
     def aim(self, target: Floats) -> None:
@@ -188,7 +188,7 @@ class RoundCore(Resumable):
             stopped, fresh, starts = self._hand_over(rows, types, fresh, stopped)
             jobs = np.setdiff1d(ran, self.slots[rows][~starts])
         if stopped.size:
-            self.placer.release(self.ids[stopped].tolist())
+            self.devices.release(self.ids[stopped].tolist())
         new, declined = rows[fresh], []
         if new.size:
             gpus = self.scale[new]
@@ -322,7 +322,7 @@ class RoundCore(Resumable):
                 old = holder.get(slot, row)
                 alike = self.last_type[old] == types[k] and self.scale[old] == self.scale[row]
                 if gone[old] and alike and fresh[k]:
-                    self.placer.hand_over(int(self.ids[old]), int(self.ids[row]))
+                    self.devices.hand_over(int(self.ids[old]), int(self.ids[row]))
                     gone[old] = fresh[k] = False
                     starts[k] = ~np.isin(self.slots[row], self.slots[old])
         return np.flatnonzero(gone), fresh, starts

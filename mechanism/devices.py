@@ -250,7 +250,8 @@ class Devices:
         return {"held": held} | ({"needs": needs} if needs else {})
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a state of `state` where nobody holds devices yet."""
+        """Take up a state of `state`, whoever holds devices now."""
+        self.release([*self.held])
         needs = {gang: rest for gang, *rest in state.get("needs", [])}
         for gang, kind, devices in state["held"]:
             memory_gb, load = needs.get(gang, (0.0, 0.0))

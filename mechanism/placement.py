@@ -52,7 +52,7 @@ class Placer(Resumable):
         If there is no placement of that name.
     """
 
-    kept = ("_rng", "_choice")  # who holds what is kept by whoever asks for it, with `devices`
+    kept = ("devices", "_rng", "_choice")
 
     @explained
     def __init__(
@@ -253,7 +253,3 @@ class Placer(Resumable):
     def is_split(self, gangs: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Tell which gangs have devices in more than one machine, shape (gangs,)."""
         return self.devices.is_split(gangs)
-
-    def hand_over(self, old: int, new: int) -> None:
-        """Let one gang take over the devices of another as they are."""
-        self.devices.hand_over(old, new)

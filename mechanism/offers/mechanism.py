@@ -93,8 +93,7 @@ class LeaseMechanism(Resumable):
         self.placer, self.holdings = placer, Holdings(placer)
         self.held: Mapping[int, Placement] = self.holdings.held
         self._takers = takers = candidates or scheduler.candidates()
-        self._devices = self.placer.devices
-        parts = ("jobs", "_devices", "holdings", "timers", "placer")
+        parts = ("jobs", "placer", "holdings", "timers")
         self.kept = (*parts, "_takers") if hasattr(takers, "restore") else parts
         self._on_types = OnTypes(self.placer.placings, self.jobs)
         self._offering = Offering(

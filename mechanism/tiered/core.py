@@ -231,7 +231,7 @@ class TieredCore(RoundCore):
         self, rows: Ints, columns: Ints, spots: list[Spot], before: dict[int, Held]
     ) -> None:
         """Give each gang the machine or rack that it was packed into, and others the rest."""
-        devices = self.placer.devices
+        devices = self.devices
         names = self.ids[rows].tolist()
         devices.release([name for name in names if name in devices.held])
         kinds, tiers = np.divmod(columns, len(TIERS))

@@ -62,7 +62,7 @@ def shorn(part: str) -> Callable[[Alone], object]:
         (arrive(gpus=0), "has scale factor 0; it must be from 1 to the 8 GPUs"),
         (arrive(job_type="VGG1"), "Unknown job type in skews 'VGG1'. Did you mean 'VGG11'"),
         (lambda mechanism: mechanism.restore(mechanism.state()), "before the first job arrives"),
-        *((shorn(part), f"has no {part!r}") for part in ("jobs", "devices", "timers", "placer")),
+        *((shorn(part), f"has no {part!r}") for part in ("jobs", "placer", "holdings", "timers")),
     ],
 )
 def test_the_lease_mechanism(mistake: Callable[[Alone], object], message: str) -> None:

@@ -81,7 +81,6 @@ def test_random_placement_repeats_with_its_seed_and_goes_on_from_its_state() -> 
         placer.place([0, 1], [0, 0], [3, 4])
     assert one.held == two.held
     three = Placer(cluster, "random")
-    three.devices.restore(one.devices.state())
     three.restore(json.loads(json.dumps(one.state())))
     for placer in (one, three):
         placer.place([2], [0], [5])
@@ -107,12 +106,12 @@ def test_split_gangs_are_those_with_devices_in_several_machines(
         return
     gangs = list(range(10, 10 + len(sizes)))
     placer.place(gangs, kinds, sizes)
-    placer.hand_over(gangs[0], 99)
+    placer.devices.hand_over(gangs[0], 99)
     if len(gangs) > 1:
         placer.release([gangs.pop()])
     there = np.array([99, *gangs[1:]])
     expected = [len(machines_of(placer, gang)) > 1 for gang in there.tolist()]
     assert placer.is_split(there).tolist() == expected
     again = Placer(Cluster({"v100": 14, "k80": 9}, gpus_per_machine=4), strategy)
-    again.devices.restore(json.loads(json.dumps(placer.devices.state())))
+    again.restore(json.loads(json.dumps(placer.state())))
     assert again.is_split(there).tolist() == expected

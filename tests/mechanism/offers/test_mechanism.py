@@ -237,7 +237,7 @@ def test_leases_end_with_the_offers_as_they_do_before(name: str, fit: str) -> No
         assert told == drive(apart, seed, range(40), apart=True)
         states = once.state(), apart.state()
         for state in states:
-            state["devices"]["held"].sort()  # who keeps its GPUs keeps its place
+            state["placer"]["devices"]["held"].sort()  # who keeps its GPUs keeps its place
             del state["holdings"]
         assert states[0] == states[1]
         assert once.held == apart.held
@@ -259,8 +259,8 @@ def test_a_state_is_complete_and_for_a_new_mechanism() -> None:
     cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
     mechanism = Alone(get_scheduler("dally"), cluster)
     state = mechanism.state()
-    del state["devices"]
-    with pytest.raises(InputError, match="no 'devices'"):
+    del state["placer"]
+    with pytest.raises(InputError, match="no 'placer'"):
         mechanism.restore(state)
     mechanism.arrive(0.0, scale_factor=1, job_type="m", ideal_s=1.0)
     with pytest.raises(InputError, match="before the first job"):

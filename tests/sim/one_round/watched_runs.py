@@ -161,7 +161,8 @@ def _after_rounds(watch: Watch, scheduler: Any, seen: Seen, decision: Decision |
 def _leases(watch: Watch, scheduler: Any, seen: Seen, event: Event) -> None:
     """Tell who waits for how long, whose lease is not over, and for how long all have run."""
     records, running = scheduler._mechanism.jobs, seen.given["running"]
-    ends_s = {job: time_s for time_s, _, job in scheduler._ends.state()}
+    ends = scheduler._ends
+    ends_s = {job: at_s for at_s, _, job, version in ends._heap if version == ends._version[job]}
     waited_s, pinned = np.zeros(len(seen.ids)), np.zeros(len(seen.ids), dtype=bool)
     for row, job in enumerate(seen.numbers.tolist()):
         if seen.ids[row] in running:
