@@ -238,32 +238,6 @@ def test_mistakes_are_named(change: object, message: str) -> None:
         change(scheduler)
 
 
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
-def test_invariants_of_every_plan(data: st.DataObject) -> None:
-    gpus = {"v100": data.draw(st.integers(1, 9)), "k80": data.draw(st.integers(1, 9))}
-    scheduler, kinds = RoundScheduler(gpus), list(gpus)
-    count = data.draw(st.integers(1, 8))
-    names = [f"job {k}" for k in range(count)]
-    scale = {name: data.draw(st.integers(1, max(gpus.values()))) for name in names}
-    for _ in range(3):
-        row = st.lists(st.floats(0, 1), min_size=2, max_size=2)
-        target = data.draw(st.lists(row, min_size=count, max_size=count))
-        table = pd.DataFrame(target, index=names, columns=kinds)
-        scheduler.set_target(table, scale)
-        for _ in range(3):
-            plan = step(scheduler)
-            assert len(set(plan.jobs)) == len(plan.jobs)
-            for name, total in gpus.items():
-                gangs = [gang for gang in plan.assignments if gang.accelerator == name]
-                held = [device for gang in gangs for device in gang.devices]
-                assert len(set(held)) == len(held) <= total
-                assert set(held) <= set(range(total))
-            for gang in plan.assignments:
-                assert len(gang.devices) == scale[str(gang.jobs[0])]
-                assert target[names.index(str(gang.jobs[0]))][kinds.index(gang.accelerator)] > 0
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     parts=st.lists(st.integers(1, 30), min_size=2, max_size=7),

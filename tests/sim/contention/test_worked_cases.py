@@ -168,53 +168,6 @@ def test_the_order_by_remaining_service() -> None:
     assert np.argsort(done_s).tolist() == [3, 1, 2, 0]
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_no_link_has_more_transfers_than_the_gate_lets_through(most: int) -> None:
-    seen = 0
-    for seed in range(25):
-        case = drawn(seed)._replace(gate=AtMost(most))
-        timeline = Timeline()
-        play(PlainEngine(*case[:4], timeline), case)
-        seen = max(seen, *timeline.transfers()["sharing"], 0)
-    assert seen == most
-
-
-def test_ada_dual_never_lets_three_share() -> None:
-    shared = set()
-    for seed in range(25):
-        for conflicts in ("all", "first"):
-            case = drawn(seed)._replace(gate=AdaDual(conflicts))
-            timeline = Timeline()
-            play(PlainEngine(*case[:4], timeline), case)
-            shared |= set(timeline.transfers()["sharing"])
-    assert shared == {1, 2}
-
-
-def test_times_scale() -> None:
-    for seed in range(10):
-        case = drawn(seed)
-        if isinstance(case.sharing, SharedCost) and isinstance(case.gate, AtMost | AdaDual):
-            four = SharedCost(
-                4 * case.sharing.s_per_byte,
-                4 * case.sharing.penalty_s_per_byte,
-                counted_over=case.sharing.counted_over,
-                slower=case.sharing.slower,
-            )
-            jobs = [(job[0]._replace(sends=_instant(job[0])), *job[1:4]) for job in case.jobs]
-            slow: Any = [
-                (work._replace(gpu_s=tuple(4 * each for each in work.gpu_s)), *rest)
-                for work, *rest in jobs
-            ]
-            small: Any = [(work, *rest) for work, *rest in jobs]
-            assert ends(slow, case.gate, four) == pytest.approx(
-                [4 * each for each in ends(small, case.gate, case.sharing)], rel=1e-9
-            )
-
-
-def _instant(iteration: Iteration) -> tuple[Send, ...]:
-    return tuple(send._replace(startup_s=0.0, most=math.inf) for send in iteration.sends)
-
-
 @dataclass
 class Looks:
     """Looks at everything, several times, and then answers as another gate does."""
