@@ -11,8 +11,8 @@ from cvxpy.atoms.affine.binary_operators import multiply
 from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import InputError
-from apportion.policies.base import Policy
 from apportion.policies.fixed_shares import FixedShare, by_themselves, time_by_type
+from apportion.policies.slowest_job import SlowestJob
 from apportion.policies.solving.whole.program import without_noise
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Makespan(Policy):
+class Makespan(SlowestJob):
     r"""Minimise the time until all jobs are done.
 
     .. math:: \min_X \max_i \frac{R_i}{\mathrm{thr}_i}
@@ -47,13 +47,13 @@ class Makespan(Policy):
     space_sharing: bool = False
     lexicographic: bool = False
 
-    def objective(self, p: Problem) -> cp.Minimize:
-        """State the makespan, seconds."""
-        return cp.Minimize(cp.max(cp.multiply(p.steps_remaining, cp.inv_pos(p.throughput))))
+    def slowness(self, p: Problem) -> tuple[float, Floats]:
+        """Return the steps that each job has left."""
+        return 0.0, p.steps_remaining
 
 
 @dataclass(frozen=True)
-class FinishTimeFairness(Policy):
+class FinishTimeFairness(SlowestJob):
     r"""Minimise the largest ratio of completion time here to completion time in isolation.
 
     .. math:: \min_X \max_i \frac{t_i + R_i / \mathrm{thr}_i}{\tau_i + R_i / \mathrm{iso}_i}
@@ -78,11 +78,10 @@ class FinishTimeFairness(Policy):
     space_sharing: bool = False
     lexicographic: bool = False
 
-    def objective(self, p: Problem) -> cp.Minimize:
-        """State the largest ratio."""
+    def slowness(self, p: Problem) -> tuple[Floats, Floats]:
+        """Return what has elapsed, and the steps that are left, over the time in a slice."""
         isolated_s = p.column("isolated_elapsed_s") + p.steps_remaining / p.isolated_throughput
-        speed = cp.multiply(isolated_s / p.steps_remaining, p.throughput)
-        return cp.Minimize(cp.max(p.elapsed_s / isolated_s + cp.inv_pos(speed)))
+        return p.elapsed_s / isolated_s, p.steps_remaining / isolated_s
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -11,9 +12,11 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.sessions.counted_solver import CountedSolver, declare
+from apportion.policies.sessions.demanded import Buyers, LastDemands, meet
 from apportion.policies.sessions.warm_stages import WarmStages
 from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.solving.certificate import SharedLimits, relative_gap
+from apportion.policies.solving.demands import is_exact, levels_of, reported
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 
@@ -49,6 +52,11 @@ class WarmClasses:
         self._limits = SharedLimits.of(p.instance)
         one = p.instance.with_columns({**p.instance.columns, "count": np.ones(classes.jobs)})
         self._gain, self._squares = relative_throughput(one), evenness(one)
+        # Without the parameter in the objective, levels are the same at all counts.
+        levels = None if declared.objective.parameters() else levels_of(policy, one)
+        told = levels is not None and not levels.constrained and is_exact(policy, one)
+        self._levels, self._last = levels, LastDemands()
+        self._buyers = Buyers.of(one) if told else None
 
     @classmethod
     def of(cls, policy: Policy, classes: Instance, *, checked: bool = False) -> WarmClasses | None:
@@ -101,6 +109,8 @@ class WarmClasses:
             shape = (count.size, self.classes.options)
             prices = np.zeros_like(self.classes.capacity)
             return Solution(np.zeros(shape), np.zeros(count.size), float("nan"), prices, 0.0)
+        if route == "direct deltas" and (bought := self._bought(count, least_prices)) is not None:
+            return bought
         clock = [time.perf_counter()]
         changed = self._counted.change(count, route)
         clock.append(time.perf_counter())
@@ -133,6 +143,37 @@ class WarmClasses:
             _LOG.info("%r is solved anew: %s", self.policy, error)
             return None
         return solution if solution.status == "optimal" else None
+
+    def _bought(self, count: Floats, least_prices: bool) -> Solution | None:
+        """Meet the demands of all classes at prices, see `apportion.policies.sessions.demanded`."""
+        buyers, levels, there = self._buyers, self._levels, np.flatnonzero(count)
+        if buyers is None or levels is None:
+            return None
+        here = replace(levels, factor=levels.factor[there], offset=levels.offset[there])
+        clock = time.perf_counter()
+        found = meet(buyers.some(there, count[there]), here, self._last, least=least_prices)
+        if found is None:
+            return None
+        X = np.zeros(buyers.speed.shape)
+        X[there] = found.shares
+        X = self._limits.clip(X, count)
+        throughput = (self.classes.throughput * X).sum(axis=1)
+        level = here.level((buyers.speed * X).sum(axis=1)[there])
+        objective, slope = reported(self.policy, self._p.instance, level)
+        stats = {
+            "jobs": int(count.sum()),
+            "classes": there.size,
+            "options": self.classes.options,
+            "solver": "demands",
+            "path": "direct deltas",
+            "changed": 0,
+            "change_s": 0.0,
+            "solve_s": time.perf_counter() - clock,
+            "second_stage_s": 0.0,
+        }
+        gap = relative_gap(level, found.bound)
+        status = "optimal" if gap <= ACCURATE else "optimal_inaccurate"
+        return Solution(X, throughput, objective, slope * found.prices, gap, status, stats=stats)
 
     def _choose(self, first: Point) -> Point:
         """Choose among the optima as `solve_instance` does, on the classes that have jobs."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.policies.sessions.demanded import LastDemands, met_by_jobs
 from apportion.policies.sessions.job_places import JobPlaces, Stated
 from apportion.policies.sessions.served import (
     LastWalk,
@@ -92,7 +93,7 @@ class WarmJobs:
         self.policy = policy
         self._may = not (policy.space_sharing or policy.integral or fills_further(policy))
         self.places: JobPlaces | None = None
-        self._last = LastWalk()
+        self._last, self._demands = LastWalk(), LastDemands()
 
     def certified(
         self,
@@ -136,7 +137,11 @@ class WarmJobs:
         self._may &= is_exact(self.policy, told)
         if not self._may:
             return None
-        alone = None if gains is None else served(told, gains, jobs, self._last, least=least_prices)
+        alone, least = None, least_prices
+        if gains is not None:
+            alone = served(told, gains, jobs, self._last, least=least)
+        elif levels is not None and told.jobs < ROWS_TO_MERGE:
+            alone = met_by_jobs(self.policy, told, levels, self._demands, least=least)
         try:
             if alone is not None:
                 solution = _solution(told, alone)

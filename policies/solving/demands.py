@@ -24,6 +24,7 @@ from cvxpy.atoms.affine.unary_operators import NegExpression
 
 from apportion.errors import InputError
 from apportion.policies.problem import Problem
+from apportion.policies.slowest_job import SlowestJob
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.ratio import Bargains, affine_in, over_scale
 from apportion.policies.solving.worst_off.declared_levels import Levels
@@ -120,22 +121,25 @@ def _read(policy: Policy, instance: Instance) -> _Read:
     known = _FOUND.get(instance)
     if known is None or known.policy is not policy:
         p = SpeedProblem(instance)
+        stated, told = None, None
         if type(policy).objective is WeightedThroughput.objective:
             told = _told(cast("WeightedThroughput", policy), p)
-            if told is not None:
-                known = _FOUND[instance] = _Read(policy, None, False, told, None, not p.inexact)
-                return known
+        elif type(policy).objective is SlowestJob.objective:
+            offset, factor = cast("SlowestJob", policy).slowness(p)
+            stated = _levels(policy, p, None, _Form(factor, offset, inverse=True))
+        if stated is not None or told is not None:
+            known = _FOUND[instance] = _Read(policy, stated, False, told, None, not p.inexact)
+            return known
         objective = policy.objective(p)
-        stated = isinstance(objective, cp.Maximize | cp.Minimize)  # what is not, cvxpy refuses
-        value = objective.args[0] if stated else objective
+        fits = isinstance(objective, cp.Maximize | cp.Minimize)  # what is not, cvxpy refuses
+        value = objective.args[0] if fits else objective
         ratio = isinstance(value, DivExpression) and not value.args[1].is_constant()
-        levels = _levels(policy, p, objective) if stated and not ratio else None
-        plain = stated and not levels and not has_earlier(policy)
+        levels = _levels(policy, p, objective) if fits and not ratio else None
+        plain = fits and not levels and not has_earlier(policy)
         found = _linear(policy, p, objective, ratio) if plain else None
         gains = found if isinstance(found, Gains) else None
         bargains = found if isinstance(found, Bargains) else None
-        known = _Read(policy, levels, ratio, gains, bargains, not p.inexact)
-        _FOUND[instance] = known
+        known = _FOUND[instance] = _Read(policy, levels, ratio, gains, bargains, not p.inexact)
     return known
 
 
@@ -161,22 +165,26 @@ def _linear(
     return None if read is None or policy.constraints(p) or p.variables else read
 
 
-def _levels(policy: Policy, p: SpeedProblem, objective: cp.Maximize | cp.Minimize) -> Levels | None:
-    """Take the least or the largest of an expression apart."""
-    worst = objective.args[0]
-    least = isinstance(objective, cp.Maximize) and isinstance(worst, cp.min)
-    largest = isinstance(objective, cp.Minimize) and isinstance(worst, cp.max)
-    if not (least or largest) or objective.parameters():
-        return None
-    form = _form(worst.args[0], p.throughput)
-    if form is None or form.inverse is least:
+def _levels(
+    policy: Policy, p: Problem, objective: Objective | None, form: _Form | None = None
+) -> Levels | None:
+    """Take the least or the largest of an expression apart, or a form that a policy tells."""
+    if objective is not None:
+        worst = objective.args[0]
+        least = isinstance(objective, cp.Maximize) and isinstance(worst, cp.min)
+        largest = isinstance(objective, cp.Minimize) and isinstance(worst, cp.max)
+        if not (least or largest) or objective.parameters():
+            return None
+        form = _form(worst.args[0], p.throughput)
+        form = None if form is None or form.inverse is least else form
+    if form is None:
         return None
     factor, offset = np.zeros((2, p.instance.jobs))
     factor[:], offset[:] = form.factor, form.offset
-    if not ((factor > 0) & np.isfinite(factor) & (offset >= 0) & np.isfinite(offset)).all():
+    fits = (factor > 0) & np.isfinite(factor) & (offset >= 0) & np.isfinite(offset)
+    # With an offset t times the throughput would improve the level more than t-fold, or less.
+    if not fits.all() or (offset.any() and not form.inverse):
         return None
-    if least and offset.any():
-        return None  # t times the throughput would improve the level more than t-fold, or less
     constrained = has_earlier(policy) or bool(policy.constraints(p))
     return Levels(factor, offset, form.inverse, constrained, not offset.any())
 

@@ -14,6 +14,7 @@ from tests.seeds import each_seed, sampled
 import apportion as ap
 from apportion.errors import InputError
 from apportion.policies import Instance
+from apportion.policies.sessions import warm_classes
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
@@ -369,6 +370,7 @@ def test_where_a_warm_start_fails_the_result_is_the_same(monkeypatch: pytest.Mon
         return truthful(self, 0.0)
 
     monkeypatch.setattr(WarmSolver, "_attempt", out_of_time)
+    monkeypatch.setattr(warm_classes, "meet", lambda *_, **__: None)
     with ap.session("max_min_fairness", GPUS) as s:
         slow = [s.solve() for _ in play(s, events)]
     assert {each.stats["solver"] for each in slow} == {"clarabel"}

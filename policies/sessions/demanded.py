@@ -1,0 +1,229 @@
+"""The worst off job without a program: what all must make is bought at prices.
+
+At the best level that a job could have by itself, either all demands can be met, and what is left
+is spent where it is worth most; or they cannot, and the level is the one of which the demands cost
+what there is, at the prices at which they cost most (`DemandWalk`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.policies.solution import Attempted
+from apportion.policies.solving.certificate import make_feasible, relative_gap
+from apportion.policies.solving.demands import reported
+from apportion.policies.solving.solvers.demand_walk import DemandWalk
+
+if TYPE_CHECKING:
+    from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.solvers.demand_choices import Tie
+    from apportion.policies.solving.worst_off.declared_levels import Levels
+    from apportion.types import Floats, Ints
+
+_APART = 1e-6
+"""Least difference, relative to the largest, of what choices cost that no solver overlooks."""
+_HAIR = 1e-9
+"""Part of a level by which another one is the same."""
+_MOST_WAITING = 15
+"""Events after which a walk is tried again, however often it came to nothing."""
+_MOST_TYPES = 10
+"""With more, there are so many mixes of two that a program is quicker."""
+
+
+@dataclass
+class LastDemands:
+    """Where the last walks over prices ended; the next ones begin there.
+
+    Attributes
+    ----------
+    spent, bought
+        Prices of the last walk at a level that a job has by itself, and of the last to a level.
+    spent_ties, bought_ties
+        Ties of jobs at them.
+    level
+        The level that the last came to.
+    short
+        Whether it came to that when it was asked last.
+    failed, wait
+        Times in a row that nothing was found, and times that it is not to be tried again.
+    """
+
+    spent: Floats = field(default_factory=lambda: np.zeros(0))
+    bought: Floats = field(default_factory=lambda: np.zeros(0))
+    spent_ties: list[Tie] = field(default_factory=list)
+    bought_ties: list[Tie] = field(default_factory=list)
+    level: float = np.nan
+    short: bool = False
+    failed: int = 0
+    wait: int = 0
+
+
+class Buyers(NamedTuple):
+    """Jobs, or classes of them, each of which holds so many GPUs wherever it runs.
+
+    Attributes
+    ----------
+    speed
+        Throughput under each option, shape (jobs, options).
+    gpus, held
+        GPUs that one holds, and all of a class do, shape (jobs,).
+    equal_share
+        Throughput that its equal share is worth, shape (jobs,).
+    kind, capacity
+        Type of each option, and GPUs of each type.
+    """
+
+    speed: Floats
+    gpus: Floats
+    held: Floats
+    equal_share: Floats
+    kind: Ints
+    capacity: Floats
+
+    @classmethod
+    def of(cls, told: Instance) -> Buyers | None:
+        """Read them off; ``None`` where options are no types, or one of them has no use."""
+        gpus, capacity = told.gpus[:, 0], told.capacity
+        by_type = np.array_equal(told.option_accelerator, np.arange(capacity.size))
+        there = (capacity > 0).all() and (gpus > 0).all() and told.throughput.any(axis=1).all()
+        if not (by_type and capacity.size <= _MOST_TYPES and there):
+            return None
+        if not (told.gpus == gpus[:, None]).all():
+            return None
+        each = gpus, gpus * told.count, told.equal_share_throughput
+        return cls(told.throughput, *each, told.option_accelerator, capacity)
+
+    def some(self, there: Ints, count: Floats) -> Buyers:
+        """Return some of them, and how many there are of each."""
+        gpus = self.gpus[there]
+        rows = self.speed[there], gpus, gpus * count, self.equal_share[there]
+        return Buyers(*rows, self.kind, self.capacity)
+
+    def walk(self, value: Floats | None = None) -> DemandWalk:
+        """Return a walk over the prices of the types."""
+        return DemandWalk(self.speed, self.held, self.kind, self.capacity, value)
+
+
+class Met(NamedTuple):
+    """Demands that are met.
+
+    Attributes
+    ----------
+    shares
+        Of time, shape (jobs, options); rounding errors may take them past a limit.
+    bound
+        What no level is better than.
+    prices
+        By how much one more GPU of each type would improve the level, shape (types,).
+    """
+
+    shares: Floats
+    bound: float
+    prices: Floats
+
+
+def meet(buyers: Buyers, levels: Levels, last: LastDemands, *, least: bool) -> Met | None:
+    """Meet the demands of the best level, and spend what is left.
+
+    Parameters
+    ----------
+    buyers, levels
+        The jobs, and the levels of an objective about the worst off of them.
+    last
+        Where to begin; it takes where this ends.
+    least
+        Whether prices are to be the least where several are right.
+
+    Returns
+    -------
+    Met
+        ``None`` where a walk does not end, two choices cost nearly the same, or, if the least
+        prices are wanted, several may be right.
+    """
+    if last.wait:
+        last.wait -= 1
+        return None
+    met = _met(buyers, levels, last, least)
+    last.failed = 0 if met is not None else last.failed + 1
+    last.wait = min(2**last.failed - 1, _MOST_WAITING)
+    return met
+
+
+def _met(buyers: Buyers, levels: Levels, last: LastDemands, least: bool) -> Met | None:
+    """Meet the demands as `meet` does."""
+    alone, types = levels.level(buyers.speed.max(axis=1)), buyers.capacity.size
+    if not 0 < alone < np.inf:
+        return None
+    if last.spent.size != types:
+        vars(last).update(vars(LastDemands(np.zeros(types), np.ones(types))))
+    walk = buyers.walk() if last.short else None
+    if walk is None or not walk.too_dear(levels.demand(alone), last.bought):
+        found = _spent(buyers, levels, last, alone)
+        last.short = found is None
+        if found is not None:
+            return found[0]
+    return _bought(buyers, walk or buyers.walk(), levels, last, alone, least)
+
+
+def _spent(
+    buyers: Buyers, levels: Levels, last: LastDemands, alone: float
+) -> tuple[Met | None] | None:
+    """Meet the demands of a level that a job has by itself, and spend all that is left.
+
+    The prices of the level are 0: nothing would improve it. ``None`` if they cannot be met.
+    """
+    value = buyers.speed.max(axis=1) / (buyers.equal_share * buyers.gpus)
+    walk = buyers.walk(value / value.max())
+    if not walk.fill(levels.demand(alone), last.spent, last.spent_ties):
+        return None
+    last.spent, last.spent_ties = walk.prices, walk.ties
+    sure = walk.apart(1.0) > _APART
+    return (Met(walk.shares(), alone, np.zeros_like(walk.prices)) if sure else None,)
+
+
+def _bought(
+    buyers: Buyers,
+    walk: DemandWalk,
+    levels: Levels,
+    last: LastDemands,
+    alone: float,
+    least: bool,
+) -> Met | None:
+    """Find the level of which the demands cost all that there is."""
+    sign = 1.0 if levels.maximised else -1.0
+    near = last.level if sign * (alone - last.level) > 0 and last.level > 0 else alone
+    asked = levels.demand, levels.rise, (near, alone), last.bought, last.bought_ties
+    found = walk.rise(*asked, maximised=levels.maximised)
+    if not found:
+        return None
+    last.bought, last.bought_ties, last.level = walk.prices, walk.ties, walk.level
+    if sign * (alone - walk.level) <= _HAIR * alone or (least and walk.degenerate):
+        return None
+    if walk.apart(float(walk.prices.max())) <= _APART:
+        return None
+    held = buyers.held
+    y = np.maximum(walk.duals(), 0.0) * held / buyers.speed.max(axis=1)
+    each = held[:, None] * walk.prices[buyers.kind]
+    own = np.maximum((y[:, None] * buyers.speed - each).max(axis=1), 0.0).sum()
+    left = float(buyers.capacity @ walk.prices + own - y @ levels.demand(walk.level))
+    grows = float(y @ levels.rise(walk.level))
+    return Met(walk.shares(), walk.level + sign * left / grows, walk.prices / grows)
+
+
+def met_by_jobs(
+    policy: Policy, told: Instance, levels: Levels, last: LastDemands, *, least: bool
+) -> Attempted | None:
+    """Meet the demands of single jobs; ``None`` where `meet` does not."""
+    buyers = Buyers.of(told)
+    met = None if buyers is None else meet(buyers, levels, last, least=least)
+    if met is None:
+        return None
+    X = make_feasible(met.shares, told)
+    level = levels.level((told.throughput * X).sum(axis=1))
+    objective, slope = reported(policy, told, level)
+    stats = {"solver": "demands", "changed": 0}
+    return Attempted(X, objective, relative_gap(level, met.bound), slope * met.prices, stats)

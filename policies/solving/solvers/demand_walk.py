@@ -1,0 +1,300 @@
+"""A walk over the prices of types at which jobs that must make so much fill the types.
+
+What all jobs choose (`demand_choices`) is linear between *ties*: prices at which a point of a job's
+hull lies on the line between two others, or an edge costs what it gains. The walk is the simplex
+method on the dual of ::
+
+    max over x, t of t or, at a given level t, of sum of value * speed * x
+    such that  sum of speed * x >= demand(t) and sum of x <= 1 for each job,
+               sum of gpus * x <= capacity of each type,  x >= 0
+
+Any prices are a place to begin; those of a moment ago are near. All jobs of a tie are one: how much
+of their time goes to its other side is shared evenly in the end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import lapack
+
+from apportion.policies.solving.solvers.demand_choices import NEAR, DemandChoices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from apportion.policies.solving.solvers.demand_choices import Tie, Tied
+    from apportion.types import Floats
+
+_STEPS, _ROOT_STEPS = 100, 50
+_MISSED = 1e-10
+"""By how much a share of a tie, or of a type, may be below nothing or above all."""
+_LEVEL = 1e-11
+"""Slopes below it are none."""
+_ALIKE = 1e-12
+"""By how much numbers around 1 that are the same may differ."""
+_STILL = 1e-15
+"""Part of a level by which it moves for rounding only."""
+
+
+class DemandWalk(DemandChoices):
+    """Prices, what each job takes at them, and as many ties as there are types.
+
+    Beside ties of jobs there are the level, if it is to be found; a type of price 0, which need not
+    be full; and, before the walk has come to these, a price held where it began.
+
+    Attributes
+    ----------
+    level
+        The level, once it is found.
+    """
+
+    level = np.nan
+
+    def fill(self, demand: Floats, near: Floats, ties: list[Tie]) -> bool:
+        """Fill the types at given demands with what is worth most.
+
+        Parameters
+        ----------
+        demand
+            Throughput that each job must make, shape (jobs,).
+        near, ties
+            Prices and ties to begin at.
+
+        Returns
+        -------
+        bool
+            Whether it came to an end; it does not if the demands cannot be met.
+        """
+        self._demanding(demand)
+        return self._run(near, ties)
+
+    def rise(
+        self,
+        demand: Callable[[float], Floats],
+        slope: Callable[[float], Floats],
+        levels: tuple[float, float],
+        near: Floats,
+        ties: list[Tie],
+        *,
+        maximised: bool,
+    ) -> bool:
+        """Find the best level of which all demands can be met; tell whether it was found.
+
+        Parameters
+        ----------
+        demand, slope
+            Throughput that jobs must make at a level, and how fast that grows as it gets better.
+        levels
+            A level to begin at, and one that none is better than.
+        near, ties
+            Prices and ties to begin at.
+        maximised
+            Whether a level is better the larger it is.
+        """
+        self._demand, self._slope = demand, slope
+        self.level, self._best = levels
+        self._sign = 1.0 if maximised else -1.0
+        return bool(near.all()) and self._run(near, ties)
+
+    def too_dear(self, demand: Floats, prices: Floats) -> bool:
+        """Whether demands cost more at some prices than there is, so that they cannot be met."""
+        self._demanding(demand)
+        self.prices = prices
+        dearer = -float(self._gpus @ self._worth().max(axis=1))
+        return dearer > (1 + _MISSED) * float(self._capacity @ prices)
+
+    def _to_root(self) -> bool:
+        """Go to the level of which the demands cost as much as there is, by Newton's method."""
+        budget, left = float(self.prices @ self._capacity), np.inf
+        for _ in range(_ROOT_STEPS):
+            self._demanding(self._demand(self.level))
+            self._choose()
+            self._grows = self._growing(self._slope(self.level))
+            left = budget - float(self.prices @ self._taken())
+            level = self.level + self._sign * left / float(self.prices @ self._grows)
+            if self._sign * (level - self._best) > 0:
+                level = self._best
+            if abs(level - self.level) <= _STILL * abs(level):
+                return True
+            self.level = level
+        return abs(left) <= _MISSED * budget
+
+    def _look(self) -> bool:
+        """See what is chosen at the prices; False if there is no level that costs as much."""
+        if self._valued:
+            self._choose()
+            return True
+        return self._to_root()
+
+    def _run(self, near: Floats, ties: list[Tie]) -> bool:
+        """Walk from some prices and ties to the best."""
+        self.prices = near
+        if not (self._look() and self._begin(ties)):
+            return False
+        for _ in range(_STEPS):
+            leaves = self._leaves()
+            if leaves is None:
+                return True
+            if not (self._step(*leaves) and self._look() and self._spread()):
+                return False
+        return False
+
+    def _begin(self, ties: list[Tie]) -> bool:
+        """Keep ties that are some, and types that are free; hold prices in place of the others."""
+        types = self._capacity.size
+        self._free, self._held = np.flatnonzero(self.prices == 0).tolist(), []
+        columns = [_unit(types, place) for place in self._free]
+        columns += [] if self._valued else [self._grows]
+        self.ties = []
+        for tie in ties:
+            tied = self._sides(tie)
+            column = self._of_tie(tied)
+            if len(columns) < types and column.any() and self._is_tie(tie, tied):
+                self.ties.append(tie)
+                columns.append(column)
+        if len(columns) < types:  # hold prices that say most about what ties leave open
+            start = np.array(columns).reshape(-1, types).T
+            beside = np.linalg.qr(start, mode="complete")[0][:, len(columns) :]
+            for _ in range(beside.shape[1]):
+                place = int((beside**2).sum(axis=1).argmax())
+                self._held.append(place)
+                away = beside[place] / np.linalg.norm(beside[place])
+                beside = beside - np.outer(beside @ away, away)
+        return self._spread()
+
+    def _is_tie(self, tie: Tie, tied: Tied) -> bool:
+        """Whether both sides of what once was a tie are worth the same."""
+        each = self._per_point(self.prices)
+        dearer, gain = float(each @ tied.toward), tie.value * float(tie.row @ tied.toward)
+        return abs(dearer - gain) <= _ALIKE * max(float(each.max()), tie.value)
+
+    def _spread(self) -> bool:
+        """Find the shares of ties, of free types and of the level that fill the types."""
+        self._tied = [self._sides(tie) for tie in self.ties]
+        if len(self._tied) > 1:
+            shared = np.concatenate([tied.jobs for tied in self._tied]).tolist()
+            if len(set(shared)) < len(shared):  # two ties of one job are more than a range each
+                return False
+        types = self._capacity.size
+        columns = [self._of_tie(tied) for tied in self._tied]
+        columns += [_unit(types, place) for place in (*self._free, *self._held)]
+        columns += [] if self._valued else [self._grows]
+        solve = lapack.dgesv  # pyright: ignore[reportAttributeAccessIssue]
+        _, _, self._inverse, failed = solve(np.array(columns).T, np.eye(types))
+        self._share = self._inverse @ (self._capacity - self._taken())
+        return not failed
+
+    def _leaves(self) -> tuple[int, float] | None:
+        """Return what is to be given up, and which way; ``None`` if all shares are in range."""
+        ties, types = len(self.ties), len(self.ties) + len(self._free)
+        share, short = self._share, np.maximum(-self._share, 0.0)
+        short[:ties] = np.maximum(short[:ties], share[:ties] - 1.0)
+        held = slice(types, types + len(self._held))
+        short[held] = np.abs(share[held])
+        short[ties : held.stop] /= self._capacity[[*self._free, *self._held]]
+        short[held.stop :] = 0.0  # the level
+        worst = int(short.argmax())
+        if short[worst] <= _MISSED:
+            return None
+        return worst, 1.0 if share[worst] < 0 else -1.0
+
+    def _step(self, leaves: int, sign: float) -> bool:
+        """Move the prices away from a tie to the first other one; False if there is none."""
+        way = sign * self._inverse[leaves]
+        if leaves < len(self.ties) and sign < 0:
+            self._cross(leaves)
+        slope = -self._costs(way)
+        behind = np.maximum(self._of_base(self._worths)[:, None] - self._worths, 0.0)
+        gains = slope - self._of_base(slope)[:, None]
+        for tie, tied in zip(self.ties, self._tied, strict=True):
+            inside = np.zeros(self._kind.size, dtype=bool)
+            inside[list(tie.points)] = True
+            own = inside[self._lower] & inside[self._upper]
+            if len(tie.points) == 3:
+                own[self._edges :] = False
+            gains[np.ix_(tied.jobs, own)] = 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            after = np.where(gains > _LEVEL, behind / gains, np.inf)
+            to_zero = np.where(way < -_LEVEL, self.prices / -way, np.inf)
+        to_zero[self._free] = np.inf
+        first, none = int(after.argmin()), int(to_zero.argmin())
+        far = min(float(after.flat[first]), float(to_zero[none]))
+        reaches_zero = to_zero[none] <= far
+        if far == np.inf or (reaches_zero and not self._valued):
+            return False
+        job, choice = divmod(first, self._lower.size)
+        new = None if reaches_zero else self._tie_of(job, int(self._base[job]), choice)
+        if new is None and not reaches_zero:
+            return False
+        for given_up in (self.ties, self._free, self._held):
+            if leaves < len(given_up):
+                del given_up[leaves]
+                break
+            leaves -= len(given_up)
+        self.prices = np.maximum(self.prices + far * way, 0.0)
+        if new is None:
+            self.prices[none] = 0.0
+            self._free.append(none)
+        else:
+            self.ties.append(new)
+        return True
+
+    def shares(self) -> Floats:
+        """Return the shares of time, shape (jobs, options): as even within a tie as can be."""
+        X = np.zeros(self._row.shape)
+        part, everyone = self._of_base(self._part), np.arange(len(X))
+        X[everyone, self._lower[self._base]] = 1.0 - part
+        X[everyone, self._upper[self._base]] += part
+        weight = self._per_point(1 / self._capacity)
+        for tied, share in zip(self._tied, self._share.tolist()[: len(self.ties)], strict=True):
+            jobs, most, gpus = tied.jobs, tied.most, self._gpus[tied.jobs]
+            pull = weight * tied.toward
+            evenest = -(X[jobs] @ pull) / (pull @ tied.toward)
+            all_of_it = float(gpus @ most)
+            level = np.sort(np.append(-evenest, most - evenest))
+            at = np.clip(level[:, None] + evenest, 0.0, most) @ gpus
+            found = np.interp(share * all_of_it, at, level)
+            X[jobs] += np.clip(found + evenest, 0.0, most)[:, None] * tied.toward
+        return X[:, 1:]
+
+    def apart(self, unit: float) -> float:
+        """Return how much dearer than what is taken all else is, at least, in units.
+
+        Beside options these are what a job makes beyond its demand, and GPUs that are left.
+        """
+        each, y, everyone = self._per_point(self.prices), self.duals(), np.arange(self._top.size)
+        low, up = self._lower[self._base], self._upper[self._base]
+        over = each - y[:, None] * self._row
+        over -= over[everyone, up][:, None]
+        over[everyone, low] = over[everyone, up] = np.inf
+        beyond = np.where(low == up, np.inf, y - self._value)
+        for tie, tied in zip(self.ties, self._tied, strict=True):
+            over[tied.jobs[:, None], tie.points] = np.inf
+            if len(tie.points) == 2:
+                beyond[tied.jobs] = np.inf
+        hard = np.flatnonzero(self._wanted >= 1.0 - _ALIKE)
+        if hard.size:  # nothing else is fast enough, but what is as fast
+            alike = self._row[hard] >= 1.0 - NEAR
+            alike[np.arange(hard.size), up[hard]] = False
+            over[hard] = np.where(alike, np.abs(each - each[up[hard], None]), np.inf)
+            beyond[hard] = np.inf
+        nearest = min(
+            float(over.min()), float(np.delete(self.prices, self._free).min(initial=np.inf))
+        )
+        if self._valued:
+            nearest = min(nearest, float(beyond.min()))
+        return nearest / unit
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether a tie is at an end of its range or a price is held: others are right as well."""
+        share = self._share[: len(self.ties)]
+        return bool(self._held) or bool((np.minimum(share, 1.0 - share) <= NEAR).any())
+
+
+def _unit(types: int, place: int) -> Floats:
+    column = np.zeros(types)
+    column[place] = 1.0
+    return column
