@@ -110,6 +110,11 @@ def with_block(text: str, name: str, printed: str) -> str:
     return text[: found.start(1)] + printed + text[found.end(1) :]
 
 
+def block_of(text: str, name: str) -> str:
+    """Return the block of a page that a name stands for."""
+    return _found(text, name)[1]
+
+
 def _found(text: str, name: str) -> re.Match[str]:
     marker = f"<!-- printed by: {re.escape(name)} -->\n"
     found = re.search(rf"{marker}```text\n(.*?)\n```$", text, flags=re.S | re.M)

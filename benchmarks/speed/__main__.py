@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from benchmarks.experiment import data_of, parser, run_all
-from benchmarks.readme import PAGES, with_block
+from benchmarks.readme import PAGES, block_of, with_block
 from benchmarks.reporting import machine, show, write_csv
 from benchmarks.speed.approximate import approximate
 from benchmarks.speed.decisions import decisions, million
@@ -25,7 +25,7 @@ from benchmarks.speed.events import events
 from benchmarks.speed.gavel import Gavel
 from benchmarks.speed.goals import goals
 from benchmarks.speed.harness import Row
-from benchmarks.speed.markdown import markdown
+from benchmarks.speed.markdown import beside_kept, markdown
 from benchmarks.speed.past import grown, leases, many
 from benchmarks.speed.settings import Settings
 from benchmarks.speed.sharing import sharing
@@ -77,7 +77,9 @@ def main() -> None:
     if options.write:
         page = PAGES["speed"]
         for name, text in blocks.items():
-            page.write_text(with_block(page.read_text(encoding="utf-8"), name, text), "utf-8")
+            written = page.read_text(encoding="utf-8")
+            text = beside_kept(block_of(written, name), text)
+            page.write_text(with_block(written, name, text), "utf-8")
     print("\nVerdicts: first stage / both stages / as called, as far as they were timed.")
     if options.quick:
         print("Sizes are those of --quick: the verdicts say nothing about the goals.")

@@ -19,6 +19,7 @@ from benchmarks.ledger import __main__ as ledger
 from benchmarks.ledger import drawn as ledger_drawn
 from benchmarks.ledger import runs as ledger_runs
 from benchmarks.speed.goals import ASKED
+from benchmarks.speed.markdown import beside_kept
 from benchmarks.speed.problems import draw
 from benchmarks.speed.timing import assert_binding
 
@@ -318,3 +319,13 @@ def test_drawn_workloads_run_by_all_that_take_their_turn() -> None:
     known = {*ap.scheduler_table()["name"], *ap.policy_table()["name"]}
     named = {name.removesuffix("_agnostic") for each in told.values() for name, _ in each}
     assert named - {"max_min_fairness_space_sharing"} <= known
+
+
+def test_rows_of_goals_that_were_not_measured_stay() -> None:
+    head = "| | problem | goal | peer |\n|---|---|---|---|"
+    before = f"{head}\n| S1 | a | | x 1 |\n| S3 | b | | |\n| S3 | c | | |\n| - | d | | x 2 |"
+    now = f"{head}\n| S3 | e | | |\n| - | d | | x 3 |\n| S4 | f | not measured | |"
+    kept = beside_kept(before, f"{now}\n| S1 | all | not measured | |")
+    asked = f"{head}\n| S1 | a | | x 1 |\n| S3 | e | | |\n| - | d | | x 3 |"
+    assert kept == asked
+    assert beside_kept(before, before) == before
