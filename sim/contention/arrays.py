@@ -31,10 +31,12 @@ JOB = np.dtype(
         *((name, _FLOAT) for name in ("begin_s", "ask_s", "flow_s", "rate", "since_s")),
         *((name, _FLOAT) for name in ("bytes", "rest", "most", "computed_s", "moved")),
         *((name, _FLOAT) for name in ("shift_s", "period_s", "done_s", "rate_then", "rest_then")),
+        *((name, _FLOAT) for name in ("foreseen_s", "as_of_s")),
     ]
 )
 """A job: where its workers, links, tasks and transfers begin and how many there are; how far it is;
-its transfer, if it has one: `flow` tells whether it waits, starts up or sends. What is worked out
+its transfer, if it has one: `flow` tells whether it waits, starts up or sends; when it was
+foreseen to end, and as of when, if no other starts, 0 if that is not known. What is worked out
 and not remembered: whether it is `near` another transfer, or `meets` it, on links; the rate that it
 would get, and the bytes that it would still have."""
 

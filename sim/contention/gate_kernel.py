@@ -15,12 +15,19 @@ from apportion.sim.contention.arrays import (
     K_WAY,
     NEAR,
     SHIFTED,
+    STARTUP,
     TRIED,
     UNDER_WAY,
     WHAT_IF,
 )
 from apportion.sim.contention.jit import jit, jit_borrowing
-from apportion.sim.contention.sharing_kernel import price_as_one, put_on, rate_by_cost, rates_of
+from apportion.sim.contention.sharing_kernel import (
+    cost_alone,
+    price_as_one,
+    put_on,
+    rate_by_cost,
+    rates_of,
+)
 
 if TYPE_CHECKING:
     from apportion.sim.contention.arrays import State
@@ -30,6 +37,8 @@ if TYPE_CHECKING:
 _next_turn = jit_borrowing(next_turn)
 _small_beside = jit_borrowing(small_beside)
 _start_cost = jit_borrowing(start_cost)
+_NEVER = -1
+"""In place of the ends to wait for: it does not start."""
 
 
 @jit_borrowing
@@ -115,7 +124,7 @@ def _best_now(state: State, size: float, now_s: float, links: Int64s) -> bool:
     return True
 
 
-@jit
+@jit_borrowing
 def _what_if(state: State, new: int, now_s: float) -> bool:
     """Compare the sums of ends of a start now, and of one after each completion."""
     jobs, near, n_near, rivals = state.jobs, state.lists[NEAR], reach(state, new), 0
@@ -125,7 +134,10 @@ def _what_if(state: State, new: int, now_s: float) -> bool:
         other.meets = _on_marked(state, other)
         rivals += other.meets
     near[n_near], jobs[new].meets = new, 0
-    hold = _sum_of_ends(state, n_near, rivals, math.inf, now_s)
+    if state.rules[0].way:
+        hold = _sum_of_ends(state, n_near, rivals, math.inf, now_s)
+    else:
+        hold = _sum_if_held(state, n_near, now_s)
     now = _sum_of_ends(state, n_near, 0, hold, now_s)
     if now >= hold * (1 - TIE):  # most often: to wait for all of them is better
         return False
@@ -133,6 +145,40 @@ def _what_if(state: State, new: int, now_s: float) -> bool:
         if now >= _sum_of_ends(state, n_near, wait, now, now_s) * (1 - TIE):
             return False
     return True
+
+
+@jit_borrowing
+def _sum_if_held(state: State, n_near: int, now_s: float) -> float:
+    """Sum the ends if the last of `NEAR` starts when all that it meets have ended.
+
+    Nobody is on its links by then, so all others end when they would without it. That is foreseen
+    once for all decisions until the next start near them; if one of them starts up, which sends
+    later than it is taken to, for those of one instant.
+    """
+    jobs, near, known, latest, starts_up = state.jobs, state.lists[NEAR], True, True, False
+    for place in range(n_near):
+        job = jobs[near[place]]
+        known &= job.foreseen_s > 0
+        latest &= job.as_of_s == now_s
+        starts_up |= job.flow == STARTUP
+    if not known or (starts_up and not latest):
+        _sum_of_ends(state, n_near, _NEVER, math.inf, now_s)
+    free_s = 0.0
+    for place in range(n_near):
+        if jobs[near[place]].meets:
+            free_s = max(free_s, jobs[near[place]].foreseen_s - now_s)
+    new = jobs[near[n_near]]
+    total_s: float = _foreseen(state, n_near, now_s) + free_s + new.bytes * cost_alone(state, new)
+    return total_s
+
+
+@jit_borrowing
+def _foreseen(state: State, n_near: int, now_s: float) -> float:
+    """Sum the ends of those of `NEAR` if no other starts."""
+    total_s = 0.0
+    for place in range(n_near):
+        total_s += state.jobs[state.lists[NEAR, place]].foreseen_s - now_s
+    return total_s
 
 
 @jit_borrowing
@@ -192,11 +238,15 @@ def _reach_links_of(state: State, number: int) -> None:
 def _sum_of_ends(state: State, n_near: int, wait: int, enough: float, now_s: float) -> float:
     """Sum the ends of transfers if the last of `NEAR` starts after so many that it meets.
 
-    A sum that is above `enough` in any case need not be complete.
+    A sum that is above `enough` in any case need not be complete: where the cost of a byte depends
+    on how many share links, one more lets nobody end earlier than foreseen. If it starts `_NEVER`,
+    the ends of the others are what is foreseen.
     """
     jobs, near, tried = state.jobs, state.lists[NEAR], state.lists[TRIED]
     new, running, ends_s = near[n_near], n_near if wait else n_near + 1, state.rests
-    way = state.rules[0].way
+    way, others_s, alone = state.rules[0].way, -math.inf, cost_alone(state, jobs[new])
+    if way == 0 and wait != _NEVER:
+        others_s = _foreseen(state, n_near, now_s)
     for link in range(state.links.size):
         state.links[link].used = 0
     for place in range(n_near):
@@ -225,18 +275,25 @@ def _sum_of_ends(state: State, n_near: int, wait: int, enough: float, now_s: flo
             if ends_s[place] <= step_s * (1 + TIE):
                 total_s += at_s
                 ended += job.meets
+                if tried[place] == new:
+                    alone = 0.0
+                elif wait == _NEVER:
+                    job.foreseen_s, job.as_of_s = now_s + at_s, now_s
+                else:
+                    others_s -= job.foreseen_s - now_s
                 put_on(state, tried[place], -1)
             else:
                 job.rest_then -= job.rate_then * step_s
                 tried[stay] = tried[place]
                 stay += 1
         running = stay
-        if total_s * (1 - TIE) > enough:
-            return total_s
-        if wait:
-            wait -= ended
-            if wait <= 0:
-                wait = 0
+        new_s = at_s + jobs[new].rest_then * alone if alone else 0.0
+        least_s = max(total_s, total_s + others_s + new_s)
+        if least_s * (1 - TIE) > enough:
+            return least_s
+        if wait and wait != _NEVER:
+            wait = max(wait - ended, 0)
+            if not wait:
                 tried[running] = new
                 put_on(state, new, 1)
                 running += 1

@@ -36,6 +36,7 @@ from apportion.sim.contention.jit import jit_borrowing, jit_entry
 from apportion.sim.contention.kernel_jobs import (
     barrier_of,
     begin_iteration,
+    foresee_nothing,
     look_at,
     look_near,
     pass_barriers,
@@ -60,6 +61,7 @@ def _move(state: State, number: int, now_s: float) -> None:
     if job.flow == STARTUP:
         job.flow, job.since_s, job.flow_s = SENDING, now_s, math.inf
         state.counts[SHARE] = 1
+        foresee_nothing(state)
         return
     state.counts[EVENTS] += 1
     job.moved += job.rate * (now_s - job.since_s)

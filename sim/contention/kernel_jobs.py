@@ -163,6 +163,13 @@ def take_off(state: State, number: int) -> None:
     state.counts[SHARE] = state.counts[ASK] = 1
 
 
+@jit_borrowing
+def foresee_nothing(state: State) -> None:
+    """Forget when transfers under way would end if no other started."""
+    for place in range(state.counts[UNDER_WAY]):
+        state.jobs[state.lists[UNDER_WAY, place]].foreseen_s = 0.0
+
+
 @jit_entry
 def take_away(state: State, number: int) -> None:
     """Take a job off its GPUs and links."""
@@ -180,5 +187,6 @@ def take_away(state: State, number: int) -> None:
         remove(state, WAITING, number)
     elif job.flow:
         take_off(state, number)
+        foresee_nothing(state)
     remove(state, PENDING, number)
     job.flow = 0

@@ -9,6 +9,7 @@ from apportion.sim.contention.arrays import (
     ASK,
     DUAL_FIRST,
     K_WAY,
+    NEAR,
     NEW,
     ROUND,
     SENDING,
@@ -84,12 +85,16 @@ def _hears_of(state: State, job: Any) -> bool:
 
 @jit
 def _tell(state: State, number: int) -> None:
-    """Remember on which links a start makes a difference: its own, or all that are connected."""
+    """Remember on which links a start makes a difference: its own, or all that are connected.
+
+    There no end is foreseen any more.
+    """
     job, links, now = state.jobs[number], state.links, state.counts[ROUND]
     for at in range(job.links_at, job.links_at + job.n_links):
         links[state.links_of[at]].asked = now
     if state.rules[0].gate == WHAT_IF:
-        reach(state, number)
+        for place in range(reach(state, number)):
+            state.jobs[state.lists[NEAR, place]].foreseen_s = 0.0
         for link in range(links.size):
             if links[link].reached:
                 links[link].asked = now

@@ -59,6 +59,15 @@ def rate_by_cost(state: State, job: Any) -> float:
 
 
 @jit_borrowing
+def cost_alone(state: State, job: Any) -> float:
+    """Return the seconds that a byte of a transfer takes if nobody else is on its links."""
+    cost: float = 1 / job.most
+    for at in range(job.links_at, job.links_at + job.n_links):
+        cost = max(cost, _cost(state, state.links_of[at], 1))
+    return cost
+
+
+@jit_borrowing
 def put_on(state: State, number: int, step: int) -> None:
     """Count one more or one less transfer on its links."""
     job, links = state.jobs[number], state.links
