@@ -39,7 +39,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "gavel.leases": (1, "--draws 5"),
     "gavel.strategy_proof": (1, ""),
     "gavel.cost": (3, ""),
-    "estimators.effect": (2, "--loads 0.6 0.7 0.8 --seeds 1"),
+    "estimators.effect": (5, "--loads 0.6 0.7 0.8"),
     "dally.table1": (0.5, ""),
     "dally.shapes": (0.5, ""),
     "dally.schedulers": (50, ""),
