@@ -9,9 +9,7 @@ from apportion.mechanism.gates.gate import HOLD, START, TIE, next_turn, small_be
 from apportion.sim.contention.arrays import (
     AT_MOST,
     AT_MOST_ON_A_PAIR,
-    CLUSTER,
     DUAL_FIRST,
-    FAIR,
     K_WAY,
     NEAR,
     SHIFTED,
@@ -21,13 +19,7 @@ from apportion.sim.contention.arrays import (
     WHAT_IF,
 )
 from apportion.sim.contention.jit import jit, jit_borrowing
-from apportion.sim.contention.sharing_kernel import (
-    cost_alone,
-    price_as_one,
-    put_on,
-    rate_by_cost,
-    rates_of,
-)
+from apportion.sim.contention.sharing_kernel import cost_alone, first_end, put_on
 
 if TYPE_CHECKING:
     from apportion.sim.contention.arrays import State
@@ -257,17 +249,7 @@ def _sum_of_ends(state: State, n_near: int, wait: int, enough: float, now_s: flo
         put_on(state, tried[place], 1)
     at_s = total_s = 0.0
     while running:
-        if way == FAIR:
-            rates_of(state, tried, running)
-        elif way == CLUSTER:
-            price_as_one(state)
-        step_s = math.inf
-        for place in range(running):
-            job = jobs[tried[place]]
-            if way != FAIR:
-                job.rate_then = rate_by_cost(state, job)
-            ends_s[place] = job.rest_then / job.rate_then
-            step_s = min(step_s, ends_s[place])
+        step_s = first_end(state, tried, running)
         at_s += step_s
         stay = ended = 0
         for place in range(running):

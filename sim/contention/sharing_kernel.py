@@ -39,6 +39,26 @@ def rates_by_cost(state: State, flows: Int64s, count: int) -> None:
 
 
 @jit_borrowing
+def first_end(state: State, flows: Int64s, count: int) -> float:
+    """Write in how many seconds transfers that are on their links end at the rates of now.
+
+    Return in how many the first does. `rests` has them place by place, from `rest_then`.
+    """
+    way, first_s = state.rules[0].way, math.inf
+    if way == FAIR:
+        rates_of(state, flows, count)
+    elif way == CLUSTER:
+        price_as_one(state)
+    for place in range(count):
+        job = state.jobs[flows[place]]
+        if way != FAIR:
+            job.rate_then = rate_by_cost(state, job)
+        state.rests[place] = job.rest_then / job.rate_then
+        first_s = min(first_s, state.rests[place])
+    return first_s
+
+
+@jit_borrowing
 def price_as_one(state: State) -> None:
     """Let a byte cost on each link what it costs where most transfers are."""
     links, most = state.links, 0
