@@ -206,6 +206,18 @@ def test_what_is_set_aside_is_as_if_it_were_not_there() -> None:
     np.testing.assert_allclose(highs.solve().x, before.x, atol=1e-9)
 
 
+def test_a_row_that_is_lifted_is_not_there_though_every_column_is() -> None:
+    low = program_of(np.array([[1.0], [1.0]]), [1.0, 2.0], np.array([-1.0]))
+    highs = PersistentHighs(low, presolve=False)
+    highs.set_aside(np.zeros(0, dtype=int), np.array([0]))
+    lifted = highs.solve()
+    assert lifted.x == pytest.approx([2.0])
+    there, inside = highs.there(), highs.of_there(lifted)
+    assert (there.A @ inside.x <= there.b + 1e-9).all()
+    assert inside.y.size == there.b.size == 2
+    np.testing.assert_array_equal(highs.everywhere(inside).y, lifted.y)
+
+
 def test_a_point_is_called_unique_only_where_no_other_is_as_good() -> None:
     corner = program_of(np.array([[1.0, 1.0]]), [1.0], np.array([-1.0, -2.0]))
     edge = program_of(np.array([[1.0, 1.0]]), [1.0], np.array([-1.0, -1.0]))

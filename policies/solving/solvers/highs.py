@@ -181,9 +181,14 @@ class PersistentHighs(LoadedHighs):
         factor, failed = lapack.dpotrf(matrix @ matrix.T, lower=True)
         return not failed and bool(np.diagonal(factor).min(initial=1.0) > _INDEPENDENT)
 
+    @property
+    def _is_whole(self) -> bool:
+        """Whether nothing is set aside; rows may be lifted though every column is there."""
+        return not (self.aside.any() or self.freed.any())
+
     def there(self) -> ConeProgram:
         """Return the program without the columns and rows that are set aside."""
-        if not self.aside.any():
+        if self._is_whole:
             return self.program
         program, row, column = self.program, ~self.freed, ~self.aside
         A, columns = program.A, int(np.count_nonzero(column))
@@ -202,13 +207,13 @@ class PersistentHighs(LoadedHighs):
 
     def of_there(self, point: Point) -> Point:
         """Restrict a point to what is not set aside."""
-        if not self.aside.any():
+        if self._is_whole:
             return point
         return point.at(point.x[~self.aside], point.y[~self.freed])
 
     def everywhere(self, point: Point) -> Point:
         """Extend a point of `there` to the whole program, by zeros."""
-        if not self.aside.any():
+        if self._is_whole:
             return point
         x, y = np.zeros(self.aside.size), np.zeros(self.freed.size)
         x[~self.aside], y[~self.freed] = point.x, point.y

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from tests.seeds import ranges_of_seeds
+from tests.seeds import each_seed, ranges_of_seeds
 
 from apportion.policies import (
     Instance,
@@ -18,6 +18,7 @@ from apportion.policies import (
     get_policy,
     solve_instance,
 )
+from apportion.policies.sessions import warm_jobs
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving.ratio import affine_in
 
@@ -129,6 +130,41 @@ def test_jobs_that_come_and_go_have_what_they_have_solved_anew() -> None:
 def test_many_drawn_histories_have_what_they_have_solved_anew(seeds: range) -> None:
     kept = compare(range(1 + seeds.start, 1 + seeds.stop))
     assert all(kept.values()), kept
+
+
+def full_places(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, Instance]]:
+    """Draw as many jobs as a program has places, all of which run anywhere; one at a time goes.
+
+    Many are alike, and most finish within a second: levels are above 1.
+    """
+    size, types = int(rng.choice([16, 32, 64])), int(rng.integers(2, 5))
+    models = rng.uniform(5, 50, (int(rng.integers(2, 9)), types))
+    speed, gpus = models[rng.integers(len(models), size=2 * size)], rng.choice([1, 1, 2], 2 * size)
+    weight = rng.choice(rng.choice([[1.0, 1.0], [1.0, 2.0]]), 2 * size)
+    facts = {"weight": weight, "elapsed_s": rng.random(2 * size)}
+    facts |= {"steps_remaining": rng.uniform(0.1, 1.0, 2 * size)}
+    facts["isolated_elapsed_s"] = facts["elapsed_s"]
+    capacity = np.full(types, np.ceil(gpus.sum() / types / rng.choice([2, 4, 8])))
+    there = rng.permutation(2 * size)[:size]
+    for _ in range(4):
+        columns = {name: values[there] for name, values in facts.items()}
+        yield there, Instance.of_jobs(speed[there], gpus[there], capacity, columns=columns)
+        absent = np.setdiff1d(np.arange(2 * size), there)
+        there = np.append(there[1:], rng.choice(absent))
+
+
+@pytest.mark.parametrize("seed", each_seed(3, 300))
+def test_jobs_in_all_places_have_what_they_have_solved_anew(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_jobs, "met_by_jobs", lambda *_, **__: None)  # by the program
+    kept = {name: WarmJobs(get_policy(name)) for name in LEVELS}
+    for ids, instance in full_places(np.random.default_rng(seed)):
+        for name, warm in kept.items():
+            found, anew = warm.certified(ids, instance), solve_instance(get_policy(name), instance)
+            assert found is not None
+            np.testing.assert_allclose(found.X, anew.X, rtol=0, atol=1e-8, err_msg=name)
+            assert found.objective == pytest.approx(anew.objective, rel=1e-8)
 
 
 class Setup(MinCost):
