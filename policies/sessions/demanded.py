@@ -20,7 +20,7 @@ from apportion.policies.solving.solvers.demand_walk import DemandWalk
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.solvers.demand_choices import Tie
+    from apportion.policies.solving.solvers.demand_choices import DemandTie
     from apportion.policies.solving.worst_off.declared_levels import Levels
     from apportion.types import Floats, Ints
 
@@ -54,8 +54,8 @@ class LastDemands:
 
     spent: Floats = field(default_factory=lambda: np.zeros(0))
     bought: Floats = field(default_factory=lambda: np.zeros(0))
-    spent_ties: list[Tie] = field(default_factory=list)
-    bought_ties: list[Tie] = field(default_factory=list)
+    spent_ties: list[DemandTie] = field(default_factory=list)
+    bought_ties: list[DemandTie] = field(default_factory=list)
     level: float = np.nan
     short: bool = False
     failed: int = 0

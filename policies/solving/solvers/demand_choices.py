@@ -23,7 +23,7 @@ NEAR = 1e-9
 """By how much numbers around 1 that are not the same certainly differ."""
 
 
-class Tie(NamedTuple):
+class DemandTie(NamedTuple):
     """Jobs of which a point of the hull lies on the line between others.
 
     Attributes
@@ -120,7 +120,7 @@ class DemandChoices:
         self._span[self._span <= 0] = 1.0
         self._cell = np.arange(jobs) * self._lower.size
         self.prices = np.zeros(capacity.size)
-        self.ties: list[Tie] = []
+        self.ties: list[DemandTie] = []
         self._tied: list[Tied] = []
 
     def _demanding(self, demand: Floats) -> None:
@@ -161,7 +161,7 @@ class DemandChoices:
         self._worths = self._worth()
         self._base = self._worths.argmax(axis=1)
 
-    def _sides(self, tie: Tie) -> Tied:
+    def _sides(self, tie: DemandTie) -> Tied:
         """Bring the jobs of a tie to its first side, from which they may go to the other."""
         points = list(tie.points)
         low, up = self._lower[self._base], self._upper[self._base]
@@ -219,7 +219,7 @@ class DemandChoices:
         else:
             self._base[jobs] = self._place[points[1], points[1]]
 
-    def _tie_of(self, job: int, base: int, choice: int) -> Tie | None:
+    def _tie_of(self, job: int, base: int, choice: int) -> DemandTie | None:
         """Return the tie of two choices of a job, ``None`` if they are more than one."""
         row = self._row[job]
         points = {int(each[at]) for each in (self._lower, self._upper) for at in (base, choice)}
@@ -228,7 +228,7 @@ class DemandChoices:
         ordered = sorted(points, key=lambda point: float(row[point]))
         if np.diff(row[ordered]).min() <= NEAR:
             return None
-        return Tie(row, float(self._value[job]), tuple(ordered))
+        return DemandTie(row, float(self._value[job]), tuple(ordered))
 
     def duals(self) -> Floats:
         """Return what throughput costs each job at the margin, per GPU of it; shape (jobs,)."""

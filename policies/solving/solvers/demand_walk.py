@@ -24,7 +24,7 @@ from apportion.policies.solving.solvers.demand_choices import NEAR, DemandChoice
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.policies.solving.solvers.demand_choices import Tie, Tied
+    from apportion.policies.solving.solvers.demand_choices import DemandTie, Tied
     from apportion.types import Floats
 
 _STEPS, _ROOT_STEPS = 100, 50
@@ -52,7 +52,7 @@ class DemandWalk(DemandChoices):
 
     level = np.nan
 
-    def fill(self, demand: Floats, near: Floats, ties: list[Tie]) -> bool:
+    def fill(self, demand: Floats, near: Floats, ties: list[DemandTie]) -> bool:
         """Fill the types at given demands with what is worth most.
 
         Parameters
@@ -76,7 +76,7 @@ class DemandWalk(DemandChoices):
         slope: Callable[[float], Floats],
         levels: tuple[float, float],
         near: Floats,
-        ties: list[Tie],
+        ties: list[DemandTie],
         *,
         maximised: bool,
     ) -> bool:
@@ -128,7 +128,7 @@ class DemandWalk(DemandChoices):
             return True
         return self._to_root()
 
-    def _run(self, near: Floats, ties: list[Tie]) -> bool:
+    def _run(self, near: Floats, ties: list[DemandTie]) -> bool:
         """Walk from some prices and ties to the best."""
         self.prices = near
         if not (self._look() and self._begin(ties)):
@@ -141,7 +141,7 @@ class DemandWalk(DemandChoices):
                 return False
         return False
 
-    def _begin(self, ties: list[Tie]) -> bool:
+    def _begin(self, ties: list[DemandTie]) -> bool:
         """Keep ties that are some, and types that are free; hold prices in place of the others."""
         types = self._capacity.size
         self._free, self._held = np.flatnonzero(self.prices == 0).tolist(), []
@@ -164,7 +164,7 @@ class DemandWalk(DemandChoices):
                 beside = beside - np.outer(beside @ away, away)
         return self._spread()
 
-    def _is_tie(self, tie: Tie, tied: Tied) -> bool:
+    def _is_tie(self, tie: DemandTie, tied: Tied) -> bool:
         """Whether both sides of what once was a tie are worth the same."""
         each = self._per_point(self.prices)
         dearer, gain = float(each @ tied.toward), tie.value * float(tie.row @ tied.toward)
