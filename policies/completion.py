@@ -48,7 +48,7 @@ class Makespan(SlowestJob):
     lexicographic: bool = False
 
     def slowness(self, p: Problem) -> tuple[float, Floats]:
-        """Return the steps that each job has left."""
+        """Return 0, and steps left: `SlowestJob` states the largest steps left / throughput."""
         return 0.0, p.steps_remaining
 
 
@@ -79,7 +79,10 @@ class FinishTimeFairness(SlowestJob):
     lexicographic: bool = False
 
     def slowness(self, p: Problem) -> tuple[Floats, Floats]:
-        """Return what has elapsed, and the steps that are left, over the time in a slice."""
+        """Return what has elapsed and the steps left, both over the time in a slice.
+
+        `SlowestJob` states the largest elapsed / slice + steps left / slice / throughput.
+        """
         isolated_s = p.column("isolated_elapsed_s") + p.steps_remaining / p.isolated_throughput
         return p.elapsed_s / isolated_s, p.steps_remaining / isolated_s
 
