@@ -11,7 +11,7 @@ import pytest
 
 import apportion as ap
 from apportion.cli import main
-from apportion.sim.traces.as_recorded import most_at_once
+from apportion.sim.traces.recorded_times import most_at_once
 
 HEAD = "JobID|User|State|Submit|Start|End|TimelimitRaw|AllocTRES"
 

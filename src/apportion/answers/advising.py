@@ -20,7 +20,7 @@ from apportion.experiments.plan import deciders_of
 from apportion.experiments.sources import sources_of
 from apportion.report.files import write_page, write_text
 from apportion.sim.deciders import knows_durations
-from apportion.sim.traces.as_recorded import is_recorded
+from apportion.sim.traces.recorded_times import is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

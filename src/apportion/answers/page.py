@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.answers.advice import AdvicePart, costs_in_words
-from apportion.sim.traces.as_recorded import most_at_once
+from apportion.sim.traces.recorded_times import most_at_once
 from apportion.statistics import paired
 from apportion.statistics.intervals import batch_figures
 

@@ -31,7 +31,7 @@ from apportion.report.files import write_table, write_text
 from apportion.report.found import RECORDED, group_table
 from apportion.sim.deciders import get_decider
 from apportion.sim.fingerprint import workload_fingerprint
-from apportion.sim.traces.as_recorded import is_recorded
+from apportion.sim.traces.recorded_times import is_recorded
 
 if TYPE_CHECKING:
     import argparse

@@ -9,7 +9,7 @@ import pandas as pd
 
 from apportion.report.series import natural
 from apportion.report.tables import Measure, human_table, time_unit
-from apportion.sim.traces.as_recorded import most_at_once
+from apportion.sim.traces.recorded_times import most_at_once
 from apportion.statistics.typeset import HumanTable
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from apportion.experiments.provenance import command_line
 from apportion.experiments.shared import costs_of_starts, settings_of, without
 from apportion.experiments.simulations import Setup, runs_of
 from apportion.experiments.sources import sources_of
-from apportion.sim.traces.as_recorded import recorded_times
+from apportion.sim.traces.recorded_times import recorded_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
