@@ -363,10 +363,12 @@ class Instance:
         The best of the options of a type; zero where it cannot run. A job that never runs by
         itself is taken as it runs in combinations.
         """
-        return self.best_of_types(self.solo_speeds.speed)
+        return self.best_of_types(self.throughput if self.solo else self.solo_speeds.speed)
 
     def best_of_types(self, by_option: Floats) -> Floats:
         """Return the largest entry over the options of each type, shape (jobs, types)."""
+        if np.array_equal(self.option_accelerator, np.arange(self.accelerators)):
+            return np.maximum(by_option, 0.0)
         best = np.zeros((by_option.shape[0], self.accelerators))
         for option, accelerator in enumerate(self.option_accelerator):
             np.maximum(best[:, accelerator], by_option[:, option], out=best[:, accelerator])

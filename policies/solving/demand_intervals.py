@@ -99,16 +99,14 @@ class DemandIntervals:
         weight = self.instance.count
         count = np.asarray(np.bincount(bin_of, weights=weight), dtype=float)
         mean = np.bincount(bin_of, weights=weight * demand) / count
-        low, high = ends[of_class, interval], ends[of_class, interval + 1]
-        width = np.maximum(high - low, np.finfo(float).tiny)
-        part = np.clip((demand - low[bin_of]) / width[bin_of], 0.0, 1.0)
         return Bins(
             instance=representative.subset(of_class, count),
             demand=mean,
             bin_of=bin_of,
-            part=part,
-            mean_part=np.bincount(bin_of, weights=weight * part) / count,
-            high=high,
+            of_jobs=demand,
+            weight=weight,
+            low=ends[of_class, interval],
+            high=ends[of_class, interval + 1],
         )
 
     def _keys(self, class_of: Ints, demand: Floats) -> Ints:
@@ -135,19 +133,32 @@ class Bins:
         Mean of the demands of a bin, steps/s, shape (bins,).
     bin_of
         Bin of each job, shape (jobs,).
-    part, mean_part
-        Where a demand lies between the two ends of its interval, from 0 to 1; of each job, and
-        the mean of each bin.
-    high
-        Upper end of the interval of each bin, steps/s.
+    of_jobs, weight
+        Demand of each job, steps/s, and how many jobs it stands for, shape (jobs,).
+    low, high
+        Ends of the interval of each bin, steps/s.
     """
 
     instance: Instance
     demand: Floats
     bin_of: Ints
-    part: Floats
-    mean_part: Floats
+    of_jobs: Floats
+    weight: Floats
+    low: Floats
     high: Floats
+
+    @cached_property
+    def part(self) -> Floats:
+        """Where each demand lies between the two ends of its interval, from 0 to 1, (jobs,)."""
+        width = np.maximum(self.high - self.low, np.finfo(float).tiny)
+        away = (self.of_jobs - self.low[self.bin_of]) / width[self.bin_of]
+        return np.clip(away, 0.0, 1.0)
+
+    @cached_property
+    def mean_part(self) -> Floats:
+        """Mean of `part` over the jobs of each bin, shape (bins,)."""
+        weights = self.weight * self.part
+        return np.bincount(self.bin_of, weights=weights) / self.instance.count
 
     def expand(self, X: Floats) -> Floats:
         """Return shares of the jobs that have the mean `X` in each bin and meet every demand.

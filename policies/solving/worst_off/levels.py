@@ -167,6 +167,8 @@ class _Search:
     def objective(self, X: Floats) -> float:
         """Evaluate the objective: the level of the worst off job."""
         instance = self.instance
+        if instance.solo:
+            return self.demands.level((instance.throughput * X).sum(axis=1))
         made = (instance.throughput * X[instance.member_row]).sum(axis=1)
         each = made * instance.member_share
         speed = np.bincount(instance.member_job, weights=each, minlength=instance.jobs)
@@ -232,22 +234,23 @@ class _Search:
         in_bin = self.bins.instance.count
         return (dual / in_bin)[self.bins.bin_of] * self.instance.count
 
-    def _cost(self, dual: Floats, level: float) -> float:
-        """Cost of the demands at a level, at given dual values."""
-        demand = self.demands.demand(level)
-        return float(dual[dual > 0] @ demand[dual > 0])
-
     def _next_level(self, point: SharePoint) -> float:
         """Find the level whose demands cost no more than there is, at the dual values."""
         from scipy.optimize import brentq  # few solves need it, and all would wait for it
 
         dual, share = self._each(point.dual), point.bound
+        counts = np.flatnonzero(dual > 0)
+        dual = dual[counts]
+
+        def beyond(level: float) -> float:
+            return float(dual @ self.demands.demand(level)[counts]) - share
+
         worse = 0.5 if self.maximises else 2.0
         far = self.level * worse
-        while self._cost(dual, far) > share:
+        while beyond(far) > 0:
             far *= worse
         root, _ = brentq(
-            lambda level: self._cost(dual, level) - share,
+            beyond,
             self.level,
             far,
             # Levels may be tiny: the relative tolerance, rounding, decides alone.
