@@ -369,10 +369,8 @@ class Instance:
         """Return the largest entry over the options of each type, shape (jobs, types)."""
         if np.array_equal(self.option_accelerator, np.arange(self.accelerators)):
             return np.maximum(by_option, 0.0)
-        best = np.zeros((by_option.shape[0], self.accelerators))
-        for option, accelerator in enumerate(self.option_accelerator):
-            np.maximum(best[:, accelerator], by_option[:, option], out=best[:, accelerator])
-        return best
+        of_type = [self.option_accelerator == kind for kind in range(self.accelerators)]
+        return np.stack([by_option[:, own].max(axis=1, initial=0.0) for own in of_type], axis=1)
 
     @cached_property
     def accelerators(self) -> int:
