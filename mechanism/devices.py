@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError
+from apportion.mechanism.device_loads import DeviceLoads
 from apportion.mechanism.gpu_memory import GPUMemory
 from apportion.mechanism.machines import Layout, MachinePool
 from apportion.mechanism.scheduler import Gangs, Placement, tier_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.placements.strategy import Gang
-    from apportion.types import Floats
+    from apportion.types import Bools, Floats
 
 
 Held = tuple[int, list[int]]
@@ -73,7 +74,7 @@ class Devices:
         self._memory = None if memory_gb is None else GPUMemory(accelerators, memory_gb, sizes)
         self._split: set[int] = set()
         self._memory_gb: dict[int, float] = {}  # of each GPU of a gang, where it is told
-        self._due_s: dict[int, float] = {}  # service, GPU-seconds
+        self._loads = DeviceLoads(sizes)
 
     @classmethod
     def of(
@@ -103,19 +104,20 @@ class Devices:
             return pool.with_free(())
         if not self.shared:
             return pool
-        full = set(self._memory.without_room(gang.kind, gang.memory_gb))
-        return pool.with_free(set(range(len(pool.machine_of))) - full)
+        return pool.with_free(self._memory.room(gang.kind, gang.memory_gb).nonzero()[0].tolist())
+
+    def are_free_for(self, gang: Gang) -> Bools:
+        """Tell which devices of a gang's type are free and have room for it, shape (devices,)."""
+        memory = self._memory if self.shared else None
+        if memory is not None and memory.fits(gang.kind, gang.memory_gb):
+            return memory.room(gang.kind, gang.memory_gb)
+        free = np.zeros(len(self.pools[gang.kind].machine_of), dtype=bool)
+        free[self.free_for(gang).free_devices] = True
+        return free
 
     def loads(self, kind: int) -> Floats:
         """Service that the gangs on each device of a type are still due, GPU-seconds."""
-        device, due_s = list[int](), list[float]()
-        for gang in sorted(self._due_s):  # sums of floats: from the lowest number on
-            of, devices = self.held[gang]
-            if of == kind:
-                device += devices
-                due_s += [self._due_s[gang]] * len(devices)
-        most = len(self.pools[kind].machine_of)
-        return np.bincount(np.array(device, dtype=np.intp), due_s, most).astype(float)
+        return self._loads.of(kind)
 
     def hold(
         self,
@@ -152,9 +154,9 @@ class Devices:
             split = self._enter(gang, kind, devices, memory_gb)
         if memory_gb:
             self._memory_gb[gang] = memory_gb
-        if load:
-            self._due_s[gang] = load
         self.held[gang] = (kind, devices)
+        if load:
+            self.set_loads([gang], [load])
         if split:
             self._split.add(gang)
 
@@ -177,8 +179,8 @@ class Devices:
         except KeyError as error:
             job = error.args[0]
             raise InputError(f"Job {job} holds no devices: place it first.") from error
-        option = np.array([kind for kind, _ in held], dtype=np.intp)
-        gpus = np.array([*map(len, [devices for _, devices in held])], dtype=np.intp)
+        kinds, devices = zip(*held, strict=True) if held else ((), ())
+        option, gpus = np.array(kinds, dtype=np.intp), np.array([*map(len, devices)], dtype=np.intp)
         return Gangs(jobs, jobs, option, gpus, devices=held)
 
     def give_back(self, gang: int) -> Held:
@@ -199,6 +201,9 @@ class Devices:
         """Free the devices of several gangs that have some."""
         free: list[list[int]] = [[] for _ in self.pools]
         held, split, memory = self.held, self._split, self._memory if self.shared else None
+        if self._loads.told:
+            gangs = list(gangs)
+            self._loads.forget(gangs)
         for gang in gangs:
             kind, devices = held.pop(gang)
             if memory is not None:
@@ -207,27 +212,28 @@ class Devices:
             if gang in split:
                 split.remove(gang)
             self._memory_gb.pop(gang, None)
-            self._due_s.pop(gang, None)
         for pool, devices in zip(self.pools, free, strict=True):
             if devices:
                 pool.give_back(devices)
 
     def hand_over(self, old: int, new: int) -> None:
         """Let one gang take over the devices of another as they are, and what it takes of them."""
-        held = self.held.pop(old)
-        for known in (self._memory_gb, self._due_s):
-            if old in known:
-                known[new] = known.pop(old)
+        held, due_s = self.held.pop(old), self._loads.due_s(old)
+        if old in self._memory_gb:
+            self._memory_gb[new] = self._memory_gb.pop(old)
         if self.shared and self._memory is not None:
             self._memory.hand_over(old, new, *held)
         self.held[new] = held
+        if due_s is not None:
+            self._loads.forget([old])
+            self.set_loads([new], [due_s])
         if old in self._split:
             self._split.remove(old)
             self._split.add(new)
 
     def set_loads(self, gangs: Sequence[int], due_s: Sequence[float]) -> None:
         """Say what service gangs that have devices are still due on each, GPU-seconds."""
-        self._due_s.update(zip(gangs, due_s, strict=True))
+        self._loads.set(gangs, due_s, self.held)
 
     def placement(self, gang: int) -> Placement:
         """Return where a gang's devices are: (rack, machine in the rack, GPUs)."""
@@ -239,14 +245,14 @@ class Devices:
 
     def is_split(self, gangs: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Tell which gangs have devices in more than one machine, shape (gangs,)."""
-        return np.isin(gangs, list(self._split))
+        split = self._split
+        return np.array([gang in split for gang in gangs.tolist()], dtype=bool)
 
     def state(self) -> dict[str, Any]:
         """Return who holds what, for JSON."""
         held = [[gang, kind, devices] for gang, (kind, devices) in self.held.items()]
-        memory_gb, due_s = self._memory_gb, self._due_s
-        told = [gang for gang in self.held if gang in memory_gb or gang in due_s]
-        needs = [[gang, memory_gb.get(gang, 0.0), due_s.get(gang, 0.0)] for gang in told]
+        told = ((g, self._memory_gb.get(g, 0.0), self._loads.due_s(g)) for g in self.held)
+        needs = [[gang, gb, due_s or 0.0] for gang, gb, due_s in told if gb or due_s is not None]
         return {"held": held} | ({"needs": needs} if needs else {})
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -266,11 +272,11 @@ class Devices:
         if not self.shared:
             return pool.claim(devices)
         exist = range(len(pool.machine_of))
-        if len({*devices}.intersection(exist)) < len(devices):
+        if len({device for device in devices if device in exist}) < len(devices):
             pool.with_free(exist).claim(devices)  # says what is wrong with them
-        full = set(memory.without_room(kind, memory_gb))
+        room = memory.room(kind, memory_gb)
         for device in devices:
-            if device in full:
+            if not room[device]:
                 raise InputError(
                     f"The devices {devices} cannot be had: {device} has no {memory_gb:g} GB left."
                 )

@@ -13,6 +13,8 @@ from apportion.errors import InputError, unknown_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from apportion.types import Bools
+
 _SLACK = 1e-9
 """Share of a GPU's memory by which sums of what gangs take may exceed it: rounding."""
 
@@ -55,14 +57,13 @@ class GPUMemory:
         """Tell whether a GPU of a type has so much memory at all."""
         return memory_gb <= self._gb[kind] * (1 + _SLACK)
 
-    def without_room(self, kind: int, memory_gb: float) -> list[int]:
-        """Return the devices of a type that have not so much memory left, ascending.
+    def room(self, kind: int, memory_gb: float) -> Bools:
+        """Tell which devices of a type have so much memory left, shape (devices,).
 
         A gang that tells nothing takes all.
         """
         wanted_gb = self._taken_gb[kind] + (memory_gb or self._gb[kind])
-        full: list[int] = np.flatnonzero(wanted_gb > self._gb[kind] * (1 + _SLACK)).tolist()
-        return full
+        return np.asarray(wanted_gb <= self._gb[kind] * (1 + _SLACK))
 
     def enter(self, gang: int, kind: int, devices: Sequence[int], memory_gb: float) -> list[int]:
         """Let a gang onto devices that have room for it; return those where nobody was."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from apportion.mechanism.devices import Held
-    from apportion.types import Int64s
+    from apportion.types import Int64s, Ints
 
 
 class Layout:
@@ -63,14 +63,15 @@ class MachinePool:
 
     Attributes
     ----------
-    machine_of
-        Machine of each device.
+    machine_of, machines
+        Machine of each device, as a list and as an array.
     gpus
         GPUs of each machine, shape (racks, most machines of a rack); 0 where a rack has fewer.
     """
 
     def __init__(self, machines: Sequence[int], machines_per_rack: int | None = None) -> None:
         self.machine_of = [m for m, gpus in enumerate(machines) for _ in range(gpus)]
+        self.machines: Ints = np.array(self.machine_of, dtype=np.intp)
         self._sizes = list(machines)
         self._width = max(1, min(machines_per_rack or len(machines), len(machines)))
         racks = -(-len(machines) // self._width)

@@ -156,11 +156,8 @@ class LeastWorkloadFirst(Strategy):
 
     def choose(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
         """Go through GPUs, or servers and their GPUs, from the least loaded on."""
-        pool, loads = devices.free_for(gang), devices.loads(gang.kind)
-        free = np.zeros(loads.size, dtype=bool)
-        free[pool.free_devices] = True
-        by_load = order_of(loads)
-        machine_of = np.array(pool.machine_of)
+        pool, loads = devices.pools[gang.kind], devices.loads(gang.kind)
+        free, by_load, machine_of = devices.are_free_for(gang), order_of(loads), pool.machines
         if gang.gpus > self.kappa:
             place = _by_server(loads, machine_of)[machine_of[by_load]]
             by_load = by_load[place.argsort(kind="stable")]
@@ -173,9 +170,8 @@ class LeastWorkloadFirst(Strategy):
 
     def _servers(self, gang: Gang, loads: Floats, pool: MachinePool) -> Ints:
         """Return the fewest servers that could hold a gang, those with least left to do."""
-        machine_of = np.array(pool.machine_of)
-        per_server = int(np.bincount(machine_of).max())
-        ascending = _by_server(loads, machine_of).argsort()
+        per_server = int(np.bincount(pool.machines).max())
+        ascending = _by_server(loads, pool.machines).argsort()
         return ascending[: math.ceil(gang.gpus / per_server)]
 
 
@@ -240,7 +236,7 @@ def _within_tiers(gang: Gang, ordered: Ints, pool: MachinePool) -> list[int] | N
     """Take the first GPUs in one machine, one rack or anywhere, the tightest that has room."""
     if gang.tiers is None:
         raise InputError(f"Job {gang.job} was offered no tiers.")
-    machine = np.array(pool.machine_of)[ordered]
+    machine = pool.machines[ordered]
     groups = {MACHINE: machine, RACK: machine // pool.gpus.shape[1], NETWORK: machine * 0}
     first, widest = gang.tiers
     for tier in range(first, widest + 1):

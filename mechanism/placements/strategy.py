@@ -95,7 +95,8 @@ class Strategy(Resumable, ABC):
             Who needs them.
         devices
             What there is: `Devices.free_for` tells the machines with what is free for the gang,
-            `Devices.loads` what is due on each device, `Devices.held` who holds what.
+            `Devices.are_free_for` the same device by device, `Devices.loads` what is due on each,
+            `Devices.held` who holds what.
 
         Returns
         -------

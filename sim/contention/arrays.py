@@ -40,6 +40,9 @@ foreseen to end, and as of when, if no other starts, 0 if that is not known. Wha
 and not remembered: whether it is `near` another transfer, or `meets` it, on links; the rate that it
 would get, and the bytes that it would still have."""
 
+JOB_FIELDS = JOB.names or ()
+"""Its fields, in order."""
+
 WORKER = np.dtype([("gpu", _INT), ("job", _INT), ("done", _INT), ("state", _INT)])
 """A worker: tasks done in this iteration; whether it waits, is ready, or runs."""
 

@@ -95,15 +95,15 @@ class FastEngine(FastState):
         self._make_room(job)
         tasks_at, sends_at = self._enter(iteration)
         at, links_at = self._span(job, len(gpus), len(links))
-        state = self._state
-        new = state.jobs[job]
-        new.here, new.n, new.at, new.links_at, new.n_links = 1, len(gpus), at, links_at, len(links)
-        new.tasks_at, new.n_tasks = tasks_at, len(iteration.gpu_s)
-        new.sends_at, new.n_sends = sends_at, len(iteration.sends)
-        new.left, (new.first, new.second), new.begin_s = times, turn, ready_s
-        new.computed_s = new.moved = new.rate = 0.0
-        new.flow, new.flow_s, new.ask_s = 0, math.inf, math.inf
-        new.shift_s, new.period_s = self._turns_of(job)
+        state, (shift_s, period_s) = self._state, self._turns_of(job)
+        new = {
+            **{"here": 1, "n": len(gpus), "at": at, "links_at": links_at, "n_links": len(links)},
+            **{"tasks_at": tasks_at, "n_tasks": len(iteration.gpu_s)},
+            **{"sends_at": sends_at, "n_sends": len(iteration.sends)},
+            **{"left": times, "first": turn[0], "second": turn[1], "begin_s": ready_s},
+            **{"flow_s": math.inf, "ask_s": math.inf, "shift_s": shift_s, "period_s": period_s},
+        }
+        state.jobs[job] = tuple([new.get(name, 0) for name in arrays.JOB_FIELDS])
         state.links_of[links_at : links_at + len(links)] = links
         for worker, gpu in enumerate(gpus, at):
             state.workers[worker] = (gpu, job, 0, arrays.REST)

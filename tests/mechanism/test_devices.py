@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.seeds import each_seed
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
@@ -126,6 +127,40 @@ def test_devices_that_cannot_be_had_are_refused_and_nothing_changes(
         devices.hold(0, 0, [2])
     with pytest.raises(InputError, match="holds no GPUs"):
         devices.give_back(1)
+
+
+@pytest.mark.parametrize("seed", each_seed(20, 300))
+def test_loads_are_sums_from_the_lowest_gang_on(seed: int) -> None:
+    """To the last bit, in whichever order gangs came, were told of, went, and were renamed."""
+    rng, due_s = np.random.default_rng(seed), dict[int, float]()
+    devices = made(memory_gb=dict.fromkeys(TYPES, 99.0), shared=True)
+    for gang in rng.permutation(40).tolist():
+        kind, move = int(rng.integers(0, 2)), int(rng.integers(0, 6))
+        size = len(WHERE[kind])
+        asking = Gang(gang, 1, kind, memory_gb=float(rng.choice([9.0, 49.0])))
+        open_to = devices.are_free_for(asking).nonzero()[0].tolist()
+        assert open_to == devices.free_for(asking).free_devices
+        chosen = rng.permutation(open_to)[: int(rng.integers(1, size))].tolist()
+        load = float(rng.choice([0.0, 0.1, rng.random()]))
+        devices.hold(gang, kind, chosen, asking.memory_gb, load)
+        due_s |= {gang: load} if load else {}
+        there = rng.permutation([*devices.held])[: int(rng.integers(0, 9))].tolist()
+        if move == 0:
+            devices.release(there)
+            due_s = {each: due for each, due in due_s.items() if each not in there}
+        elif move == 1 and there:
+            devices.hand_over(there[0], 100 + gang)
+            due_s |= {100 + gang: due_s.pop(there[0])} if there[0] in due_s else {}
+        else:
+            due = rng.random(len(there)).tolist()
+            devices.set_loads(there, due)
+            due_s |= dict(zip(there, due, strict=True))
+        for of in (0, 1):
+            expected = [0.0] * len(WHERE[of])
+            for each in sorted(due_s):
+                for device in devices.held[each][1] if devices.held[each][0] == of else ():
+                    expected[device] += due_s[each]
+            assert devices.loads(of).tolist() == expected
 
 
 @settings(max_examples=60, deadline=None)
