@@ -13,6 +13,7 @@ from apportion.policies.normalisers import (
     SoloSpeeds,
     alike_speeds,
     average_speeds,
+    gpus_held,
     isolated_throughput,
     speeds_in_combinations,
 )
@@ -368,7 +369,7 @@ class Instance:
     def best_of_types(self, by_option: Floats) -> Floats:
         """Return the largest entry over the options of each type, shape (jobs, types)."""
         if np.array_equal(self.option_accelerator, np.arange(self.accelerators)):
-            return np.maximum(by_option, 0.0)
+            return by_option
         of_type = [self.option_accelerator == kind for kind in range(self.accelerators)]
         return np.stack([by_option[:, own].max(axis=1, initial=0.0) for own in of_type], axis=1)
 
@@ -409,8 +410,7 @@ class Instance:
     @cached_property
     def gpus_held(self) -> Floats:
         """Most GPUs that each job holds where it runs; its scale factor if nowhere, (jobs,)."""
-        held = self.solo_speeds.held
-        return np.where(held > 0, held, self.columns["scale_factor"])
+        return gpus_held(self)
 
     @cached_property
     def isolated_throughput(self) -> Floats:
@@ -421,7 +421,7 @@ class Instance:
     def gpus(self) -> Floats:
         """GPUs that a row holds under each option, shape (rows, options)."""
         if self.holds_gpus_only:
-            return np.repeat(self.columns["scale_factor"][:, None], self.options, axis=1)
+            return np.broadcast_to(self.columns["scale_factor"][:, None], (self.rows, self.options))
         resources = self.capacity.size
         columns = np.arange(self.options) * resources + self.option_accelerator
         return np.asarray(self.usage[:, columns].toarray(), dtype=float)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from apportion.policies.chunks import chunks
 from apportion.policies.fixed_shares import isolated_share
 
 if TYPE_CHECKING:
@@ -95,6 +96,20 @@ def alike_speeds(instance: Instance) -> SoloSpeeds:
     return solo._replace(speed=speed)
 
 
+def gpus_held(instance: Instance) -> Floats:
+    """Return the most GPUs of each job where it runs; its scale factor if nowhere, (jobs,)."""
+    named = instance.columns["scale_factor"]
+    if _of_one_size(instance):
+        return named
+    held = instance.solo_speeds.held
+    return np.where(held > 0, held, named)
+
+
+def _of_one_size(instance: Instance) -> bool:
+    """Whether every job is sure to hold its scale factor wherever it runs."""
+    return instance.solo and instance.holds_gpus_only
+
+
 def isolated_throughput(instance: Instance) -> Floats:
     """Return the steps/s of each job in an isolated 1/n slice of the cluster, shape (jobs,).
 
@@ -105,11 +120,12 @@ def isolated_throughput(instance: Instance) -> Floats:
     solo = alike_speeds(instance) if instance.alike else instance.solo_speeds
     n = float(instance.count.sum())
     capacity = instance.shared_gpus
-    elastic = solo.elastic
-    share = isolated_share(capacity, instance.gpus_held, n)
     by_type = instance.best_of_types(solo.speed) if instance.alike else instance.alone
-    speed = np.asarray((share * by_type).sum(axis=1), dtype=float)
-    if elastic.any():
+    held, speed = instance.gpus_held, np.empty(instance.jobs)
+    for jobs in chunks(instance.jobs):
+        share = isolated_share(capacity, held[jobs], n)
+        speed[jobs] = (share * by_type[jobs]).sum(axis=1)
+    if not _of_one_size(instance) and (elastic := solo.elastic).any():
         each = capacity[instance.option_accelerator] / max(n, 1.0)
         speed[elastic] = slice_throughput(
             solo.speed[elastic], solo.gpus[elastic], each, instance.option_accelerator

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.policies.chunks import chunks
 from apportion.policies.solving.rows import group_identical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from apportion.policies.instance import Instance
     from apportion.types import Floats, Ints
 
@@ -32,15 +31,8 @@ ROWS_TO_MERGE = 256
 """Fewest jobs that are worth a look."""
 _ALIKE = 4
 """Jobs per class, on average, from which on it pays to merge those of like demands."""
-_CHUNK = 4096
-"""Jobs at a time that stay in the processor's cache."""
 _AT = 1e-9
 """A need that lies above a throughput by no more than this part of it is taken to be equal."""
-
-
-def _chunks(jobs: int) -> Iterator[slice]:
-    """Return pieces of the jobs."""
-    return (slice(start, start + _CHUNK) for start in range(0, jobs, _CHUNK))
 
 
 def worth_merging(instance: Instance) -> DemandIntervals | None:
@@ -91,7 +83,7 @@ class DemandIntervals:
         representative, class_of = self._classes
         ends, options = self._ends, self.instance.options
         key = np.empty(demand.size, dtype=np.intp)
-        for chunk in _chunks(demand.size):
+        for chunk in chunks(demand.size):
             key[chunk] = self._keys(class_of[chunk], demand[chunk])
         there = np.bincount(key, minlength=2 * representative.jobs * options) > 0
         used, bin_of = np.flatnonzero(there), (np.cumsum(there) - 1)[key]
@@ -168,7 +160,7 @@ class Bins:
         """
         least, most = self._ends_of_mixture(X)
         shares = np.empty((self.part.size, X.shape[1]))
-        for chunk in _chunks(self.part.size):
+        for chunk in chunks(self.part.size):
             bin_of, part = self.bin_of[chunk], self.part[chunk, None]
             shares[chunk] = least[bin_of] * (1 - part) + most[bin_of] * part
         return shares

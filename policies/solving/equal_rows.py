@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from apportion.policies.chunks import CHUNK, chunks
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
     from scipy import sparse
-
-_CHUNK = 4096
-"""Rows that are hashed or compared at a time, so that they stay in the processor's cache."""
 
 
 def classes_by_hashes(
@@ -75,15 +74,15 @@ def _hashes(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.uint64]:
     odd = [2 * rng.integers(0, 2**63, t.shape[1], dtype=np.uint64) + np.uint64(1) for t in tables]
     hashes = np.zeros(tables[0].shape[0], dtype=np.uint64)
     for table, factor in zip(tables, odd, strict=True):
-        room = np.empty((min(_CHUNK, hashes.size), table.shape[1]))
+        room = np.empty((min(CHUNK, hashes.size), table.shape[1]))
         other = np.empty_like(room, dtype=np.uint64)
-        for start in range(0, hashes.size, _CHUNK):
-            rows = table[start : start + _CHUNK]
+        for chunk in chunks(hashes.size):
+            rows = table[chunk]
             bits, mixed = room[: len(rows)].view(np.uint64), other[: len(rows)]
             np.add(rows, 0.0, out=room[: len(rows)])  # -0.0 and 0.0 are one key
             np.right_shift(bits, np.uint64(29), out=mixed)
             mixed ^= bits
-            hashes[start : start + _CHUNK] += mixed @ factor
+            hashes[chunk] += mixed @ factor
     return hashes
 
 
@@ -95,8 +94,7 @@ def _equal_their_first(
         return True
     for table in tables:
         rows = table[first]
-        for start in range(0, class_of.size, _CHUNK):
-            chunk = slice(start, start + _CHUNK)
+        for chunk in chunks(class_of.size):
             if (rows.take(class_of[chunk], axis=0) != table[chunk]).any():
                 return False
     return True

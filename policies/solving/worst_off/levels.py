@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.policies.chunks import chunks
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import relative_gap
@@ -168,11 +169,14 @@ class _Search:
         """Evaluate the objective: the level of the worst off job."""
         instance = self.instance
         if instance.solo:
-            return self.demands.level((instance.throughput * X).sum(axis=1))
+            speed = np.empty(instance.jobs)
+            for jobs in chunks(instance.jobs):
+                speed[jobs] = (instance.throughput[jobs] * X[jobs]).sum(axis=1)
+            return self.demands.level(speed)
         made = (instance.throughput * X[instance.member_row]).sum(axis=1)
         each = made * instance.member_share
-        speed = np.bincount(instance.member_job, weights=each, minlength=instance.jobs)
-        return self.demands.level(speed.astype(float))
+        of_jobs = np.bincount(instance.member_job, weights=each, minlength=instance.jobs)
+        return self.demands.level(of_jobs.astype(float))
 
     def bound(self, point: SharePoint) -> float:
         """Bound the objective by the levels tried and the dual values of the last one."""
