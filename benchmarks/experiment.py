@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from apportion.errors import ApportionError, unknown_name
@@ -163,6 +164,8 @@ def drawing(
     with plotting_style():
         yield figure
         _number_logs(figure)
+        _uncover(figure)
+        out.mkdir(parents=True, exist_ok=True)
         figure.savefig(out / f"{name}.png", dpi=150)
     print(f"Written: {out / f'{name}.png'}")
 
@@ -178,3 +181,23 @@ def _number_logs(figure: Picture) -> None:
                 plain_numbers(axis)
                 if low > 0 and high < 10 * low:
                     axis.set_minor_formatter(lambda value, _: f"{value:g}")
+
+
+def _uncover(figure: Picture) -> None:
+    """Make lines wider that another one would cover."""
+    for axes in figure.axes:
+        above: list[Any] = []
+        for line in reversed([each for each in axes.lines if each.get_linestyle() != "None"]):
+            covered = sum(_nearly(line, other) for other in above)
+            line.set_linewidth(line.get_linewidth() + 2.5 * covered)
+            line.set_markersize(line.get_markersize() + 3 * covered)
+            above.append(line)
+
+
+def _nearly(line: Any, other: Any) -> bool:
+    """Whether two lines are the same within a hundredth of what their axes show."""
+    one, two = (
+        each.axes.transAxes.inverted().transform(each.axes.transData.transform(each.get_xydata()))
+        for each in (line, other)
+    )
+    return one.shape == two.shape and bool(np.all(np.abs(one - two) < 0.01))

@@ -9,25 +9,19 @@ import sys
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import version
 from io import StringIO
-from math import isnan
 from pathlib import Path
-from textwrap import fill
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import cvxpy
 import pandas as pd
 
 import apportion
+from benchmarks.bars import bars_of, draw
 from benchmarks.experiment import drawing
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-
-    from matplotlib.figure import Figure
-
-_WIDE = 100
-"""From how many times the median the largest bar is on, a linear axis would show no other."""
 
 _PACKAGES = ("highspy", "clarabel", "numpy")
 
@@ -60,24 +54,17 @@ def show(table: pd.DataFrame, digits: int = 3) -> None:
 def write_csv(table: pd.DataFrame, folder: Path | None, name: str, *, bars: bool = False) -> None:
     """Write a table into the folder of results, if there is one.
 
-    With `bars` also a picture: one bar a row for each of the first four columns of numbers, the
-    words of the others as labels. What a cell has behind its number, an interval say, is left out.
+    With `bars` also a picture of it, see `benchmarks.bars`.
     """
     if folder is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
     print(f"Written: {folder / f'{name}.csv'}")
-    if bars and (numbers := _numbers(table.map(_text))).size:
-        with drawing(folder, name, 9.0, 1.5 + 0.22 * len(numbers)) as figure:
+    if bars and (found := bars_of(table)) is not None:
+        with drawing(folder, name, 9.0, 1.5 + 0.22 * len(table)) as figure:
             if figure is not None:
-                _draw(figure, numbers)
-
-
-def _text(cell: object) -> str:
-    if isinstance(cell, float):
-        return "" if isnan(cell) else f"{cell:.6g}"
-    return str(cell)
+                draw(figure, found)
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
@@ -125,32 +112,3 @@ def tables_in(text: str) -> list[pd.DataFrame]:
         heads, _, *rows = [[cell.strip() for cell in line] for line in lines]
         tables.append(pd.DataFrame([row for row in rows if len(row) == len(heads)], columns=heads))
     return tables
-
-
-def _numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """Give the columns that are numbers in most rows, by the words of the others."""
-    first = {
-        place: table.iloc[:, place].str.replace(",", "").str.extract(r"^(-?\d*\.?\d+)")[0]
-        for place in range(table.shape[1])
-    }
-    found = {place: pd.to_numeric(column) for place, column in first.items()}
-    numeric = [place for place, column in found.items() if column.notna().mean() > 0.5]
-    words = table.iloc[:, [place for place in found if place not in numeric]]
-    filled = words.replace("", pd.NA).ffill().fillna("")
-    labels = pd.Series([", ".join(filter(None, row)) for row in filled.to_numpy()], dtype=str)
-    bars = pd.DataFrame({table.columns[place] or f"{place}": found[place] for place in numeric})
-    return bars.set_axis(labels if words.shape[1] else table.index.astype(str))
-
-
-def _draw(figure: Figure, bars: pd.DataFrame) -> None:
-    """Draw a panel of bars for each of the first four columns."""
-    shown = list(bars.columns)[:4]
-    panels: Any = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-    for axes, name in zip(panels, shown, strict=True):
-        axes.barh(range(len(bars)), bars[name].fillna(0.0))
-        axes.set_title(fill(str(name), 90 // (len(shown) + 1)), fontsize="small")
-        axes.set(ylim=(len(bars) - 0.5, -0.5))
-        if bars[name].max() > _WIDE * bars[name].abs().median() > 0:
-            axes.set_xscale("symlog", linthresh=bars[name].abs().median())
-        axes.set_yticks(range(len(bars)), [label[:60] for label in bars.index], fontsize=6)
-        axes.grid(visible=False, axis="y")

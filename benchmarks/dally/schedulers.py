@@ -273,25 +273,28 @@ def _verdicts(medians: pd.DataFrame, gains: pd.DataFrame) -> list[dict[str, str]
 
 
 def _plot(runs: pd.DataFrame, out: Path | None) -> None:
-    """Draw mean JCT and communication against racks: medians, and ranges as bands."""
+    """Draw mean JCT and communication against racks: medians, and from least to most."""
     with drawing(out, "dally_schedulers", width=11.0, height=7.0) as figure:
         if figure is None:
             return
         lists = list(dict.fromkeys(runs["arrivals"]))
         panels: Any = figure.subplots(2, len(lists), sharex=True, squeeze=False)
         styles = line_styles(list(dict.fromkeys(runs["scheduler"])))
-        for row, name in zip(panels, ("JCT h", "comm h"), strict=True):
+        labels = {"JCT h": "mean completion time", "comm h": "exposed communication of a job"}
+        for row, (name, label) in zip(panels, labels.items(), strict=True):
             for axes, arrivals in zip(row, lists, strict=True):
-                for scheduler, style in styles.items():
+                for rank, (scheduler, style) in enumerate(styles.items()):
                     rows = runs[(runs["arrivals"] == arrivals) & (runs["scheduler"] == scheduler)]
                     found = rows.groupby("racks")[name].agg(["median", "min", "max"])
-                    axes.plot(found.index, found["median"], marker="o", label=scheduler, **style)
-                    axes.fill_between(
-                        found.index, found["min"], found["max"], color=style["color"], alpha=0.12
-                    )
-                axes.set(xscale="log", yscale="log", title=arrivals, xlabel="racks", ylabel=name)
+                    beside = found.index * 1.02 ** (rank - len(styles) / 2)  # none hides another
+                    ends = found["median"] - found["min"], found["max"] - found["median"]
+                    axes.errorbar(beside, found["median"], ends, fmt="o-", label=scheduler, **style)
+                axes.set(xscale="log", yscale="log", title=arrivals, xlabel="racks")
+                axes.set(ylabel=f"{label} (hours)")
                 axes.set_xticks(sorted(set(runs["racks"])), sorted(set(runs["racks"])))
-        panels[0][0].legend(fontsize="small")
+                axes.set_xticks([], minor=True)
+        named = panels[0][0].get_legend_handles_labels()
+        figure.legend(*named, loc="outside lower center", ncols=len(styles), fontsize="small")
 
 
 if __name__ == "__main__":

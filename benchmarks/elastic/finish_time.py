@@ -152,7 +152,7 @@ def main() -> None:
     runs = run_all(play, settings, args, "elastic_finish_time")
     shown = runs[["workload", "way", "worst", "of", "unfair %", "median", "mean h"]]
     print(f"\n{to_markdown(shown)}\n")
-    write_csv(shown, args.out, "elastic_finish_time")
+    write_csv(shown, args.out, "elastic_finish_time", bars=True)
     of_way = runs.groupby("way", sort=False)
     worst = of_way["worst"].max()
     for way in args.ways:

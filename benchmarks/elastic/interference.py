@@ -115,7 +115,7 @@ def main() -> None:
     runs = run_all(play, settings, args, "elastic_interference")
     shown = runs[["workload", "way", "mean h", "p99 h", "restarts", "used"]]
     print(f"\n{to_markdown(shown)}\n")
-    write_csv(shown, args.out, "elastic_interference")
+    write_csv(shown, args.out, "elastic_interference", bars=True)
     for one, other in ((APART, ANYWHERE), (APART, ALONE), (ANYWHERE, ALONE)):
         found = paired(runs, {"way": one}, {"way": other})
         print(f"mean JCT, {one} over {other}: {in_words(found)}")

@@ -83,7 +83,7 @@ def main() -> None:
             print(f"{policy}, {size} GPUs: median {row['median s']:.3g} s", flush=True)
     table = pd.DataFrame(rows)
     print(f"\n{to_markdown(table)}")
-    write_csv(table, args.out, f"elastic_speed_{args.types}")
+    write_csv(table, args.out, f"elastic_speed_{args.types}", bars=True)
     print(machine())
 
 

@@ -17,11 +17,12 @@ import pandas as pd
 
 import apportion as ap
 from apportion.papers import Figure
+from apportion.report.style import line_styles
 from apportion.sim.traces.pollux import DEEPBOOT_RESTART_S
 from apportion.statistics import to_markdown
 from benchmarks.elastic.deepboot import requests_of
 from benchmarks.elastic.runs import POLLUX, workload_of
-from benchmarks.experiment import claimed
+from benchmarks.experiment import claimed, drawing
 from benchmarks.reporting import add_out, kept
 
 CONTAINER_S, INIT_S = 8.0, 4.0
@@ -74,6 +75,26 @@ def tables(args: argparse.Namespace) -> None:
     served = ap.serve(asked, gpus=2, cold_start_s=6.0)
     print(f"\nSix requests on two GPUs\n{to_markdown(served.requests.reset_index())}")
     print(f"\nStates of the GPUs\n{to_markdown(served.gpu_states)}")
+    _draw(served.gpu_states, args.out)
+
+
+def _draw(states: pd.DataFrame, out: Path | None) -> None:
+    """Draw the life of the GPUs: a bar for each state, with the service that is loaded."""
+    with drawing(out, "elastic_stages_life", 9.0, 2.4) as figure:
+        if figure is None:
+            return
+        axes = figure.subplots()
+        for state, style in line_styles(list(dict.fromkeys(states["state"]))).items():
+            rows = states[states["state"] == state]
+            spans = rows["to_s"] - rows["from_s"]
+            bars = axes.barh(
+                rows["gpu"], spans, left=rows["from_s"], label=state, color=style["color"]
+            )
+            axes.bar_label(bars, rows["service"].fillna("").astype(str), label_type="center")
+        axes.set(xlabel="time (s)", ylabel="GPU")
+        axes.set_yticks(sorted(set(states["gpu"])))
+        axes.grid(visible=False, axis="y")
+        figure.legend(loc="outside lower center", ncols=5, fontsize="small")
 
 
 def parted(seconds: float) -> dict[str, float]:

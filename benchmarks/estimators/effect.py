@@ -139,7 +139,7 @@ def _along_the_curve(runs: pd.DataFrame, out: Path | None, *, judged: bool) -> N
                 axes.plot(hours.index, hours[kind], "o-", label=kind)
             axes.set(xlabel="jobs an hour", ylabel="mean completion time (hours)")
             axes.set_ylim(bottom=0)
-            axes.legend()
+            figure.legend(loc="outside lower center", ncols=2, fontsize="small")
 
 
 def _judge(mean: pd.Series) -> None:
@@ -173,8 +173,8 @@ def _plot(mean: pd.Series, out: Path | None) -> None:
         for kind, style in ((APART, ":"), (ORACLE, "--"), (CONSTANT, "-.")):
             axes.axhline(mean[(kind, 0.0)], color="0.4", linestyle=style, label=kind)
         axes.set(xlabel="pairs measured (%)", ylabel="mean completion time (hours)")
-        axes.set_ylim(bottom=0)
-        axes.legend()
+        axes.set_ylim(0, 1.1 * float(mean.max()))
+        figure.legend(loc="outside lower center", ncols=2, fontsize="small")
 
 
 if __name__ == "__main__":

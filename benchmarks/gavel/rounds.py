@@ -128,7 +128,7 @@ def _plot(table: pd.DataFrame, out: Path | None, lengths: tuple[float, ...]) -> 
             axes.set_xticks(lengths, [f"{length:g}" for length in lengths])
             axes.minorticks_off()
             axes.set(title=workload, xlabel="round (seconds)")
-        panels[0].set_ylabel("% above exact shares\n(- completion time, : makespan)")
+        panels[0].set_ylabel("% above exact shares\n(full: mean completion time, dotted: makespan)")
         panels[0].legend(fontsize="small")
 
 

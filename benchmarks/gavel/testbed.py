@@ -155,12 +155,14 @@ def _verdicts(table: pd.DataFrame) -> list[dict[str, str]]:
 
 def _plot(table: pd.DataFrame, out: Path | None) -> None:
     """Draw a bar for every policy, one panel per trace."""
-    with drawing(out, "gavel_testbed", 9.0, 3.4) as figure:
+    there = [name for name in ("", DRAWN) if (table["trace"] == PARTS[0].trace + name).any()]
+    with drawing(out, "gavel_testbed", 9.0, 3.0 * len(there)) as figure:
         if figure is None:
             return
-        panels: Any = figure.subplots(1, len(PARTS))
-        for axes, part in zip(panels, PARTS, strict=True):
-            rows = table[table["trace"] == part.trace].set_index("policy")[part.figure]
+        panels: Any = figure.subplots(len(there), len(PARTS)).ravel()
+        shown = [(part, name) for name in there for part in PARTS]
+        for axes, (part, drawn) in zip(panels, shown, strict=True):
+            rows = table[table["trace"] == part.trace + drawn].set_index("policy")[part.figure]
             styles = line_styles(list(part.policies))
             colours = [styles[name]["color"] for name in part.policies]
             bars = axes.barh(list(part.policies), rows[list(part.policies)], color=colours)
@@ -169,7 +171,7 @@ def _plot(table: pd.DataFrame, out: Path | None) -> None:
             axes.margins(x=0.15)
             axes.grid(visible=False, axis="y")
             what = "mean completion time" if part.figure == "mean_jct_h" else "makespan"
-            axes.set(title=f"Trace '{part.trace}'", xlabel=f"{what} (hours)")
+            axes.set(title=f"Trace '{part.trace}'{drawn}", xlabel=f"{what} (hours)")
 
 
 if __name__ == "__main__":

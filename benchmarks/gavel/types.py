@@ -6,6 +6,8 @@ them it takes generated ones. Prices are those that `apportion` knows, dollars p
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 import apportion as ap
@@ -39,15 +41,19 @@ def main() -> None:
     best = (table[["v100 / k80, per dollar", "p100 / k80, per dollar"]] > 1).sum()
     print(f"of {len(table)} models cheaper than on a K80: {best.to_dict()}")
     write_csv(table, options.out, "gavel_types")
-    with drawing(options.out, "gavel_types", 7.0, 5.0) as figure:
+    with drawing(options.out, "gavel_types", 9.0, 5.0) as figure:
         if figure is not None:
-            axes = figure.subplots()
-            for place, name in enumerate(table.columns[1:3]):
-                rows = [row + 0.4 * place for row in range(len(table))]
-                axes.barh(rows, table[name], height=0.4, label=name)
-            axes.set_yticks(range(len(table)), table["model"], fontsize="small")
-            axes.set(xlabel="times as fast")
-            axes.legend(fontsize="small")
+            panels: Any = figure.subplots(1, 2, sharey=True)
+            for axes, first, label in zip(
+                panels, (1, 3), ("fast", "much for a dollar"), strict=True
+            ):
+                for place, name in enumerate(table.columns[first : first + 2]):
+                    rows = [row + 0.4 * place for row in range(len(table))]
+                    axes.barh(rows, table[name], height=0.4, label=TYPES[place])
+                axes.axvline(1.0, color="0.4", linewidth=0.8)
+                axes.set_yticks(range(len(table)), table["model"], fontsize="small")
+                axes.set(xlabel=f"times as {label} as a K80")
+            panels[0].legend(fontsize="small")
 
 
 if __name__ == "__main__":
