@@ -205,9 +205,13 @@ def _tell_of_unknown(named: tuple[str, ...], names: tuple[str, ...]) -> None:
 def _policy(inner: Any) -> Policy | None:
     """Return how an entity shares among its jobs; None stands for their weights."""
     # The registry has this policy too, so it cannot be imported before.
-    from apportion.policies.registry import get_policy
+    from apportion.policies.registry import POLICIES, get_policy, is_known
 
-    policy = None if inner == "fairness" else get_policy(inner)
+    if inner == "fairness":
+        return None
+    if isinstance(inner, str) and not is_known(inner, installed=True):
+        raise unknown_name("inner policy", inner, ["fairness", *POLICIES])
+    policy = get_policy(inner)
     if isinstance(policy, HierarchicalFairness):
         raise InputError(
             "An inner policy shares among the jobs of one entity; entities within entities are "

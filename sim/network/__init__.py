@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from apportion.sim.network.calibration import calibrate as calibrate
     from apportion.sim.network.calibration import calibrate_groups as calibrate_groups
     from apportion.sim.network.calibration import compute_scale_for as compute_scale_for
+    from apportion.sim.network.cassini import CassiniNetwork as CassiniNetwork
     from apportion.sim.network.collectives import ALL_REDUCES as ALL_REDUCES
     from apportion.sim.network.collectives import COLLECTIVES as COLLECTIVES
     from apportion.sim.network.collectives import Cost as Cost

@@ -45,8 +45,9 @@ def drawn(run: ap.Run, panel: int) -> list[tuple[float, float]]:
 
 def test_timelines_are_there_where_all_runs_have_the_tables() -> None:
     run, without = a_run(), a_run(timeline=False)
-    assert kinds_of({"a": run}) == [*PLOT_KINDS, "gpus_held", "timeline"]
-    assert kinds_of({"a": run, "b": without}) == [*PLOT_KINDS, "gpus_held", "gantt"]
+    assert kinds_of({"a": run}) == [*PLOT_KINDS, "gpus_held", "timeline", "iterations"]
+    several = [*PLOT_KINDS, "gpus_held", "gantt", "iterations"]
+    assert kinds_of({"a": run, "b": without}) == several
     with pytest.raises(InputError, match="plot of these runs 'timeline'"):
         plot({"a": without}, "timeline")
 

@@ -11,6 +11,7 @@ from apportion.annotations import checked
 from apportion.errors import unknown_name
 from apportion.report.day_plots import DAY_PLOT_KINDS, day_kinds_of
 from apportion.report.gantt import GANTT_PLOT_KINDS, gantt_kinds_of
+from apportion.report.iteration_plots import ITERATION_PLOT_KINDS, iteration_kinds_of
 from apportion.report.run_links import LINK_PLOT_KINDS, link_kinds_of
 from apportion.report.series import (
     busiest_job_types,
@@ -130,7 +131,7 @@ def plot(runs: Run | Mapping[str, Run], kind: str = "completion_times") -> Figur
 def kinds_of(runs: Runs) -> list[str]:
     """Return the names of the plots that can be drawn of some runs, in the order of the report."""
     over_time = timeline_kinds_of(runs) or gantt_kinds_of(runs)  # the first has GPUs as well
-    of_links = [*over_time, *link_kinds_of(runs)]
+    of_links = [*over_time, *link_kinds_of(runs), *iteration_kinds_of(runs)]
     others = [*of_links, *day_kinds_of(runs), *price_kinds_of(runs)]
     return [*PLOT_KINDS, *held_kinds_of(runs), *tier_kinds_of(runs), *others]
 
@@ -257,6 +258,7 @@ _ALL_KINDS = {
     **GANTT_PLOT_KINDS,
     **TIMELINE_PLOT_KINDS,
     **LINK_PLOT_KINDS,
+    **ITERATION_PLOT_KINDS,
     **DAY_PLOT_KINDS,
     **PRICE_PLOT_KINDS,
 }
