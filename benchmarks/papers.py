@@ -57,6 +57,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "cassini.hosts": (1, ""),
     "cassini.pictures": (0.5, ""),
     "cassini.matrix": (20, ""),
+    "cassini.metric": (2, ""),
     "cassini.deciders": (240, ""),
     "cassini.verdicts": (120, ""),
     "ada_srsf.tables": (4, ""),

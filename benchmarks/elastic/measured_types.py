@@ -89,6 +89,10 @@ PAPER: dict[tuple[str, str, str, str], tuple[str, float]] = {
     ("t4 only", "philly", "pollux", "restarts"): ("sia-restarts", 2.6 / 5.1),
     ("three types", "philly", VIRTUAL, "makespan h"): ("sia-makespan", 14.2 / 24.5),
     ("three types", "philly", TOTAL, "makespan h"): ("sia-makespan-gavel", 14.2 / 33.8),
+    ("three types", "saturn", VIRTUAL, "makespan h"): ("sia-makespan-saturn", 14.9 / 25.5),
+    ("three types", "saturn", TOTAL, "makespan h"): ("sia-makespan-gavel-saturn", 14.9 / 43.0),
+    ("three types", "newtrace", VIRTUAL, "makespan h"): ("sia-makespan-newtrace", 52.2 / 62.3),
+    ("three types", "newtrace", TOTAL, "makespan h"): ("sia-makespan-gavel-newtrace", 52.2 / 110),
 }
 """Claims, and what Sia has over the other way by tables 3 and 4 of the paper, of two digits."""
 
