@@ -37,7 +37,7 @@ COUNTS = ("decisions", "gangs", "changed", "moved")
 
 def watched() -> tuple[type[Compatible], dict[str, int]]:
     """Return CASSINI's placement that counts what candidates change, and the counts."""
-    seen = dict[str, int].fromkeys(COUNTS, 0)
+    seen: dict[str, int] = {name: 0 for name in COUNTS}
 
     class Watched(Compatible):
         """As `Compatible`; every candidate is set beside the first, which is the host's."""
