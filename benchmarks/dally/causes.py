@@ -1,10 +1,11 @@
 """What the differences between Dally, Tiresias and Gandiva hang on, one thing changed at a time.
 
 ``python -m benchmarks.dally.causes`` runs the batch of `benchmarks.dally.schedulers` on bootstrap
-resamples, as it is and with one change: whose turn it is under Dally, what Gandiva knows of places,
-what ends of leases cost, how long leases are, how many jobs there are, and what uneven gangs cost.
-Printed is what Dally has less than each of the two, paired by resample, and how Gandiva's
-communication grows with the racks where every rack has as many jobs.
+resamples, as it is and with one change: whose turn it is under Dally, how it tunes its timers, what
+Gandiva knows of places, what ends of leases cost, how long leases are, how many jobs there are, and
+what uneven gangs cost. Printed is what Dally has less than each of the two, paired by resample, and
+how Gandiva's communication grows with the racks where every rack has as many jobs. ``--others
+dally_manual`` sets it beside itself with timers by hand.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ import pandas as pd
 
 import apportion as ap
 from apportion.mechanism.offers.scheduler import OfferScheduler
+from apportion.mechanism.offers.timers import ManualTimers
 from apportion.mechanism.orders import DiscretizedLeastAttainedService
 from apportion.mechanism.placements.by_speed import Placing, by_tier
 from apportion.sim.network import get_network
 from apportion.statistics import paired
-from benchmarks.dally.schedulers import ARRIVALS, DALLY, FIGURES, GANDIVA, TIRESIAS
+from benchmarks.dally.schedulers import ARRIVALS, DALLY, FIGURES, GANDIVA, MANUAL, TIRESIAS
 from benchmarks.experiment import Settings, chosen, drawing, parser, run_all
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
     from pathlib import Path
 
     from apportion.mechanism.decider import About
@@ -33,6 +37,8 @@ RACKS, QUICK_RACKS = (2, 8), (2,)
 RESAMPLES, QUICK_RESAMPLES = 5, 2
 JOBS, QUICK_JOBS = {"batch": 500, "poisson": 411}, 60
 FULL_RACKS = (2, 4, 8, 16)
+OTHERS = (TIRESIAS, GANDIVA, MANUAL)
+HOUR_S = 3600.0
 SHOWN = ("JCT", "median", "p95", "p99", "makespan", "wait", "p95 wait", "p99 wait", "comm")
 
 
@@ -57,6 +63,11 @@ CHANGES: dict[str, dict[str, Any]] = {
     AS_MEASURED: {},
     "Dally in the order of Tiresias": {DALLY: {"order": DiscretizedLeastAttainedService()}},
     "Dally without its timers": {DALLY: {"name": "dally_no_wait"}},
+    "Dally leaves out short waits": {DALLY: {"drops_short_waits": True}},
+    "Dally tunes as the authors' code": {
+        DALLY: {"population_deviation": True, "bounded": True, "drops_short_waits": True}
+    },
+    "timers by hand of 3 and 6 h": {MANUAL: {"timers": ManualTimers(3 * HOUR_S, 6 * HOUR_S)}},
     "Gandiva moves between tiers only": {GANDIVA: {"tiers": True}},
     "Gandiva never moves": {GANDIVA: {"migrates": False}},
     "ends of leases are free": {"all": {"checkpoint_s_per_gpu": 0.0}},
@@ -77,6 +88,7 @@ def main() -> None:
     what.add_argument("--arrivals", default="batch", choices=ARRIVALS)
     what.add_argument("--racks", type=int, nargs="+", metavar="N")
     what.add_argument("--changes", nargs="+", default=list(CHANGES), metavar="NAME")
+    what.add_argument("--others", nargs="+", default=list(OTHERS[:2]), choices=OTHERS)
     options = what.parse_args()
     quick, changes = options.quick, chosen("change", options.changes, list(CHANGES))
     jobs, seeds = (QUICK_JOBS, QUICK_RESAMPLES) if quick else (JOBS[options.arrivals], RESAMPLES)
@@ -87,17 +99,18 @@ def main() -> None:
         for change in dict.fromkeys([AS_MEASURED, *changes])
         for seed in range(seeds)
         for scheduler in _changed(change)
+        if scheduler in (DALLY, *options.others)
     ]
     full = [
         {"change": FULL, "racks": racks, "seed": seed, "scheduler": GANDIVA}
         | {"jobs": jobs * racks // 8, "arrivals": "batch"}
-        for racks in ((2, 4) if quick else FULL_RACKS if options.arrivals == "batch" else ())
+        for racks in ((2, 4) if quick else FULL_RACKS if _of_gandiva(options) else ())
         for seed in range(seeds)
     ]
     runs = run_all(_work, [*settings, *full], options, "dally_causes")
     print(f"{jobs} jobs ({options.arrivals}), {seeds} resamples, on {machine()}")
     print("What Dally has less, %, paired by resample: geometric mean [95 % interval].")
-    gains = _gains(runs[runs["change"] != FULL])
+    gains = _gains(runs[runs["change"] != FULL], options.others)
     show(gains)
     write_csv(runs, options.out, "dally_causes_runs")
     write_csv(gains, options.out, "dally_causes")
@@ -109,10 +122,15 @@ def main() -> None:
     _draw(runs, options.out)
 
 
+def _of_gandiva(options: argparse.Namespace) -> bool:
+    """Whether Gandiva is run on batches, of which as many jobs can be put on every rack."""
+    return options.arrivals == "batch" and GANDIVA in options.others
+
+
 def _changed(change: str) -> tuple[str, ...]:
     """Return whom a change concerns; the others' runs are those of `AS_MEASURED`."""
-    named = [each for each in (DALLY, TIRESIAS, GANDIVA) if each in CHANGES[change]]
-    return tuple(named) or (DALLY, TIRESIAS, GANDIVA)
+    named = [each for each in (DALLY, *OTHERS) if each in CHANGES[change]]
+    return tuple(named) or (DALLY, *OTHERS)
 
 
 def _scheduler(name: str, change: str) -> Any:
@@ -136,13 +154,13 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, float]:
     return {f"{name} h": figures[column] / 3600 for column, name in FIGURES.items()}
 
 
-def _gains(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return what Dally has less than Tiresias and Gandiva under each change."""
+def _gains(runs: pd.DataFrame, others: Sequence[str]) -> pd.DataFrame:
+    """Return what Dally has less than each of the others under each change."""
     by_key = dict(tuple(runs.groupby(["racks", "change", "scheduler"], sort=False)))
     rows = []
     for racks in runs["racks"].unique():
         for change in runs["change"].unique():
-            for other in (TIRESIAS, GANDIVA):
+            for other in others:
                 whose = _changed(change)
                 if other not in whose and DALLY not in whose:
                     continue
@@ -168,7 +186,7 @@ def _draw(runs: pd.DataFrame, out: Path | None) -> None:
     with drawing(out, "dally_causes", 8.0, 5.0) as figure:
         if figure is not None:
             axes: Any = figure.subplots()
-            for name, marker in zip(hours.columns, "osD", strict=True):
+            for name, marker in zip(hours.columns, "osD^", strict=False):
                 axes.plot(hours[name], hours.index, marker, label=name)
             axes.set(xlabel="mean completion time (hours)", title=f"{most} racks")
             axes.invert_yaxis()
