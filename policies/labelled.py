@@ -192,12 +192,13 @@ class Read(NamedTuple):
             _LOG.warning("%r: %s", policy, solution.message)
         elif solution.gap > 1e-6:
             _LOG.warning("%r: the gap is %.1e", policy, solution.gap)
-        tensor, late = self.tensor, ""
-        if "deadline_s" in policy.columns:
-            late = missed_deadlines(self.jobs, solution)
+        tensor = self.tensor
+        late = missed_deadlines(self.jobs, solution) if "deadline_s" in policy.columns else ""
         rows = names_of_pairs(tensor, solution) if len(solution.pairs) else tensor.rows
-        label = dict(zip(tensor.accelerator_of_option, tensor.type_labels, strict=True))
-        names = [*map(label.get, self.resources, self.resources)]
+        names, types = tensor.type_labels, tensor.accelerator_of_option
+        if names is not types or names.tolist() != [*self.resources]:
+            label = dict(zip(types, names, strict=True))
+            names = pd.Index([*map(label.get, self.resources, self.resources)])
         return Allocation(
             X=pd.DataFrame(solution.X, index=rows, columns=tensor.options),
             throughput=pd.Series(solution.throughput, index=tensor.jobs, name="throughput"),
@@ -277,8 +278,7 @@ def columns_of(
         submitted = by_id[np.argsort(arrival_s[by_id], kind="stable")]
     columns["order"] = order = np.empty(size)
     order[submitted] = np.arange(size)
-    if not columns.keys() >= set(policy.columns):
-        missing = [name for name in policy.columns if name not in columns]
+    if missing := [name for name in policy.columns if name not in columns]:
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
     if isinstance(policy, ChecksJobs):
         policy.check_jobs(pd.DataFrame(columns, index=tensor.jobs))
