@@ -50,6 +50,11 @@ def check_options(
                 f"time_limit_s is of whole decisions, and {policy!r} gives shares of time, which "
                 f"take no search; leave it out."
             )
+        if partitions > 1 and pairs is not None and policy.space_sharing:
+            raise InputError(
+                f"partitions do not go with pairs= under {policy!r}: parts have rows of single "
+                f"jobs. Leave out one of the two."
+            )
         return
     if partitions > 1:
         raise InputError(f"partitions do not go with {policy!r}, which decides in whole numbers.")

@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog
 from tests.seeds import each_seed
 
+import apportion as ap
 from apportion.errors import InputError
 from apportion.policies import (
     FIFO,
@@ -112,6 +113,16 @@ def test_the_right_prices_bound_the_level_exactly_and_wrong_ones_from_beyond(
 def test_policies_without_demands_are_refused_by_name(bench: type[Bench]) -> None:
     with pytest.raises(InputError, match=r"partitions do not go with FIFO.*'makespan'"):
         solve_instance(FIFO(), bench.random(0).instance, partitions=2)
+
+
+def test_pairs_are_refused_and_not_left_out() -> None:
+    drawn = ap.generate_workload(jobs=4, scale_factors="single")
+    gpus = {"v100": 2, "k80": 2}
+    given = {"workers": gpus, "jobs": drawn.jobs[["job_type", "scale_factor"]], "partitions": 2}
+    speed = drawn.throughput_of(gpus)
+    with pytest.raises(InputError, match=r"partitions do not go with pairs="):
+        ap.solve("max_min_fairness_space_sharing", speed, pairs=drawn.pairs, **given)
+    assert ap.solve("max_min_fairness", speed, pairs=drawn.pairs, **given).gap >= 0
 
 
 @pytest.mark.parametrize("policy", [MaxMinFairness(), Makespan(), FinishTimeFairness()])
