@@ -38,6 +38,7 @@ MINUTES: dict[str, tuple[float, str]] = {
     "gavel.rounds": (12, "--draws 5"),
     "gavel.leases": (1, "--draws 5"),
     "gavel.strategy_proof": (1, ""),
+    "gavel.properties": (1, "--parts"),
     "gavel.cost": (3, ""),
     "estimators.effect": (5, "--loads 0.6 0.7 0.8"),
     "dally.table1": (0.5, ""),

@@ -198,9 +198,11 @@ def _verdicts(runs: pd.DataFrame, ratios: pd.DataFrame) -> list[dict[str, str]]:
         "table5-p95": of_gates(tail, 3),
         "kappa": [over(best, (name, ADA), name) for name in KAPPAS],
         "use": [
-            Figure(other, float(use[best] / use[other, ADA])) for other in (RANDOM, FIRST, LIST)
+            Figure(n, float(use[best] / use[n, ADA]) * PAPER[n, ADA][0] / PAPER[best][0])
+            for n in (RANDOM, FIRST, LIST)
         ],
         "gain": [over(best, (LWF, ONE))],
+        "gain-p95": [Figure("", float(tail[best] / tail[LWF, ONE]))],
         "gain-2": [over(best, (LWF, TWO))],
         "gain-3": [over(best, (LWF, THREE))],
         "use-gates": [Figure("", float(use[best] / use[LWF, ONE]))],

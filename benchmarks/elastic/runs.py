@@ -81,6 +81,7 @@ def figures(run: ap.Run, workload: ap.ElasticWorkload) -> dict[str, Any]:
         "makespan h": run.summary()["makespan_s"] / 3600,
         "rho max": float(run.jobs["ftf"].max()),
         "used": run.summary()["utilization"],
+        "GPU h": float(run.jobs["gpu_seconds"].sum()) / 3600,
         "ms a decision": 1000 * run.policy_seconds / max(run.solves, 1),
         **{f"{name}, mean h": float(by_size.get(name, np.nan)) for name in CLASSES},
     }

@@ -60,6 +60,7 @@ def _verdicts(table: pd.DataFrame) -> dict[str, list[Figure]]:
         "load-packing": over(GANDIVA, AWARE),
         "load-allox": over(AWARE, ALLOX, top),
         "load-finish-time": over(*FINISH_TIME),
+        "load-finish-time-rho": _ratios(table, "FTF")(*FINISH_TIME),
         "load-fifo": over("fifo_agnostic", "fifo", LOADS[:3]),
         "load-each": near,
     }

@@ -17,6 +17,7 @@ import pandas as pd
 import apportion as ap
 from apportion.papers import Figure
 from apportion.report.style import line_styles
+from apportion.statistics import paired
 from benchmarks.experiment import Settings, claimed, data_of, drawing, parser, run_all
 from benchmarks.gavel.workloads import hours, read_trace
 from benchmarks.reporting import machine, show, write_csv
@@ -62,6 +63,9 @@ PARTS = (
 )
 DRAWN = ", drawn"
 """Behind the name of a trace: jobs of its shape."""
+CASES = ("arrivals", "static")
+GAINS = {"aware": (0, 2), "sharing": (2, 3), "packing": (1, 3)}
+"""Claims: whose figure is over whose, by their places in a part."""
 SMALL = Part(ARTEFACT, "v100=2,k80=4", "makespan_h", (MAKESPAN,))
 
 
@@ -87,7 +91,7 @@ def main() -> None:
         if each["trace"] != ARTEFACT
         for seed in range(options.draws)
     ]
-    runs = run_all(_work, settings + drawn, options, "gavel_testbed")
+    runs = each_run = run_all(_work, settings + drawn, options, "gavel_testbed")
     keys = ["trace", "cluster", "policy", "limit"]
     runs = runs.drop(columns="seed", errors="ignore").groupby(keys, sort=False).mean().reset_index()
     table = _with_ratios(runs)
@@ -96,7 +100,7 @@ def main() -> None:
         "makespan\nwithout) over what this one takes. Gavel, GPUs: its simulator, and real ones."
     )
     show(table.drop(columns=["cluster", "limit", "preemptions", "wall_s"]), digits=4)
-    verdicts = [] if options.quick else _verdicts(table)
+    verdicts = [] if options.quick else _verdicts(table) + _drawn_verdicts(each_run)
     if options.quick:
         print("No verdicts: they need the whole traces.")
     write_csv(table, options.out, "gavel_testbed")
@@ -132,16 +136,12 @@ def _with_ratios(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _verdicts(table: pd.DataFrame) -> list[dict[str, str]]:
     """Judge order and, where there are figures, distance."""
-    ratios: dict[str, list[Figure]] = {"aware": [], "sharing": [], "packing": []}
-    for drawn in ("", DRAWN):
-        for part, case in zip(PARTS, ("arrivals", "static"), strict=True):
-            rows = table[table["trace"] == part.trace + drawn].set_index("policy")[part.figure]
-            if rows.empty:
-                continue
-            unaware, packed, aware, sharing = (float(rows[name]) for name in part.policies)
-            ratios["aware"].append(Figure(case + drawn, unaware / aware))
-            ratios["sharing"].append(Figure(case + drawn, aware / sharing))
-            ratios["packing"].append(Figure(case + drawn, packed / sharing))
+    ratios: dict[str, list[Figure]] = {name: [] for name in GAINS}
+    for part, case in zip(PARTS, CASES, strict=True):
+        rows = table[table["trace"] == part.trace].set_index("policy")[part.figure]
+        for name, (worse, better) in GAINS.items():
+            ratio = rows[part.policies[worse]] / rows[part.policies[better]]
+            ratios[name].append(Figure(case, float(ratio)))
     verdicts = [claimed("gavel", f"testbed-{name}", found) for name, found in ratios.items()]
     small = table[table["trace"] == ARTEFACT]
     for name, known in (("simulator", GAVEL_SIMULATED), ("fidelity", GAVEL_REAL)):
@@ -151,6 +151,21 @@ def _verdicts(table: pd.DataFrame) -> list[dict[str, str]]:
             near = [Figure(case, float(ours[at]) / known[at]) for case, at in cases.items()]
             verdicts.append(claimed("gavel", name, near))
     return verdicts
+
+
+def _drawn_verdicts(runs: pd.DataFrame) -> list[dict[str, str]]:
+    """Judge the order of the policies over draws, paired."""
+    ratios: dict[str, list[Figure]] = {name: [] for name in GAINS}
+    for part, case in zip(PARTS, CASES, strict=True):
+        rows = runs[runs["trace"] == part.trace + DRAWN]
+        if rows.empty or rows["seed"].nunique() < 2:
+            return []
+        by_seed = rows.pivot(index="seed", columns="policy", values=part.figure)
+        for name, (worse, better) in GAINS.items():
+            sides = (by_seed[part.policies[at]] for at in (worse, better))
+            found = paired(*sides, ratio=True)
+            ratios[name].append(Figure(case, found.estimate, found.low, found.high))
+    return [claimed("gavel", f"testbed-{name}-drawn", found) for name, found in ratios.items()]
 
 
 def _plot(table: pd.DataFrame, out: Path | None) -> None:
