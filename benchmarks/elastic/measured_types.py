@@ -13,9 +13,9 @@ users: Gavel, as ``max_min_fairness`` and as the paper runs it, the largest tota
 rounds of 360 s; Themis by its order in leases of 360 s, and as shares of Gavel's finish-time
 fairness in these rounds. On the 64 GPUs of three types, and on 64 T4. A start takes what a restart
 takes in Sia's simulator, by application, under every way.
-``--logs``, ``--clusters`` and ``--ways`` choose. With ``--calibrated`` steps take as many times as
-long as in Sia's simulator, which fitted that to its GPUs. Without the data jobs are generated, with
-types that are 1.5 and 4 times as fast, and no verdict is given.
+``--logs``, ``--workloads``, ``--clusters`` and ``--ways`` choose. With ``--calibrated`` steps take
+as many times as long as in Sia's simulator, which fitted that to its GPUs. Without the data jobs
+are generated, with types that are 1.5 and 4 times as fast, and no verdict is given.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def play(settings: Mapping[str, Any], data: Path | None) -> dict[str, Any]:
 
 def settings_of(args: argparse.Namespace) -> list[dict[str, Any]]:
     """List the runs."""
-    logs = [(log, number) for log in args.logs for number in LOGS[log]]
+    logs = [(log, number) for log in args.logs for number in args.workloads or LOGS[log]]
     return [
         {"cluster": cluster, "log": log, "workload": number, "seed": -1, "way": way, "jobs": jobs}
         | {"calibrated": args.calibrated}
@@ -183,6 +183,7 @@ def main() -> None:
     first = (__doc__ or "").partition("\n")[0]
     options = parser("elastic.measured_types", first, "six generated jobs")
     options.add_argument("--logs", nargs="+", default=["philly", "saturn"], choices=list(LOGS))
+    options.add_argument("--workloads", nargs="+", type=int, metavar="N", help="numbers in a log")
     options.add_argument("--clusters", nargs="+", default=list(CLUSTERS), choices=list(CLUSTERS))
     options.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
     options.add_argument("--calibrated", action="store_true", help="slower, as in its simulator")
