@@ -176,6 +176,7 @@ def test_claims_of_loads_follow_from_their_table() -> None:
         if jobs_are == "weighted":
             names = ["hierarchical_fairness_agnostic"] * 2 + ["hierarchical_fairness"] * 2
         table = pd.DataFrame({"load": [4.0, 5.6] * 2, "policy": names, "Gavel h": float("nan")})
+        table["FTF"] = 1.0
         found = judged_by(jobs_are, table.assign(**{"JCT h": [20.0, 30.0, *aware]}, **columns))
         return {row["claim"].removeprefix("gavel."): row["verdict"] for row in found}
 

@@ -118,8 +118,8 @@ def test_policies_without_demands_are_refused_by_name(bench: type[Bench]) -> Non
 def test_pairs_are_refused_and_not_left_out() -> None:
     drawn = ap.generate_workload(jobs=4, scale_factors="single")
     gpus = {"v100": 2, "k80": 2}
-    given = {"workers": gpus, "jobs": drawn.jobs[["job_type", "scale_factor"]], "partitions": 2}
-    speed = drawn.throughput_of(gpus)
+    speed, jobs = drawn.throughput_of(gpus), drawn.jobs[["job_type", "scale_factor"]]
+    given: dict[str, Any] = {"workers": gpus, "jobs": jobs, "partitions": 2}
     with pytest.raises(InputError, match=r"partitions do not go with pairs="):
         ap.solve("max_min_fairness_space_sharing", speed, pairs=drawn.pairs, **given)
     assert ap.solve("max_min_fairness", speed, pairs=drawn.pairs, **given).gap >= 0
