@@ -48,7 +48,7 @@ def main() -> None:
         for number, (models, period_s) in enumerate(SNAPSHOTS[: 1 if options.quick else None])
     ]
     parallelisms(options.out)
-    marks = series(3 if options.quick else 8, options.out)
+    marks = series(*((3, 1) if options.quick else (8, 5)), options.out)
     if not options.quick:
         claimed("cassini", "snapshot-loads", loads)
         claimed("cassini", "marks-models", marks)
@@ -109,19 +109,28 @@ def parallelisms(out: Path | None) -> None:
             panels[-1].set(xlabel="part of an iteration")
 
 
-def series(jobs: int, out: Path | None) -> list[Figure]:
-    """Print iterations by the hour and marks by model under Themis; draw them.
+def runs_of(jobs: int, seed: int) -> tuple[ap.Workload, dict[str, ap.Run]]:
+    """Draw jobs and run them under Themis, at random starts and with CASSINI."""
+    workload = ap.generate_communicating_workload(
+        jobs, jobs_per_hour=9, gpus=(3, 5), models=("DLRM", "GPT-1"), seed=seed
+    )
+    cluster = ap.Cluster({"a100": 24}, gpus_per_machine=1, machines_per_rack=2)
+    common: dict[str, Any] = {"lease_seconds": 600, "topology": "cassini"}
+    return workload, {
+        way: ap.simulate("themis", workload, cluster, **common, **options)
+        for way, options in WAYS.items()
+    }
+
+
+def series(jobs: int, draws: int, out: Path | None) -> list[Figure]:
+    """Print iterations by the hour of one draw, and marks by model of all; draw the former.
 
     Returns marks of a model with CASSINI over those at random starts.
     """
-    workload = ap.generate_communicating_workload(
-        jobs, jobs_per_hour=9, gpus=(3, 5), models=("DLRM", "GPT-1")
-    )
-    cluster = ap.Cluster({"a100": 24}, gpus_per_machine=1, machines_per_rack=2)
+    workload, runs = runs_of(jobs, 0)
+    others = [runs_of(jobs, seed)[1] for seed in range(1, draws)]
     by_hour, marks = {}, {}
-    for way, options in WAYS.items():
-        common: dict[str, Any] = {"lease_seconds": 600, "topology": "cassini"}
-        run = ap.simulate("themis", workload, cluster, **common, **options)
+    for way, run in runs.items():
         made = run.tables["iterations"]
         keys = pd.MultiIndex.from_frame(
             workload.jobs.loc[made["job"], ["job_type", "scale_factor"]]
@@ -134,7 +143,8 @@ def series(jobs: int, out: Path | None) -> list[Figure]:
                 for end in ends
             }
         )
-        marks[way] = run.tables["iteration_times"]["marks_gigabits"]
+        every = [each[way].tables["iteration_times"]["marks_gigabits"] for each in [runs, *others]]
+        marks[way] = pd.concat(every, axis=1).mean(axis=1)
     table = pd.DataFrame(by_hour).rename_axis("hour").reset_index()
     by_model = pd.DataFrame(marks).rename_axis("model").reset_index()
     print(f"\nGigabits marked an iteration\n{to_markdown(by_model)}")
