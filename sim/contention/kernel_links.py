@@ -19,10 +19,11 @@ from apportion.sim.contention.arrays import (
     WAITING,
     WHAT_IF,
 )
-from apportion.sim.contention.gate_kernel import decide, reach
+from apportion.sim.contention.gate_kernel import decide
 from apportion.sim.contention.jit import jit, jit_borrowing
 from apportion.sim.contention.kernel_jobs import append
 from apportion.sim.contention.sharing_kernel import rates_of
+from apportion.sim.contention.what_if_kernel import reach
 
 if TYPE_CHECKING:
     from apportion.sim.contention.arrays import State

@@ -79,6 +79,13 @@ def rate_by_cost(state: State, job: Any) -> float:
 
 
 @jit_borrowing
+def rest_of(job: Any, now_s: float) -> float:
+    """Return the bytes that a transfer under way still has to send."""
+    rest: float = job.rest - job.rate * (now_s - job.since_s)
+    return rest
+
+
+@jit_borrowing
 def cost_alone(state: State, job: Any) -> float:
     """Return the seconds that a byte of a transfer takes if nobody else is on its links."""
     cost: float = 1 / job.most

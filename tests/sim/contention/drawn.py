@@ -85,7 +85,11 @@ def connected(seed: int) -> Case:
         times, turn = int(rng.integers(5, 40)), (int(rng.integers(1, 4)), int(rng.integers(0, 3)))
         links = links if len(links) > 1 else []
         jobs.append(Job(one, times, on, links, turn, float(rng.uniform(0, 2))))
-    return Case(servers * per_server, servers, SharedCost(0.1, 0.0275, 6.69e-4), gate, jobs)
+    factors = rng.choice([0.3, 1.0, 1.0, 2.0], servers) if rng.random() < 0.5 else np.ones(servers)
+    slower = tuple(enumerate(factors.tolist()))
+    eta = float(rng.choice([0.0275, 0.0, 0.1]))
+    sharing = SharedCost(0.1, eta, 6.69e-4, slower=slower)
+    return Case(servers * per_server, servers, sharing, gate, jobs)
 
 
 def _iteration(rng: np.random.Generator) -> Iteration:
