@@ -35,31 +35,55 @@ _MOST_TYPES = 10
 
 
 @dataclass
+class LastEnd:
+    """Where the last walk of its kind ended.
+
+    Attributes
+    ----------
+    prices, ties
+        Of the types, and ties of jobs at them.
+    failed, wait
+        Times in a row that nothing was found, and times that it is not to be tried again.
+    """
+
+    prices: Floats
+    ties: list[DemandTie] = field(default_factory=list)
+    failed: int = 0
+    wait: int = 0
+
+    def waits(self) -> bool:
+        """Whether a walk is not to be tried this time."""
+        self.wait = max(self.wait - 1, -1)
+        return self.wait >= 0
+
+    def ended(self, walk: DemandWalk) -> None:
+        """Begin there the next time."""
+        self.prices, self.ties = walk.prices, walk.ties
+
+    def came(self, *, found: bool) -> None:
+        """Wait the longer the more often nothing was found."""
+        self.failed = 0 if found else self.failed + 1
+        self.wait = min(2**self.failed - 1, _MOST_WAITING)
+
+
+@dataclass
 class LastDemands:
     """Where the last walks over prices ended; the next ones begin there.
 
     Attributes
     ----------
     spent, bought
-        Prices of the last walk at a level that a job has by itself, and of the last to a level.
-    spent_ties, bought_ties
-        Ties of jobs at them.
+        The last walk at a level that a job has by itself, and the last to a level.
     level
         The level that the last came to.
     short
         Whether it came to that when it was asked last.
-    failed, wait
-        Times in a row that nothing was found, and times that it is not to be tried again.
     """
 
-    spent: Floats = field(default_factory=lambda: np.zeros(0))
-    bought: Floats = field(default_factory=lambda: np.zeros(0))
-    spent_ties: list[DemandTie] = field(default_factory=list)
-    bought_ties: list[DemandTie] = field(default_factory=list)
+    spent: LastEnd = field(default_factory=lambda: LastEnd(np.zeros(0)))
+    bought: LastEnd = field(default_factory=lambda: LastEnd(np.zeros(0)))
     level: float = np.nan
     short: bool = False
-    failed: int = 0
-    wait: int = 0
 
 
 class Buyers(NamedTuple):
@@ -144,29 +168,25 @@ def meet(buyers: Buyers, levels: Levels, last: LastDemands, *, least: bool) -> M
         ``None`` where a walk does not end, two choices cost nearly the same, or, if the least
         prices are wanted, several may be right.
     """
-    if last.wait:
-        last.wait -= 1
-        return None
-    met = _met(buyers, levels, last, least)
-    last.failed = 0 if met is not None else last.failed + 1
-    last.wait = min(2**last.failed - 1, _MOST_WAITING)
-    return met
-
-
-def _met(buyers: Buyers, levels: Levels, last: LastDemands, least: bool) -> Met | None:
-    """Meet the demands as `meet` does."""
     alone, types = levels.level(buyers.speed.max(axis=1)), buyers.capacity.size
     if not 0 < alone < np.inf:
         return None
-    if last.spent.size != types:
-        vars(last).update(vars(LastDemands(np.zeros(types), np.ones(types))))
+    if last.spent.prices.size != types:
+        vars(last).update(vars(LastDemands(LastEnd(np.zeros(types)), LastEnd(np.ones(types)))))
     walk = buyers.walk() if last.short else None
-    if walk is None or not walk.too_dear(levels.demand(alone), last.bought):
+    if walk is None or not walk.too_dear(levels.demand(alone), last.bought.prices):
+        if last.spent.waits():
+            return None
         found = _spent(buyers, levels, last, alone)
         last.short = found is None
         if found is not None:
+            last.spent.came(found=found[0] is not None)
             return found[0]
-    return _bought(buyers, walk or buyers.walk(), levels, last, alone, least)
+    if last.bought.waits():
+        return None
+    met = _bought(buyers, walk or buyers.walk(), levels, last, alone, least)
+    last.bought.came(found=met is not None)
+    return met
 
 
 def _spent(
@@ -174,13 +194,17 @@ def _spent(
 ) -> tuple[Met | None] | None:
     """Meet the demands of a level that a job has by itself, and spend all that is left.
 
-    The prices of the level are 0: nothing would improve it. ``None`` if they cannot be met.
+    The prices of the level are 0: nothing would improve it. ``None`` if they cannot be met; nothing
+    in place of what is met if that is not known.
     """
     value = buyers.speed.max(axis=1) / (buyers.equal_share * buyers.gpus)
     walk = buyers.walk(value / value.max())
-    if not walk.fill(levels.demand(alone), last.spent, last.spent_ties):
+    if not walk.fill(levels.demand(alone), last.spent.prices, last.spent.ties):
+        if walk.unfinished:
+            last.spent.ended(walk)
+            return (None,)
         return None
-    last.spent, last.spent_ties = walk.prices, walk.ties
+    last.spent.ended(walk)
     sure = walk.apart(1.0) > _APART
     return (Met(walk.shares(), alone, np.zeros_like(walk.prices)) if sure else None,)
 
@@ -196,12 +220,17 @@ def _bought(
     """Find the level of which the demands cost all that there is."""
     sign = 1.0 if levels.maximised else -1.0
     near = last.level if sign * (alone - last.level) > 0 and last.level > 0 else alone
-    asked = levels.demand, levels.rise, (near, alone), last.bought, last.bought_ties
+    asked = levels.demand, levels.rise, (near, alone), last.bought.prices, last.bought.ties
     found = walk.rise(*asked, maximised=levels.maximised)
+    if found or walk.unfinished:
+        last.bought.ended(walk)
     if not found:
         return None
-    last.bought, last.bought_ties, last.level = walk.prices, walk.ties, walk.level
-    if sign * (alone - walk.level) <= _HAIR * alone or (least and walk.degenerate):
+    last.level = walk.level
+    if sign * (alone - walk.level) <= _HAIR * alone:
+        last.spent.came(found=False)  # it was to be met
+        return None
+    if least and walk.degenerate:
         return None
     if walk.apart(float(walk.prices.max())) <= _APART:
         return None

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from apportion.types import Floats, Ints
+    from apportion.types import Bools, Floats, Ints
 
-_ALIKE = 1e-12
+ALIKE = 1e-12
 """By how much numbers around 1 that are the same may differ."""
 NEAR = 1e-9
 """By how much numbers around 1 that are not the same certainly differ."""
@@ -41,6 +41,17 @@ class DemandTie(NamedTuple):
     value: float
     points: tuple[int, ...]
 
+    @property
+    def toward(self) -> Floats:
+        """How the time at each point changes towards the other side, shape (options + 1,)."""
+        toward, points = np.zeros(self.row.size), list(self.points)
+        toward[points[:2]] = -1.0, 1.0
+        if len(points) == 3:
+            a, b, c = self.row[points].tolist()
+            part = (b - a) / (c - a)
+            toward[points] = part - 1.0, 1.0, -part
+        return toward
+
 
 class Tied(NamedTuple):
     """A tie where demands are so much.
@@ -61,14 +72,20 @@ class Tied(NamedTuple):
 
 
 @cache
-def _choices(points: int, valued: bool) -> tuple[Ints, Ints, Ints]:
-    """List lower and upper points of edges, then points by themselves; and where each stands."""
+def _choices(points: int, valued: bool) -> tuple[Ints, Ints, Ints, Bools]:
+    """List lower and upper points of edges, then points by themselves.
+
+    Also where each stands, and which have no point in common, one of them an edge.
+    """
     pairs = [(low, up) for low in range(points) for up in range(1, points) if low != up]
     pairs += [(point, point) for point in range(1, points)] if valued else []
     lower, upper = np.array(pairs).T
     place = np.full((points, points), -1)
     place[lower, upper] = np.arange(lower.size)
-    return lower, upper, place
+    meets = (lower[:, None] == lower) | (upper[:, None] == upper)
+    meets |= (lower[:, None] == upper) | (upper[:, None] == lower)
+    edge = lower != upper
+    return lower, upper, place, (edge[:, None] | edge) & ~meets
 
 
 class DemandChoices:
@@ -112,7 +129,8 @@ class DemandChoices:
         self._kind = np.concatenate([[capacity.size], kind])  # rest has no type
         self._valued = value is not None
         self._value = np.zeros(jobs) if value is None else value
-        self._lower, self._upper, self._place = _choices(options + 1, self._valued)
+        all_choices = _choices(options + 1, self._valued)
+        self._lower, self._upper, self._place, self._disjoint = all_choices
         self._edges = options * options
         self._below = self._row[:, self._lower]
         self._above = self._row[:, self._upper]
@@ -159,45 +177,46 @@ class DemandChoices:
     def _choose(self) -> None:
         """Let each job take what is worth most."""
         self._worths = self._worth()
+        self._alike = ALIKE * max(float(self.prices.max()), float(self._value.max(initial=0.0)))
         self._base = self._worths.argmax(axis=1)
 
     def _sides(self, tie: DemandTie) -> Tied:
         """Bring the jobs of a tie to its first side, from which they may go to the other."""
         points = list(tie.points)
-        low, up = self._lower[self._base], self._upper[self._base]
-        inside = np.zeros(tie.row.size, dtype=bool)
-        inside[points] = True
-        mine = (np.abs(self._row - tie.row) <= _ALIKE).all(axis=1) & inside[low] & inside[up]
-        toward = np.zeros(tie.row.size)
+        mine = (np.abs(self._row - tie.row) <= ALIKE).all(axis=1)
         if len(points) == 3:
-            jobs = np.flatnonzero(mine & (low != up))
+            longest = self._place[points[0], points[2]]
+            behind = self._of_base(self._worths) - self._worths[:, longest]
+            jobs = np.flatnonzero(mine & (behind <= self._alike))
             a, b, c = tie.row[points].tolist()
-            self._base[jobs] = self._place[points[0], points[2]]
+            self._base[jobs] = longest
             wanted = self._wanted[jobs]
             most = np.minimum((wanted - a) / (b - a), (c - wanted) / (c - b))
-            part = (b - a) / (c - a)
-            toward[points] = part - 1.0, 1.0, -part
         else:
-            jobs = np.flatnonzero(mine & (np.abs(self._value - tie.value) <= _ALIKE * tie.value))
+            behind = (
+                self._of_base(self._worths) - self._worths[:, self._place[points[1], points[1]]]
+            )
+            mine &= behind <= self._alike
+            jobs = np.flatnonzero(mine & (np.abs(self._value - tie.value) <= ALIKE * tie.value))
             first, last = points
             a, b = tie.row[points].tolist()
             wanted = self._wanted[jobs]
             edge, point = self._place[first, last], self._place[first, first]
             self._base[jobs] = np.where(wanted > a, edge, point)
             most = 1.0 - np.maximum((wanted - a) / (b - a), 0.0)
-            toward[points] = -1.0, 1.0
-        return Tied(jobs, np.clip(most, 0.0, 1.0), toward)
+        return Tied(jobs, np.clip(most, 0.0, 1.0), tie.toward)
 
     def _by_type(self, points: Ints, amounts: Floats) -> Floats:
         """Sum amounts at points by the type of each."""
         summed = np.bincount(self._kind[points], amounts, self._capacity.size + 1)[:-1]
         return summed.astype(float)
 
-    def _taken(self) -> Floats:
-        """Return what is taken of each type."""
-        upper = self._gpus * self._of_base(self._part)
-        points = np.concatenate([self._lower[self._base], self._upper[self._base]])
-        return self._by_type(points, np.concatenate([self._gpus - upper, upper]))
+    def _taken(self, some: Ints | slice = slice(None)) -> Floats:
+        """Return what some jobs, or all, take of each type."""
+        base, gpus = self._base[some], self._gpus[some]
+        upper = gpus * self._of_base(self._part)[some]
+        points = np.concatenate([self._lower[base], self._upper[base]])
+        return self._by_type(points, np.concatenate([gpus - upper, upper]))
 
     def _of_tie(self, tied: Tied) -> Floats:
         """Return what all jobs of a tie take more of each type on its other side."""

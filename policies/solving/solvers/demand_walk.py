@@ -19,26 +19,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import lapack
 
-from apportion.policies.solving.solvers.demand_choices import NEAR, DemandChoices
+from apportion.policies.solving.solvers.demand_choices import ALIKE
+from apportion.policies.solving.solvers.demand_end import DemandEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apportion.policies.solving.solvers.demand_choices import DemandTie, Tied
+    from apportion.policies.solving.solvers.demand_end import Mixed
     from apportion.types import Floats
 
-_STEPS, _ROOT_STEPS = 100, 50
+_STEPS, _ROOT_STEPS = 60, 50
 _MISSED = 1e-10
 """By how much a share of a tie, or of a type, may be below nothing or above all."""
 _LEVEL = 1e-11
 """Slopes below it are none."""
-_ALIKE = 1e-12
-"""By how much numbers around 1 that are the same may differ."""
 _STILL = 1e-15
 """Part of a level by which it moves for rounding only."""
 
 
-class DemandWalk(DemandChoices):
+class DemandWalk(DemandEnd):
     """Prices, what each job takes at them, and as many ties as there are types.
 
     Beside ties of jobs there are the level, if it is to be found; a type of price 0, which need not
@@ -48,9 +48,11 @@ class DemandWalk(DemandChoices):
     ----------
     level
         The level, once it is found.
+    unfinished
+        Whether a walk was too long: the next one may go on from where it came to.
     """
 
-    level = np.nan
+    level, unfinished = np.nan, False
 
     def fill(self, demand: Floats, near: Floats, ties: list[DemandTie]) -> bool:
         """Fill the types at given demands with what is worth most.
@@ -134,11 +136,12 @@ class DemandWalk(DemandChoices):
         if not (self._look() and self._begin(ties)):
             return False
         for _ in range(_STEPS):
-            leaves = self._leaves()
-            if leaves is None:
+            way = self._way() if self._mixed is None else self._way_from_mixes(self._mixed)
+            if way is None:
                 return True
-            if not (self._step(*leaves) and self._look() and self._spread()):
+            if not (way.any() and self._step(way) and self._look() and self._spread()):
                 return False
+        self.unfinished = True
         return False
 
     def _begin(self, ties: list[DemandTie]) -> bool:
@@ -168,15 +171,16 @@ class DemandWalk(DemandChoices):
         """Whether both sides of what once was a tie are worth the same."""
         each = self._per_point(self.prices)
         dearer, gain = float(each @ tied.toward), tie.value * float(tie.row @ tied.toward)
-        return abs(dearer - gain) <= _ALIKE * max(float(each.max()), tie.value)
+        return abs(dearer - gain) <= ALIKE * max(float(each.max()), tie.value)
 
     def _spread(self) -> bool:
         """Find the shares of ties, of free types and of the level that fill the types."""
+        self._mixed = None
         self._tied = [self._sides(tie) for tie in self.ties]
         if len(self._tied) > 1:
             shared = np.concatenate([tied.jobs for tied in self._tied]).tolist()
             if len(set(shared)) < len(shared):  # two ties of one job are more than a range each
-                return False
+                return self._mix()
         types = self._capacity.size
         columns = [self._of_tie(tied) for tied in self._tied]
         columns += [_unit(types, place) for place in (*self._free, *self._held)]
@@ -200,21 +204,55 @@ class DemandWalk(DemandChoices):
             return None
         return worst, 1.0 if share[worst] < 0 else -1.0
 
-    def _step(self, leaves: int, sign: float) -> bool:
-        """Move the prices away from a tie to the first other one; False if there is none."""
-        way = sign * self._inverse[leaves]
+    def _way(self) -> Floats | None:
+        """Give up what is out of range, and return the way of the prices; ``None`` at the end."""
+        found = self._leaves()
+        if found is None:
+            return None
+        leaves, sign = found
         if leaves < len(self.ties) and sign < 0:
             self._cross(leaves)
-        slope = -self._costs(way)
-        behind = np.maximum(self._of_base(self._worths)[:, None] - self._worths, 0.0)
-        gains = slope - self._of_base(slope)[:, None]
+        self._even = []
         for tie, tied in zip(self.ties, self._tied, strict=True):
             inside = np.zeros(self._kind.size, dtype=bool)
             inside[list(tie.points)] = True
             own = inside[self._lower] & inside[self._upper]
             if len(tie.points) == 3:
                 own[self._edges :] = False
-            gains[np.ix_(tied.jobs, own)] = 0.0
+            self._even.append((tied.jobs, own))
+        way = sign * self._inverse[leaves]
+        for given_up in (self.ties, self._free, self._held):
+            if leaves < len(given_up):
+                del given_up[leaves]
+                break
+            leaves -= len(given_up)
+        return np.asarray(way)
+
+    def _way_from_mixes(self, mixed: Mixed) -> Floats | None:
+        """Let the jobs that are indifferent take what is least along a way; ``None`` at the end."""
+        if mixed.shares is not None:
+            return None
+        types = [one for one in mixed.kept if isinstance(one, int)]
+        self.ties = [one for one in mixed.kept if not isinstance(one, int)]
+        self._free, self._held = (
+            [one for one in those if one in types] for those in (self._free, self._held)
+        )
+        jobs = mixed.jobs
+        own = mixed.tight[:, self._lower] & mixed.tight[:, self._upper]
+        behind = self._of_base(self._worths)[jobs, None] - self._worths[jobs]
+        least = np.where(own & (behind <= self._alike), self._costs(mixed.way)[jobs], np.inf)
+        self._base[jobs] = least.argmin(axis=1)
+        self._even = [(jobs, own)]
+        return mixed.way
+
+    def _step(self, way: Floats) -> bool:
+        """Move the prices away from a tie to the first other one; False if there is none."""
+        slope = -self._costs(way)
+        behind = np.maximum(self._of_base(self._worths)[:, None] - self._worths, 0.0)
+        gains = slope - self._of_base(slope)[:, None]
+        gains[self._disjoint[self._base]] = 0.0  # others of the job come no later
+        for jobs, own in self._even:
+            gains[jobs] = np.where(own, 0.0, gains[jobs])
         with np.errstate(divide="ignore", invalid="ignore"):
             after = np.where(gains > _LEVEL, behind / gains, np.inf)
             to_zero = np.where(way < -_LEVEL, self.prices / -way, np.inf)
@@ -228,11 +266,6 @@ class DemandWalk(DemandChoices):
         new = None if reaches_zero else self._tie_of(job, int(self._base[job]), choice)
         if new is None and not reaches_zero:
             return False
-        for given_up in (self.ties, self._free, self._held):
-            if leaves < len(given_up):
-                del given_up[leaves]
-                break
-            leaves -= len(given_up)
         self.prices = np.maximum(self.prices + far * way, 0.0)
         if new is None:
             self.prices[none] = 0.0
@@ -240,58 +273,6 @@ class DemandWalk(DemandChoices):
         else:
             self.ties.append(new)
         return True
-
-    def shares(self) -> Floats:
-        """Return the shares of time, shape (jobs, options): as even within a tie as can be."""
-        X = np.zeros(self._row.shape)
-        part, everyone = self._of_base(self._part), np.arange(len(X))
-        X[everyone, self._lower[self._base]] = 1.0 - part
-        X[everyone, self._upper[self._base]] += part
-        weight = self._per_point(1 / self._capacity)
-        for tied, share in zip(self._tied, self._share.tolist()[: len(self.ties)], strict=True):
-            jobs, most, gpus = tied.jobs, tied.most, self._gpus[tied.jobs]
-            pull = weight * tied.toward
-            evenest = -(X[jobs] @ pull) / (pull @ tied.toward)
-            all_of_it = float(gpus @ most)
-            level = np.sort(np.append(-evenest, most - evenest))
-            at = np.clip(level[:, None] + evenest, 0.0, most) @ gpus
-            found = np.interp(share * all_of_it, at, level)
-            X[jobs] += np.clip(found + evenest, 0.0, most)[:, None] * tied.toward
-        return X[:, 1:]
-
-    def apart(self, unit: float) -> float:
-        """Return how much dearer than what is taken all else is, at least, in units.
-
-        Beside options these are what a job makes beyond its demand, and GPUs that are left.
-        """
-        each, y, everyone = self._per_point(self.prices), self.duals(), np.arange(self._top.size)
-        low, up = self._lower[self._base], self._upper[self._base]
-        over = each - y[:, None] * self._row
-        over -= over[everyone, up][:, None]
-        over[everyone, low] = over[everyone, up] = np.inf
-        beyond = np.where(low == up, np.inf, y - self._value)
-        for tie, tied in zip(self.ties, self._tied, strict=True):
-            over[tied.jobs[:, None], tie.points] = np.inf
-            if len(tie.points) == 2:
-                beyond[tied.jobs] = np.inf
-        hard = np.flatnonzero(self._wanted >= 1.0 - _ALIKE)
-        if hard.size:  # nothing else is fast enough, but what is as fast
-            alike = self._row[hard] >= 1.0 - NEAR
-            alike[np.arange(hard.size), up[hard]] = False
-            over[hard] = np.where(alike, np.abs(each - each[up[hard], None]), np.inf)
-            beyond[hard] = np.inf
-        nearest = min(
-            float(over.min()), float(np.delete(self.prices, self._free).min(initial=np.inf))
-        )
-        if self._valued:
-            nearest = min(nearest, float(beyond.min()))
-        return nearest / unit
-
-    @property
-    def degenerate(self) -> bool:
-        """Whether a tie is at an end of its range or a price is held: others are right as well."""
-        share = self._share[: len(self.ties)]
-        return bool(self._held) or bool((np.minimum(share, 1.0 - share) <= NEAR).any())
 
 
 def _unit(types: int, place: int) -> Floats:

@@ -110,6 +110,40 @@ def test_most_events_of_many_jobs_need_no_program(name: str) -> None:
     assert programs <= 5
 
 
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("seed", each_seed(4, 200))
+def test_jobs_of_few_models_are_indifferent_between_types(name: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    types, jobs = int(rng.integers(2, 5)), int(rng.integers(10, 60))
+    models = rng.lognormal(0.0, 1.0, (rng.integers(1, 4), types))
+    if rng.random() < 0.3:
+        models = np.round(4 * models) / 4 + 0.25
+    speed, scale = models[rng.integers(len(models), size=jobs)], rng.choice([1.0, 2.0, 4.0], jobs)
+    columns: dict[str, Floats] = {
+        "steps_remaining": rng.lognormal(0.0, rng.choice([0.3, 0.7]), jobs) * speed.max(axis=1),
+        "elapsed_s": rng.uniform(0.0, 1.0, jobs),
+        "isolated_elapsed_s": rng.uniform(1.0, 2.0, jobs),
+        "weight": rng.integers(1, 4, jobs).astype(float),
+    }
+    room = rng.dirichlet(np.full(types, 3.0)) * scale.sum() / rng.choice([1, 2, 4, 6])
+    capacity, policy = np.maximum(1.0, np.round(room)), get_policy(name)
+    kept, there, prices = WarmJobs(policy), list(range(jobs * 2 // 3)), 0
+    for _ in range(12):
+        there.pop(int(rng.integers(len(there))))
+        there.append(int(rng.choice(np.setdiff1d(np.arange(jobs), there))))
+        here = np.array(there)
+        own = {name: numbers[here] for name, numbers in columns.items()}
+        told = Instance.of_jobs(speed[here], scale[here], capacity, columns=own)
+        found = kept.certified(here, told, least_prices=False)
+        if found is not None and found.stats["solver"] == "demands":
+            prices += 1
+            expected = solve_instance(policy, told)
+            assert found.gap <= 1e-9
+            np.testing.assert_allclose(found.X, expected.X, atol=1e-9)
+            assert found.objective == pytest.approx(expected.objective, rel=1e-9)
+    assert prices > 0 or types > 3 or seed >= 4
+
+
 @pytest.mark.parametrize("seed", each_seed(6, 200))
 def test_classes_that_count_several_jobs_are_those_jobs(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -152,6 +186,19 @@ def test_by_hand_what_is_demanded_costs_all_there_is() -> None:
     np.testing.assert_allclose(shares, [[0.625, 0.25], [0.375, 0.0]], atol=1e-12)
     np.testing.assert_allclose(prices, [2 / 3, 1 / 3])
     assert level == pytest.approx(0.75)
+
+
+def test_by_hand_jobs_of_one_model_mix_three_types() -> None:
+    # One makes 7 / 6 and the other twice as much. Shares are as near a half as that allows: the
+    # first has d * (4, 2, 1) less than a quarter of each type, 21 d = 7 / 4 - 7 / 6.
+    speed, steps = np.tile([4.0, 2.0, 1.0], (2, 1)), np.array([1.0, 2.0])
+    told = Instance.of_jobs(speed, np.ones(2), np.full(3, 0.5), columns={"steps_remaining": steps})
+    found = WarmJobs(ap.Makespan()).certified(np.arange(2), told, least_prices=False)
+    assert found is not None
+    assert found.stats["solver"] == "demands"
+    less = np.array([4.0, 2.0, 1.0]) / 36
+    np.testing.assert_allclose(found.X, [0.25 - less, 0.25 + less], atol=1e-12)
+    assert found.objective == pytest.approx(6 / 7)
 
 
 def test_by_hand_one_job_decides_and_the_rest_is_spent() -> None:
