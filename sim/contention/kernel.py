@@ -26,6 +26,7 @@ from apportion.sim.contention.arrays import (
     RUNNING,
     SENDING,
     SHARE,
+    SHIFTED,
     SINCE,
     STARTUP,
     UNDER_WAY,
@@ -119,14 +120,20 @@ def _begin_tasks(state: State, now_s: float) -> float:
 
 
 @jit_borrowing
+def _may_be_named(state: State) -> int:
+    """Return of how many that wait the gate may have named a time: of none, but for shifts."""
+    named: int = state.counts[WAITING] if state.rules[0].gate == SHIFTED else 0
+    return named
+
+
+@jit_borrowing
 def _next_s(state: State, next_s: float) -> float:
     """Return when the next event is, of those that are not on GPUs or the next one there."""
     jobs, lists, counts = state.jobs, state.lists, state.counts
     for place in range(counts[UNDER_WAY]):
         next_s = min(next_s, jobs[lists[UNDER_WAY, place]].flow_s)
-    for place in range(counts[WAITING]):
-        ask_s = jobs[lists[WAITING, place]].ask_s
-        next_s = min(next_s, ask_s)
+    for place in range(_may_be_named(state)):
+        next_s = min(next_s, jobs[lists[WAITING, place]].ask_s)
     for place in range(counts[PENDING]):
         next_s = min(next_s, jobs[lists[PENDING, place]].begin_s)
     return next_s
@@ -150,7 +157,7 @@ def _take_in(state: State, now_s: float) -> float:
         if jobs[number].flow_s <= until_s:
             _move(state, number, now_s)
     named = 0
-    for place in range(counts[WAITING]):
+    for place in range(_may_be_named(state)):
         if jobs[lists[WAITING, place]].ask_s <= until_s:
             counts[ASK] = named = 1
     if named:

@@ -120,7 +120,7 @@ def _is_late(state: State, new: int, links: Int64s, now_s: float) -> bool:
         if lacks > 0:
             more_s = end_s - shared_s
             later_s += min(lacks * two, more_s + max(lacks - more_s / two, 0.0) * b)
-    return later_s >= 0
+    return bool(later_s >= 0)
 
 
 @jit_borrowing
