@@ -211,9 +211,10 @@ def judge(runs: pd.DataFrame, means: pd.DataFrame) -> None:
             *("deepboot", "pollux-interval"),
             [Figure(f"{m:g} min", float(over[way] / INTERVALS_MIN[m])) for way, m in EVERY.items()],
         )
-    small = classes[f"{CLASSES[0]}, mean h"]
+    small, large = (classes[f"{CLASSES[at]}, mean h"] for at in (0, -1))
     if {f"{name}, 30 s" for name in ("pollux", "optimus", "lyra")} <= set(small.index):
-        ratios_of = {each: small[f"{each}, 30 s"] / small[JUDGED["pollux"]] for each in SMALL}
+        part = small / large
+        ratios_of = {each: part[f"{each}, 30 s"] / part[JUDGED["pollux"]] for each in SMALL}
         claimed("deepboot", "small-jobs", [Figure(n, float(v)) for n, v in ratios_of.items()])
 
 
