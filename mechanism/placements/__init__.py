@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
+    from apportion.mechanism.placements.built_in import (
+        least_workload_first as least_workload_first,
+    )
     from apportion.mechanism.placements.registry import PLACEMENTS as PLACEMENTS
     from apportion.mechanism.placements.registry import get_placement as get_placement
     from apportion.mechanism.placements.registry import register as register

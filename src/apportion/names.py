@@ -75,6 +75,12 @@ OTHER_SCHEDULER_NAMES: Mapping[str, str] = MappingProxyType(
 _AS_POLICY: Mapping[str, str] = MappingProxyType({"themis": "finish_time_fairness"})
 """Policies that state what a scheduler of this name is after."""
 
+_BY_VALUE = {
+    "placement": "apportion.mechanism.placements.least_workload_first(2, strict_servers=True)",
+    "network": "apportion.sim.network.CassiniNetwork(candidates=4)",
+}
+"""Values that stand in place of a name, with settings."""
+
 _HOMES = {
     "placement": "apportion.mechanism.placements:PLACEMENTS",
     "network": "apportion.sim.network.registry:NETWORKS",
@@ -134,7 +140,14 @@ def check_known(kind: str, given: Any) -> None:
     InputError
         With the nearest name and all valid ones.
     """
-    resolve_name(_HOMES[kind]).of(given)
+    registry = resolve_name(_HOMES[kind])
+    base = given.partition("(")[0] if isinstance(given, str) else given
+    if base is not given and base != given and base in registry:
+        raise InputError(
+            f"Unknown {kind} {given!r}. Settings of a {kind} are given in Python, by a value in "
+            f"place of its name, such as {_BY_VALUE[kind]}."
+        )
+    registry.of(given)
 
 
 _OTHER_NAMES: Mapping[str, str] = MappingProxyType(

@@ -11,8 +11,13 @@ from tests.seeds import each_seed
 from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
-from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement, register
-from apportion.mechanism.placements.built_in import least_workload_first
+from apportion.mechanism.placements import (
+    PLACEMENTS,
+    Gang,
+    get_placement,
+    least_workload_first,
+    register,
+)
 
 
 def algorithm_1(

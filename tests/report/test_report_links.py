@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,9 @@ from apportion.report import kinds_of, plot
 from apportion.report.iteration_plots import ITERATION_PLOT_KINDS, _mean_at, _weighted
 from apportion.report.link_plots import affinity_figure, compatibility_figure
 from apportion.report.run_links import LINK_PLOT_KINDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytest.importorskip("matplotlib")
 
@@ -129,3 +133,14 @@ def test_distribution_and_mean_of_iterations_count_each_as_often_as_it_is_there(
     there = [((spans["from_s"] <= at) & (at < spans["to_s"])).to_numpy() for at in times_s]
     means = [values[now].mean() if now.any() else np.nan for now in there]
     assert _mean_at(times_s, spans, values) == pytest.approx(means, nan_ok=True)
+
+
+def test_times_of_iterations_are_written_with_a_comparison(tmp_path: Path) -> None:
+    workload = ap.generate_communicating_workload(3, models=["ResNet50"])
+    cluster = ap.Cluster({"a100": 12}, gpus_per_machine=1, machines_per_rack=2)
+    how = ap.Leases(network="phases")
+    compared = ap.compare(["max_min_fairness"], workload, cluster, mechanism=how, n_jobs=1)
+    compared.to_csv(tmp_path)
+    written = pd.read_csv(tmp_path / "iteration_times.csv")
+    assert written["model"].tolist() == ["ResNet50", "all"]
+    assert {"policy", "mean_s", "p99_s", "marks_gigabits"} <= set(written.columns)

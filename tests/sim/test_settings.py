@@ -257,6 +257,8 @@ def test_a_value_runs_as_its_names_do() -> None:
         (lambda: ap.Rounds(network="tabel1"), "Unknown network 'tabel1'. Did you mean 'table1'"),
         (lambda: ap.Leases(network="tabel1"), "Did you mean 'table1'.* Valid: none, table1,"),
         (lambda: ap.Queue(network="alphabeta"), "Did you mean 'alpha_beta'"),
+        (lambda: ap.Leases(network="cassini(candidates=4)"), r"CassiniNetwork\(candidates=4\)"),
+        (lambda: ap.Leases(placement="lwf_1(kappa=2)"), r"in Python, .*least_workload_first"),
         (lambda: ap.Rounds(placement="x"), "Unknown placement 'x'. Valid: consolidated, "),
         (lambda: ap.Leases(placement="bestfit"), "Did you mean 'best_fit'"),
         (lambda: ap.Queue(placement="radnom"), "Did you mean 'random'"),

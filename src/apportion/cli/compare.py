@@ -278,7 +278,8 @@ def _show(
     options = ", run.toml" * (comparison.command is not None)
     options += f", {AGAINST}" * (against in comparison.runs)
     others = "start_costs.csv, " * bool(comparison.at_other_costs)
-    others += "prices.csv, " * any("prices" in run.tables for run in comparison.runs.values())
+    for name in ("prices", "iteration_times"):
+        others += f"{name}.csv, " * any(name in run.tables for run in comparison.runs.values())
     files = f"summary.csv, jobs.csv, {others}{schedule}run.json{options}"
     page = out / "report.html"
     told = f"Report: {page} (and {files})" if page.exists() else f"Files: {files} in {out}"

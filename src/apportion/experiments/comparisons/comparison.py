@@ -249,10 +249,9 @@ class Comparison(RunsByPolicy):
     def save(self, folder: str | Path) -> list[Path]:
         """Write the tables, ``run.json`` and, if jinja2 is there, ``report.html`` into a folder.
 
-        The tables are ``summary.csv``, ``jobs.csv`` and, if nobody shares time exactly, the
-        schedule of every run as ``schedule.csv.gz``, which `apportion.read_schedule` reads;
-        ``start_costs.csv`` has the summaries where a start costs some times as much, and
-        ``prices.csv`` the `Run.prices` of those that kept them. Each file is replaced in one step.
+        The tables are ``summary.csv``, ``jobs.csv``, ``schedule.csv.gz`` (`read_schedule`) unless
+        time is shared exactly, ``start_costs.csv`` (summaries at other costs of a start), and
+        ``prices.csv``, ``iteration_times.csv`` of runs that have them, each replaced in one step.
 
         Returns
         -------
@@ -279,11 +278,12 @@ class Comparison(RunsByPolicy):
             for run in runs.values()
         ]
         tables |= {"start_costs": pd.DataFrame(costs)} if self.at_other_costs else {}
-        every = {label: run.tables for label, run in self.runs.items()}
-        priced = {label: each["prices"] for label, each in every.items() if "prices" in each}
-        tables |= {"prices": pd.concat(priced, names=["policy"]).reset_index()} if priced else {}
-        for name in (f"start_costs.{format}", f"prices.{format}", f"schedule.{of_schedule}"):
-            (folder / name).unlink(missing_ok=True)  # of another comparison that was here before
+        for name in ("prices", "iteration_times"):
+            told = {label: r.tables[name] for label, r in self.runs.items() if name in r.tables}
+            tables |= {name: pd.concat(told, names=["policy"]).reset_index()} if told else {}
+        for name in ("start_costs", "prices", "iteration_times", "schedule"):
+            file = f"{name}.{of_schedule if name == 'schedule' else format}"
+            (folder / file).unlink(missing_ok=True)  # of another comparison that was here before
         files = [write_table(folder / f"{name}.{format}", table) for name, table in tables.items()]
         if self.has_schedule:
             files.append(save_schedule(self.schedule(), folder / f"schedule.{of_schedule}"))
