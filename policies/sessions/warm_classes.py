@@ -13,6 +13,7 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.policies.sessions.counted_solver import CountedSolver, declare
 from apportion.policies.sessions.demanded import Buyers, LastDemands, meet
+from apportion.policies.sessions.fastest_options import FastestOptions
 from apportion.policies.sessions.warm_stages import WarmStages
 from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.solving.certificate import SharedLimits, relative_gap
@@ -56,7 +57,8 @@ class WarmClasses:
         levels = None if declared.objective.parameters() else levels_of(policy, one)
         told = levels is not None and not levels.constrained and is_exact(policy, one)
         self._levels, self._last = levels, LastDemands()
-        self._buyers = Buyers.of(one) if told else None
+        self._fastest = FastestOptions.of(one) if told else None
+        self._buyers = None if self._fastest is None else Buyers.of(self._fastest.told)
 
     @classmethod
     def of(cls, policy: Policy, classes: Instance, *, checked: bool = False) -> WarmClasses | None:
@@ -146,19 +148,20 @@ class WarmClasses:
 
     def _bought(self, count: Floats, least_prices: bool) -> Solution | None:
         """Meet the demands of all classes at prices, see `apportion.policies.sessions.demanded`."""
-        buyers, levels, there = self._buyers, self._levels, np.flatnonzero(count)
-        if buyers is None or levels is None:
+        buyers, fastest, levels = self._buyers, self._fastest, self._levels
+        there = np.flatnonzero(count)
+        if buyers is None or fastest is None or levels is None:
             return None
         here = replace(levels, factor=levels.factor[there], offset=levels.offset[there])
         clock = time.perf_counter()
         found = meet(buyers.some(there, count[there]), here, self._last, least=least_prices)
         if found is None:
             return None
-        X = np.zeros(buyers.speed.shape)
-        X[there] = found.shares
-        X = self._limits.clip(X, count)
+        shares = np.zeros(buyers.speed.shape)
+        shares[there] = found.shares
+        X = self._limits.clip(fastest.spread(shares, self.classes.options), count)
         throughput = (self.classes.throughput * X).sum(axis=1)
-        level = here.level((buyers.speed * X).sum(axis=1)[there])
+        level = here.level((self._p.instance.throughput * X).sum(axis=1)[there])
         objective, slope = reported(self.policy, self._p.instance, level)
         stats = {
             "jobs": int(count.sum()),
