@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 
 from apportion.checks import number
@@ -17,6 +16,7 @@ from apportion.policies.base import HasOrder, Policy
 from apportion.policies.instance import Instance
 from apportion.policies.problem import Problem
 from apportion.policies.solving.driver import solve_instance
+from apportion.policies.water_filling import WaterFilling
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _LEAST = 1e-9
 
 
 @dataclass(frozen=True)
-class HierarchicalFairness(Policy):
+class HierarchicalFairness(WaterFilling):
     r"""Share between entities by weight, and within each by a policy of its own.
 
     .. math:: \max_X \min_i \frac{\mathrm{thr}_i}{r_i \, \mathrm{eq}_i},\ r_i =
@@ -104,16 +104,6 @@ class HierarchicalFairness(Policy):
         object.__setattr__(self, "columns", tuple(dict.fromkeys(("weight", "entity", *read))))
         traits = _PASSED_ON & {one for policy in own for one in policy.traits}
         object.__setattr__(self, "traits", type(self).traits | traits)
-
-    def utility(self, p: Problem) -> cp.Expression:
-        """State the throughput relative to the equal share."""
-        return cp.multiply(1 / p.equal_share_throughput, p.throughput)
-
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the height of the first level."""
-        speed = self.rates(p)(np.ones(p.count.size, dtype=bool))
-        rising = np.flatnonzero(speed > 0)
-        return cp.Maximize(cp.min(cp.multiply(1 / speed[rising], self.utility(p)[rising])))
 
     def rates(self, p: Problem) -> Rates:
         """Split the entities' rates over the jobs that can still rise."""

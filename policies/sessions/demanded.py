@@ -15,14 +15,15 @@ import numpy as np
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
 from apportion.policies.solving.demands import reported
-from apportion.policies.solving.solvers.demand_walk import DemandWalk
+from apportion.policies.solving.worst_off.buyers import Buyers
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.solvers.demand_choices import DemandTie
+    from apportion.policies.solving.solvers.demand_walk import DemandWalk
     from apportion.policies.solving.worst_off.declared_levels import Levels
-    from apportion.types import Floats, Ints
+    from apportion.types import Floats
 
 _APART = 1e-6
 """Least difference, relative to the largest, of what choices cost that no solver overlooks."""
@@ -30,8 +31,6 @@ _HAIR = 1e-9
 """Part of a level by which another one is the same."""
 _MOST_WAITING = 15
 """Events after which a walk is tried again, however often it came to nothing."""
-_MOST_TYPES = 10
-"""With more, there are so many mixes of two that a program is quicker."""
 
 
 @dataclass
@@ -84,52 +83,6 @@ class LastDemands:
     bought: LastEnd = field(default_factory=lambda: LastEnd(np.zeros(0)))
     level: float = np.nan
     short: bool = False
-
-
-class Buyers(NamedTuple):
-    """Jobs, or classes of them, each of which holds so many GPUs wherever it runs.
-
-    Attributes
-    ----------
-    speed
-        Throughput under each option, shape (jobs, options).
-    gpus, held
-        GPUs that one holds, and all of a class do, shape (jobs,).
-    equal_share
-        Throughput that its equal share is worth, shape (jobs,).
-    kind, capacity
-        Type of each option, and GPUs of each type.
-    """
-
-    speed: Floats
-    gpus: Floats
-    held: Floats
-    equal_share: Floats
-    kind: Ints
-    capacity: Floats
-
-    @classmethod
-    def of(cls, told: Instance) -> Buyers | None:
-        """Read them off; ``None`` where options are no types, or one of them has no use."""
-        gpus, capacity = told.gpus[:, 0], told.capacity
-        by_type = np.array_equal(told.option_accelerator, np.arange(capacity.size))
-        there = (capacity > 0).all() and (gpus > 0).all() and told.throughput.any(axis=1).all()
-        if not (by_type and capacity.size <= _MOST_TYPES and there):
-            return None
-        if not (told.gpus == gpus[:, None]).all():
-            return None
-        each = gpus, gpus * told.count, told.equal_share_throughput
-        return cls(told.throughput, *each, told.option_accelerator, capacity)
-
-    def some(self, there: Ints, count: Floats) -> Buyers:
-        """Return some of them, and how many there are of each."""
-        gpus = self.gpus[there]
-        rows = self.speed[there], gpus, gpus * count, self.equal_share[there]
-        return Buyers(*rows, self.kind, self.capacity)
-
-    def walk(self, value: Floats | None = None) -> DemandWalk:
-        """Return a walk over the prices of the types."""
-        return DemandWalk(self.speed, self.held, self.kind, self.capacity, value)
 
 
 class Met(NamedTuple):

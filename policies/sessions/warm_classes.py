@@ -12,7 +12,7 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.sessions.counted_solver import CountedSolver, declare
-from apportion.policies.sessions.demanded import Buyers, LastDemands, meet
+from apportion.policies.sessions.demanded import LastDemands, meet
 from apportion.policies.sessions.fastest_options import FastestOptions
 from apportion.policies.sessions.warm_stages import WarmStages
 from apportion.policies.solution import ACCURATE, Solution
@@ -20,6 +20,7 @@ from apportion.policies.solving.certificate import SharedLimits, relative_gap
 from apportion.policies.solving.demands import is_exact, levels_of, reported
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
+from apportion.policies.solving.worst_off.buyers import Buyers
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy

@@ -38,6 +38,7 @@ from apportion.policies.solving.driver import TIME_LIMIT_S
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.whole.decide import at_prices
+from apportion.policies.solving.worst_off.filling_at_prices import LastFilling, filled_by_jobs
 from apportion.policies.solving.worst_off.levels import by_levels
 
 if TYPE_CHECKING:
@@ -91,9 +92,9 @@ class WarmJobs:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._may = not (policy.space_sharing or policy.integral or fills_further(policy))
+        self._may = not (policy.space_sharing or policy.integral)
         self.places: JobPlaces | None = None
-        self._last, self._demands = LastWalk(), LastDemands()
+        self._last, self._demands, self._filling = LastWalk(), LastDemands(), LastFilling()
 
     def certified(
         self,
@@ -112,14 +113,12 @@ class WarmJobs:
         instance
             The problem.
         second_stage, least_prices
-            Whether optima, and prices, are chosen as `solve_instance` chooses them, where several
-            are right.
+            Whether optima, and prices, are those that `solve_instance` chooses of several.
 
         Returns
         -------
         Solution
-            ``None`` where the problem is of another kind, or the result not certified to be an
-            optimum: it is to be solved anew.
+            ``None`` where it is to be solved anew: of another kind, or no certified optimum.
         """
         if self.policy.integral:
             deadline = time.perf_counter() + TIME_LIMIT_S
@@ -127,21 +126,23 @@ class WarmJobs:
         if not self._may or not _plain(instance):
             return None
         told = believed(self.policy, instance)
+        if fills_further(self.policy):
+            alone = filled_by_jobs(self.policy, told, self._filling, least=least_prices)
+            return None if alone is None else _solution(told, alone)
         try:
             levels, gains = levels_of(self.policy, told), gains_of(self.policy, told)
         except ValueError:  # the policy's own text: solved anew, it is told where it is wrong
             return None
         bargains = bargains_of(self.policy, told)
-        self._may = not (levels is None or levels.constrained)
-        self._may |= not (gains is None and bargains is None)
-        self._may &= is_exact(self.policy, told)
+        known = not (levels is None or levels.constrained) or (gains or bargains) is not None
+        self._may = known and is_exact(self.policy, told)
         if not self._may:
             return None
-        alone, least = None, least_prices
+        alone = None
         if gains is not None:
-            alone = served(told, gains, jobs, self._last, least=least)
+            alone = served(told, gains, jobs, self._last, least=least_prices)
         elif levels is not None and told.jobs < ROWS_TO_MERGE:
-            alone = met_by_jobs(self.policy, told, levels, self._demands, least=least)
+            alone = met_by_jobs(self.policy, told, levels, self._demands, least=least_prices)
         try:
             if alone is not None:
                 solution = _solution(told, alone)
@@ -294,5 +295,4 @@ def _plain(instance: Instance) -> bool:
 
 
 _MOST_JOBS = 500
-"""With more, a program is solved quicker by an interior point from nothing than by the simplex
-method."""
+"""With more, a program is solved quicker by an interior point from nothing."""

@@ -34,6 +34,7 @@ from apportion.policies.solving.rows import Reduction, reduce
 from apportion.policies.solving.solvable import unsolvable
 from apportion.policies.solving.whole.decide import decide
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
+from apportion.policies.solving.worst_off.filling_at_prices import filled_at_prices
 from apportion.policies.solving.worst_off.levels import ROWS_FOR_ARROW, by_levels
 from apportion.threads import one_thread
 
@@ -199,6 +200,8 @@ def _attempts(
 ) -> Iterator[tuple[str, Callable[[], Attempted]]]:
     """Name the ways to solve a problem, best first."""
     believed = reduction.believed
+    if solver == "auto" and fills_further(policy):
+        yield "prices", partial(filled_at_prices, policy, believed)
     levels = _takes_levels(policy, believed, solver, merge)
     if solver == "arrow" and not (levels and ArrowShare.fits(believed)):
         raise InputError(
@@ -212,13 +215,11 @@ def _attempts(
     if first == "auto" and has_earlier(policy):
         first = "highs"  # held to what it reached, an objective leaves an interior point no room
     declared = DeclaredProblem(policy, reduction, second_stage)
-    yield first, partial(declared.solve, first)
-    if declared.compiled.program.is_linear_program:
-        other: SolverName = "highs" if declared.last == "clarabel" else "clarabel"
-        yield other, partial(declared.solve, other)
-    yield f"{first}, rescaled", partial(declared.solve, first, rescaled=True)
-    if declared.compiled.program.is_linear_program:
-        yield f"{other}, rescaled", partial(declared.solve, other, rescaled=True)
+    for note, rescaled in (("", False), (", rescaled", True)):
+        yield first + note, partial(declared.solve, first, rescaled=rescaled)
+        if declared.compiled.program.is_linear_program:
+            other: SolverName = "highs" if declared.last == "clarabel" else "clarabel"
+            yield other + note, partial(declared.solve, other, rescaled=rescaled)
 
 
 def _takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge: bool) -> bool:
@@ -235,9 +236,8 @@ def _takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge:
         return True
     if not instance.solo or fills_further(policy):
         return False
-    if solver == "arrow":
-        return True
-    if solver == "auto" and instance.jobs > ROWS_FOR_ARROW and ArrowShare.fits(instance):
+    large = instance.jobs > ROWS_FOR_ARROW and ArrowShare.fits(instance)
+    if solver == "arrow" or (solver == "auto" and large):
         return True
     many = merge and instance.jobs >= ROWS_TO_MERGE
     return many and worth_merging(instance) is not None

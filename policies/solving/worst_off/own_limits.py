@@ -101,7 +101,7 @@ class OwnLimits(NamedTuple):
         return cls(most * b[time] + b[rows], worth, bound)
 
 
-class _Path(NamedTuple):
+class Path(NamedTuple):
     """Levels at heights above the first one, straight in between: one job stops at each, at least.
 
     height
@@ -117,7 +117,7 @@ class _Path(NamedTuple):
     active: Bools
 
     @classmethod
-    def of(cls, rising: Rising, limits: OwnLimits, active: Bools, level: Floats) -> _Path:
+    def of(cls, rising: Rising, limits: OwnLimits, active: Bools, level: Floats) -> Path:
         """Go up from where the jobs are as long as somebody stops, and there may be enough."""
         stops, limit = [(0.0, level, active)], limits.most
         while active.any() and len(stops) <= _MOST_STOPS:
@@ -144,6 +144,14 @@ class _Path(NamedTuple):
         between: Floats = self.level[before] + part * (self.level[after] - self.level[before])
         return between
 
+    def along(self, height: float) -> tuple[Floats, Floats]:
+        """Return the levels at a height of the path, and how fast they rise there."""
+        after = min(max(int(np.searchsorted(self.height, height)), 1), self.height.size - 1)
+        long = self.height[after] - self.height[after - 1]
+        rise = self.level[after] - self.level[after - 1]
+        rate = rise / long if long > 0 else 0 * rise
+        return self.level[after - 1] + (height - self.height[after - 1]) * rate, rate
+
     def where(self, worth: Floats, bound: float) -> float:
         """Return the largest height at which what all levels are worth is within a bound."""
         value = self.level @ worth
@@ -166,7 +174,7 @@ def pass_own_limits(
         not stopped; those given where that is known of no further stop.
     """
     limits = fill.limits
-    path, part = _Path.of(rising, limits, active, floats(level)), 0.0
+    path, part = Path.of(rising, limits, active, floats(level)), 0.0
     height = path.where(limits.worth, limits.bound)
     for _ in range(_MOST_HEIGHTS):
         wanted = path.at(height)

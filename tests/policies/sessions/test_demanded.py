@@ -8,12 +8,13 @@ import apportion as ap
 from apportion.policies import Instance, Policy, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.registry import get_policy
-from apportion.policies.sessions.demanded import Buyers, LastDemands, meet
+from apportion.policies.sessions.demanded import LastDemands, meet
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.slowest_job import SlowestJob
 from apportion.policies.solution import Solution
 from apportion.policies.solving.demands import levels_of
+from apportion.policies.solving.worst_off.buyers import Buyers
 from apportion.policies.solving.worst_off.declared_levels import Levels
 from apportion.types import Floats, Ints
 

@@ -11,7 +11,6 @@ from tests.seeds import each_seed, ranges_of_seeds
 
 from apportion.policies import (
     Instance,
-    MaxMinFairness,
     MinCost,
     NashWelfare,
     Policy,
@@ -227,7 +226,7 @@ def test_what_has_other_limits_or_another_objective_is_solved_anew() -> None:
     columns = {name: np.ones(1) for name in ("order", "steps_remaining", "elapsed_s")}
     columns["isolated_elapsed_s"] = columns["elapsed_s"]
     instance = Instance.of_jobs([[1.0]], [1.0], [1.0], columns=columns, prices=[1.0])
-    for policy in (NashWelfare(), Setup(), MaxMinFairness(lexicographic=True)):
+    for policy in (NashWelfare(), Setup()):
         assert WarmJobs(policy).certified(one, instance) is None
     plain = get_policy("fifo")
     assert WarmJobs(plain).certified(one, instance) is not None

@@ -1,0 +1,62 @@
+"""Jobs that buy time on types of GPU, where nothing else limits them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from apportion.policies.solving.solvers.demand_walk import DemandWalk
+
+if TYPE_CHECKING:
+    from apportion.policies.instance import Instance
+    from apportion.types import Floats, Ints
+
+_MOST_TYPES = 10
+"""With more, there are so many mixes of two that a program is quicker."""
+
+
+class Buyers(NamedTuple):
+    """Jobs, or classes of them, each of which holds so many GPUs wherever it runs.
+
+    Attributes
+    ----------
+    speed
+        Throughput under each option, shape (jobs, options).
+    gpus, held
+        GPUs that one holds, and all of a class do, shape (jobs,).
+    equal_share
+        Throughput that its equal share is worth, shape (jobs,).
+    kind, capacity
+        Type of each option, and GPUs of each type.
+    """
+
+    speed: Floats
+    gpus: Floats
+    held: Floats
+    equal_share: Floats
+    kind: Ints
+    capacity: Floats
+
+    @classmethod
+    def of(cls, told: Instance) -> Buyers | None:
+        """Read them off; ``None`` where options are no types, or one of them has no use."""
+        gpus, capacity = told.gpus[:, 0], told.capacity
+        by_type = np.array_equal(told.option_accelerator, np.arange(capacity.size))
+        there = (capacity > 0).all() and (gpus > 0).all() and told.throughput.any(axis=1).all()
+        if not (by_type and capacity.size <= _MOST_TYPES and there):
+            return None
+        if not (told.gpus == gpus[:, None]).all():
+            return None
+        each = gpus, gpus * told.count, told.equal_share_throughput
+        return cls(told.throughput, *each, told.option_accelerator, capacity)
+
+    def some(self, there: Ints, count: Floats) -> Buyers:
+        """Return some of them, and how many there are of each."""
+        gpus = self.gpus[there]
+        rows = self.speed[there], gpus, gpus * count, self.equal_share[there]
+        return Buyers(*rows, self.kind, self.capacity)
+
+    def walk(self, value: Floats | None = None) -> DemandWalk:
+        """Return a walk over the prices of the types."""
+        return DemandWalk(self.speed, self.held, self.kind, self.capacity, value)

@@ -1,0 +1,134 @@
+"""Water filling at prices of types, against the programs of every level."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from apportion.errors import SolveError
+from apportion.policies import (
+    HierarchicalFairness,
+    Instance,
+    MaxMinFairness,
+    Policy,
+    solve_instance,
+)
+from apportion.policies.sessions.warm_jobs import WarmJobs
+from apportion.policies.solving import driver
+from apportion.policies.solving.rows import reduce
+from apportion.policies.solving.solvers.even_ties import Indifferent
+from apportion.policies.solving.worst_off.filling_at_prices import filled_at_prices
+
+POLICIES: tuple[Policy, ...] = (
+    MaxMinFairness(lexicographic=True),
+    MaxMinFairness(lexicographic=True, heterogeneity_aware=False),
+    HierarchicalFairness(),
+    HierarchicalFairness(inner="fifo", weights={"a": 1, "b": 2, "b/x": 3, "b/y": 1, "c": 0.5}),
+    HierarchicalFairness(inner={"a": "fifo"}),
+)
+
+
+def drawn(rng: np.random.Generator, jobs: int) -> Instance:
+    """Draw jobs of few models: ties of many jobs, and of one job between all types."""
+    types, models = int(rng.integers(1, 6)), int(rng.integers(1, 7))
+    speeds = rng.lognormal(0.0, 1.0, (models, types))
+    if rng.random() < 0.3:  # many that are as fast as others
+        speeds = np.round(4 * speeds) / 4 + 0.25
+    if rng.random() < 0.3:  # some that cannot run
+        speeds[:, 1:] *= rng.random((models, types - 1)) < 0.7
+    speed, gpus = speeds[rng.integers(models, size=jobs)], rng.choice([1.0, 1.0, 2.0, 4.0], jobs)
+    if rng.random() < 0.3:
+        speed = speed * rng.lognormal(0.0, 0.1, speed.shape)
+    room = rng.dirichlet(np.full(types, 3.0)) * gpus.sum() / rng.choice([0.3, 1, 2, 4])
+    columns = {
+        "weight": rng.choice([np.ones(jobs), rng.integers(1, 5, jobs)]).astype(float),
+        "entity": rng.integers(4, size=jobs).astype(float),
+        "order": rng.permutation(jobs) * float(rng.random() < 0.8),
+    }
+    texts = {"entity": ("a", "b/x", "b/y", "c")}
+    room = np.maximum(1.0, np.round(room))
+    return Instance.of_jobs(speed, gpus, room, columns=columns, texts=texts)
+
+
+def refuses(*_: object) -> None:
+    """Find nothing."""
+    raise SolveError("left to programs")
+
+
+def compared(seed: int) -> str:
+    """Fill at prices, and by programs: the same shares, levels, objective and prices."""
+    rng = np.random.default_rng([11, seed])
+    policy, instance = POLICIES[seed % len(POLICIES)], drawn(rng, int(rng.integers(1, 26)))
+    reduction = reduce(policy, instance, True, None)
+    try:
+        found = filled_at_prices(policy, reduction.believed)
+    except SolveError as error:
+        return str(error)
+    with patch.object(driver, "filled_at_prices", refuses):
+        known = solve_instance(policy, instance)
+    np.testing.assert_allclose(reduction.expand(found.X)[0], known.X, rtol=0, atol=1e-9)
+    throughput = reduction.throughput(found.X)
+    np.testing.assert_allclose(np.sort(throughput), np.sort(known.throughput), rtol=1e-9)
+    solved = solve_instance(policy, instance)
+    assert solved.stats["tried"].keys() == {"prices"}
+    assert solved.objective == pytest.approx(known.objective, rel=1e-9)
+    dearest = max(float(known.prices.max()), 1e-9)
+    np.testing.assert_allclose(solved.prices, known.prices, rtol=0, atol=1e-7 * dearest)
+    return ""
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_shares_at_prices_are_those_of_the_programs(part: int) -> None:
+    outcomes = [compared(seed) for seed in range(10 * part, 10 * part + 10)]
+    assert outcomes.count("") >= 6
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", range(20))
+def test_shares_at_prices_are_those_of_the_programs_of_many(part: int) -> None:
+    outcomes = [compared(seed) for seed in range(100 + 100 * part, 200 + 100 * part)]
+    assert outcomes.count("") >= 60
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_sessions_fill_from_the_prices_of_the_last_time(policy: Policy) -> None:
+    rng = np.random.default_rng(5)
+    everyone, kept, found = drawn(rng, 30), WarmJobs(policy), 0
+    for _ in range(12):
+        there = np.sort(rng.permutation(30)[:20])
+        columns = {name: values[there] for name, values in everyone.columns.items()}
+        instance = Instance.of_jobs(
+            everyone.alone[there],
+            everyone.columns["scale_factor"][there],
+            everyone.capacity,
+            columns=columns,
+            texts=everyone.texts,
+        )
+        warm, cold = kept.certified(there, instance), solve_instance(policy, instance)
+        if warm is not None:
+            found += 1
+            np.testing.assert_allclose(warm.X, cold.X, rtol=0, atol=1e-9)
+            assert warm.objective == pytest.approx(cold.objective, rel=1e-9)
+    assert found >= 6
+
+
+def test_a_job_that_waits_goes_on_where_types_are_left() -> None:
+    """The first two fill the fast type; the last one makes what the slow type leaves."""
+    columns = {"order": np.arange(3.0), "entity": np.zeros(3), "weight": np.ones(3)}
+    instance = Instance.of_jobs(
+        [[4.0, 1.0]] * 3, [1.0] * 3, [1.5, 1.0], columns=columns, texts={"entity": ("a",)}
+    )
+    solved = solve_instance(HierarchicalFairness(inner="fifo"), instance)
+    expected = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 0.5]])
+    np.testing.assert_allclose(solved.X, expected, atol=1e-12)
+    assert solved.stats["steps"] == 2
+
+
+def test_ties_that_cannot_fill_what_is_left_are_no_shares() -> None:
+    row, may = np.array([[0.0, 1.0, 0.5]]), np.ones((1, 3), dtype=bool)
+    job = Indifferent(row, np.array([0.5]), np.ones(1), may)
+    type_of, there = np.eye(3)[:, 1:], np.array([0.0, 1.0, 1.0])
+    assert job.evenest(type_of, there, np.array([2.0, 0.0])) is None
+    shares = job.evenest(type_of, there, np.array([0.25, 0.5]))
+    assert shares is not None
+    np.testing.assert_allclose(shares, np.array([[0.25, 0.25, 0.5]]), atol=1e-12)
