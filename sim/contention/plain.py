@@ -67,7 +67,7 @@ class PlainEngine(PlainState):
         check_links(sharing, links)
         super().__init__(gpus, timeline)
         self._links = links
-        self._ended: list[tuple[int, float, OnGPUs]] = []  # tasks of an instant, by GPU
+        self._ended: list[tuple[OnGPUs, float, list[int]]] = []  # tasks of an instant
         self._transfers = Transfers(links, sharing, gate, self._plan, timeline, names)
 
     # ---------------------------------------------------------------- who is there
@@ -132,7 +132,7 @@ class PlainEngine(PlainState):
         SolveError
             If they would stand still for ever; it says who waits for what.
         """
-        heap = self._heap
+        heap, transfers = self._heap, self._transfers
         if not self.paused:
             self._finished = []
         self.paused, stop = False, self.events + (self.at_once if pauses else math.inf)
@@ -145,9 +145,11 @@ class PlainEngine(PlainState):
                 return (max(now_s, until_s) if over else now_s), self._finished
             if over:
                 return until_s, self._finished
-            self._settle(now_s)
+            transfers.settle(now_s)
+            if self._look:
+                self._begin_tasks(now_s)
             if not heap and self._here and not more_come:
-                raise self._transfers.standstill(now_s)
+                raise transfers.standstill(now_s)
             if not heap or heap[0][0] > last_s:
                 return until_s, self._finished
             now_s = max(heap[0][0], now_s)
@@ -174,17 +176,19 @@ class PlainEngine(PlainState):
                     self._transfers.first_byte(subject, now_s)
                 else:
                     self._end_transfer(subject, now_s)
-        if ended := self._ended:
-            ended.sort()  # added up GPU by GPU, as by the compiled engine: to the last digit
-            for _, each_s, job in ended:
-                job.computed_s += each_s
-            ended.clear()
+        if self._ended:
+            self._add_up()
 
-    def _settle(self, now_s: float) -> None:
-        """Ask the gate, share the links, and let idle GPUs begin."""
-        self._transfers.settle(now_s)
-        if self._look:
-            self._begin_tasks(now_s)
+    def _add_up(self) -> None:
+        """Add what has ended GPU by GPU, as the compiled engine does: to the last digit."""
+        ended = self._ended
+        if len(ended) > 1:
+            by_gpu = [(job.gpus[at], each_s, job) for job, each_s, some in ended for at in some]
+            ended = [(job, each_s, [gpu]) for gpu, each_s, job in sorted(by_gpu)]
+        for job, each_s, workers in ended:
+            for _ in workers:
+                job.computed_s += each_s
+        self._ended.clear()
 
     def _plan(self, when_s: float, kind: int, subject: Any, detail: Any = None) -> None:
         self._count += 1
@@ -269,18 +273,17 @@ class PlainEngine(PlainState):
         task = done[workers[0]] + 1
         goes_on = task < len(needs) and needs[task] <= sent
         self.events += len(workers)
-        each_s, ended = job.iteration.gpu_s[task - 1], self._ended
+        self._ended.append((job, job.iteration.gpu_s[task - 1], workers))
         gpus, ready, busy, key = job.gpus, self._ready, self._busy, job.key
         for worker in workers:
             gpu = gpus[worker]
-            ended.append((gpu, each_s, job))
             done[worker] = task
             busy[gpu] = None
             if goes_on:
                 ready[gpu].append((key, worker, job))
             if self._timeline is not None:
                 self._timeline.ends(job.number, gpu, now_s)
-        self._look.update([gpus[worker] for worker in workers])
+        self._look.update(gpus if len(workers) == len(gpus) else [gpus[at] for at in workers])
         if task == barrier:
             job.lag -= len(workers)
             if not job.lag:

@@ -68,7 +68,8 @@ class Transfers:
         self._names = names
         self.sharing, self.gate, self._plan, self._timeline = sharing, gate, plan, timeline
         self.rates: Callable[[Sequence[Flow]], list[float]] = sharing.rates
-        if type(sharing) not in (SharedCost, FairSharing):
+        self._own_law = type(sharing) not in (SharedCost, FairSharing)
+        if self._own_law:
             self.rates = partial(checked_rates, sharing, names=names)
         self.waiting: list[Transfer] = []
         self.under_way: list[Transfer] = []
@@ -239,7 +240,10 @@ class Transfers:
         local = self._local and len(self.under_way) > _FEW
         sharing, changed = self._near() if local else self.under_way, self._changed
         self._share_anew, self._changed, self._unlinked = False, set(), []
-        flows = [transfer.seen(now_s) for transfer in sharing]
+        if self._own_law:
+            flows = [transfer.seen(now_s) for transfer in sharing]
+        else:  # by links alone, not by what is left
+            flows = [transfer.flow for transfer in sharing]
         for transfer, flow, rate in zip(sharing, flows, self.rates(flows), strict=True):
             if local and transfer.job.links and changed.isdisjoint(transfer.job.links):
                 continue

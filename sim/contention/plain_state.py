@@ -106,6 +106,8 @@ class View:
 
     def on(self, link: int) -> list[Flow]:
         """Return the transfers under way on a link."""
+        if not self._transfers.on_link[link]:
+            return []
         if link not in self._on:
             self._on[link] = [each.seen(self._now_s) for each in self._transfers.on_link[link]]
         return self._on[link]

@@ -119,10 +119,11 @@ class SharedCost:
         if self.counted_over == "cluster" and on:
             most = max(on.values())
             on = Counter(dict.fromkeys(on, most))
+        cost = {k: self.cost(k) for k in {*on.values()}}
         factor = dict(self.slower)
         rates = []
         for flow in flows:
-            costs = [self.cost(on[link]) * factor.get(link, 1.0) for link in flow.links]
+            costs = [cost[on[link]] * factor.get(link, 1.0) for link in flow.links]
             rates.append(min(1 / max(costs), flow.most) if costs else flow.most)
         return rates
 
