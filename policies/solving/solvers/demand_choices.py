@@ -136,7 +136,9 @@ class DemandChoices:
         self._above = self._row[:, self._upper]
         self._span = self._above - self._below
         self._span[self._span <= 0] = 1.0
-        self._cell = np.arange(jobs) * self._lower.size
+        self._range = np.arange(jobs)
+        self._cell = self._range * self._lower.size
+        self._known: dict[tuple[bytes, float, tuple[int, ...]], tuple[Ints, Floats]] = {}
         self.prices = np.zeros(capacity.size)
         self.ties: list[DemandTie] = []
         self._tied: list[Tied] = []
@@ -158,7 +160,9 @@ class DemandChoices:
 
     def _per_point(self, prices: Floats) -> Floats:
         """Return the price of each point, of rest first; shape (options + 1,)."""
-        return np.asarray(np.append(prices, 0.0)[self._kind])
+        each = np.zeros(prices.size + 1)
+        each[:-1] = prices
+        return np.asarray(each[self._kind])
 
     def _costs(self, prices: Floats) -> Floats:
         """Return what a GPU's time costs under each choice, shape (jobs, choices)."""
@@ -182,29 +186,30 @@ class DemandChoices:
 
     def _sides(self, tie: DemandTie) -> Tied:
         """Bring the jobs of a tie to its first side, from which they may go to the other."""
-        points = list(tie.points)
-        mine = (np.abs(self._row - tie.row) <= ALIKE).all(axis=1)
-        if len(points) == 3:
-            longest = self._place[points[0], points[2]]
-            behind = self._of_base(self._worths) - self._worths[:, longest]
-            jobs = np.flatnonzero(mine & (behind <= self._alike))
-            a, b, c = tie.row[points].tolist()
-            self._base[jobs] = longest
-            wanted = self._wanted[jobs]
+        key = tie.row.tobytes(), tie.value, tie.points
+        known = self._known.get(key)
+        if known is None:
+            mine = (np.abs(self._row - tie.row) <= ALIKE).all(axis=1)
+            if len(tie.points) == 2:
+                mine &= np.abs(self._value - tie.value) <= ALIKE * tie.value
+            known = self._known[key] = np.flatnonzero(mine), tie.toward
+        jobs, toward = known
+        first, last = tie.points[0], tie.points[-1]
+        edge = self._place[first, last]
+        both = edge if len(tie.points) == 3 else self._place[last, last]
+        worths = self._worths[jobs]
+        behind = worths[self._range[: jobs.size], self._base[jobs]] - worths[:, both]
+        jobs = jobs[behind <= self._alike]
+        wanted, row = self._wanted[jobs], tie.row
+        if len(tie.points) == 3:
+            a, b, c = row[list(tie.points)].tolist()
+            self._base[jobs] = edge
             most = np.minimum((wanted - a) / (b - a), (c - wanted) / (c - b))
         else:
-            behind = (
-                self._of_base(self._worths) - self._worths[:, self._place[points[1], points[1]]]
-            )
-            mine &= behind <= self._alike
-            jobs = np.flatnonzero(mine & (np.abs(self._value - tie.value) <= ALIKE * tie.value))
-            first, last = points
-            a, b = tie.row[points].tolist()
-            wanted = self._wanted[jobs]
-            edge, point = self._place[first, last], self._place[first, first]
-            self._base[jobs] = np.where(wanted > a, edge, point)
+            a, b = row[list(tie.points)].tolist()
+            self._base[jobs] = np.where(wanted > a, edge, self._place[first, first])
             most = 1.0 - np.maximum((wanted - a) / (b - a), 0.0)
-        return Tied(jobs, np.clip(most, 0.0, 1.0), tie.toward)
+        return Tied(jobs, np.minimum(np.maximum(most, 0.0), 1.0), toward)
 
     def _by_type(self, points: Ints, amounts: Floats) -> Floats:
         """Sum amounts at points by the type of each."""

@@ -34,7 +34,7 @@ _MISSED = 1e-10
 """By how much a share of a tie, or of a type, may be below nothing or above all."""
 _LEVEL = 1e-11
 """Slopes below it are none."""
-_STILL = 1e-15
+_STILL = 1e-14
 """Part of a level by which it moves for rounding only."""
 
 
@@ -150,12 +150,13 @@ class DemandWalk(DemandEnd):
         self._free, self._held = np.flatnonzero(self.prices == 0).tolist(), []
         columns = [_unit(types, place) for place in self._free]
         columns += [] if self._valued else [self._grows]
-        self.ties = []
+        self.ties, self._tied = [], []
         for tie in ties:
             tied = self._sides(tie)
             column = self._of_tie(tied)
             if len(columns) < types and column.any() and self._is_tie(tie, tied):
                 self.ties.append(tie)
+                self._tied.append(tied)
                 columns.append(column)
         if len(columns) < types:  # hold prices that say most about what ties leave open
             start = np.array(columns).reshape(-1, types).T
@@ -165,7 +166,7 @@ class DemandWalk(DemandEnd):
                 self._held.append(place)
                 away = beside[place] / np.linalg.norm(beside[place])
                 beside = beside - np.outer(beside @ away, away)
-        return self._spread()
+        return self._fill_types() if len(self.ties) == len(ties) else self._spread()
 
     def _is_tie(self, tie: DemandTie, tied: Tied) -> bool:
         """Whether both sides of what once was a tie are worth the same."""
@@ -174,9 +175,13 @@ class DemandWalk(DemandEnd):
         return abs(dearer - gain) <= ALIKE * max(float(each.max()), tie.value)
 
     def _spread(self) -> bool:
+        """Look who is in the ties now, and fill the types."""
+        self._tied = [self._sides(tie) for tie in self.ties]
+        return self._fill_types()
+
+    def _fill_types(self) -> bool:
         """Find the shares of ties, of free types and of the level that fill the types."""
         self._mixed = None
-        self._tied = [self._sides(tie) for tie in self.ties]
         if len(self._tied) > 1:
             shared = np.concatenate([tied.jobs for tied in self._tied]).tolist()
             if len(set(shared)) < len(shared):  # two ties of one job are more than a range each
