@@ -205,16 +205,18 @@ class TierShares(Resumable):
 
     def _most_owed(self, waiting: WaitingJobs, opened: Bools) -> tuple[int, int] | None:
         """Return the first by priority of those with a share: its position, and the option."""
-        wanted, position = self._wanted, np.full(self._target.shape[0], -1)
-        position[waiting.job] = np.arange(waiting.job.size)
-        here = position[wanted.rows]
-        free = ((here >= 0) & opened[here, wanted.types]).nonzero()[0]
+        wanted, is_open = self._wanted, np.zeros(self._target.shape, dtype=bool)
+        is_open[waiting.job] = opened
+        free = is_open.take(wanted.cells).nonzero()[0]
+        if free.size > 1:
+            cells = wanted.cells[free]
+            run_s = waiting.records.run_s.take(cells) - self._run_s.take(cells)
+            owed = -wanted.share[free] / (self._at_start.take(cells) + run_s)
+            free = free[first_of([owed]) :]
         if not free.size:
             return None
-        cells = wanted.cells[free]
-        run_s = waiting.records.run_s.take(cells) - self._run_s.take(cells)
-        first = free[first_of([-wanted.share[free] / (self._at_start.take(cells) + run_s)])]
-        return int(here[first]), int(wanted.types[first])
+        first = free[0]
+        return int(waiting.job.searchsorted(wanted.rows[first])), int(wanted.types[first])
 
     def _least_served(self, waiting: WaitingJobs, opened: Bools) -> tuple[int, int] | None:
         """Return to whom idle GPUs are lent: its position, and the option."""
