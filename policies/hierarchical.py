@@ -111,6 +111,8 @@ class HierarchicalFairness(WaterFilling):
         leaf = p.column("entity").astype(int)
         self._check_weights(names)
         wanted, order = self._inside(p, leaf)
+        gpus = p.count * p.scale_factor
+        known: dict[bytes, Floats] = {}  # shares of entities, which change when one has no job left
 
         def split(active: NDArray[np.bool_]) -> Floats:
             part = np.where(active, wanted, 0.0)
@@ -118,9 +120,12 @@ class HierarchicalFairness(WaterFilling):
             np.minimum.at(first, leaf[active], order[active])
             part[order != first[leaf]] = 0.0
             in_leaf = np.bincount(leaf, weights=part, minlength=len(names))
-            share = self._shares(names, in_leaf > 0)
+            alive = in_leaf > 0
+            share = known.get(alive.tobytes())
+            if share is None:
+                share = known[alive.tobytes()] = self._shares(names, alive)
             own = np.divide(part, in_leaf[leaf], out=np.zeros_like(part), where=part > 0)
-            rate = share[leaf] * own / (p.count * p.scale_factor)
+            rate = share[leaf] * own / gpus
             return np.asarray(rate, dtype=float)
 
         return split
@@ -137,7 +142,7 @@ class HierarchicalFairness(WaterFilling):
         wanted, order = p.count * p.weight, np.zeros(leaf.size)
         for entity in np.unique(leaf):
             here, policy = np.flatnonzero(leaf == entity), _policy(self._inner_of(names[entity]))
-            if isinstance(policy, HasOrder):
+            if policy and isinstance(policy, HasOrder):
                 told = p if policy.heterogeneity_aware else Problem(p.instance.blind_to_types())
                 order[here] = ranks(policy.order(told)[here], relative=_ROUNDING)
             elif policy:

@@ -30,6 +30,7 @@ from apportion.policies.solving.worst_off.buyers import Buyers
 from apportion.policies.solving.worst_off.own_limits import OwnLimits, Path
 from apportion.policies.solving.worst_off.stated_rates import StatedRates
 from apportion.policies.solving.worst_off.water_filling import Steady
+from apportion.policies.water_filling import WaterFilling
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
@@ -125,6 +126,8 @@ def filled_by_jobs(
         filled = filled_at_prices(policy, told, last, least=least)
     except (SolveError, ValueError):  # of the policy's own text: solved anew, it is told
         return None
+    if isinstance(policy, WaterFilling):  # what is posed is declared
+        return filled
     objective, slope = reported(policy, told, filled.objective)
     return filled._replace(objective=objective, prices=slope * filled.prices)
 
