@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from apportion.policies.base import DrawsPairs
+from apportion.policies.chunks import made
 from apportion.policies.instance import usage_of_gpus
 from apportion.policies.solving.copies import check_stated, counts_as_jobs
 from apportion.policies.solving.equal_rows import classes_by_hashes, equal_sparse_rows
@@ -215,11 +216,10 @@ class Reduction:
             elif self.faithful:
                 by_class = (self.believed.throughput * X).sum(axis=1)
                 return np.asarray(by_class[self.class_of], dtype=float)
-            return np.asarray((self.full.throughput * X[self.class_of]).sum(axis=1), dtype=float)
+            return made(self.full.throughput, X, self.class_of)
         instance = self.true
         speed = (instance.throughput * X[instance.member_row]).sum(axis=1) * instance.member_share
-        each = np.bincount(instance.member_job, weights=speed, minlength=instance.jobs)
-        return each[self.class_of].astype(float)
+        return np.bincount(instance.member_job, speed, instance.jobs)[self.class_of].astype(float)
 
 
 def believed(policy: Policy, instance: Instance) -> Instance:
