@@ -39,7 +39,7 @@ FILLING = {
     "hierarchical_fairness": HierarchicalFairness(),
     "hierarchical_fairness, fifo within": HierarchicalFairness(inner="fifo"),
 }
-"""Policies that are solved anew at each event, level after level, of jobs of four entities."""
+"""Policies that are filled level after level, of jobs of four entities."""
 MOST_MULTIPLES, MOST_S, GAVEL_TIMES = 9, 0.0006, {108: 12, 1080: 45}
 BOTH_HAVE = (
     *("max_min_fairness", "fifo", "makespan", "finish_time_fairness", "max_total_throughput"),

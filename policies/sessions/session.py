@@ -54,8 +54,8 @@ def session(
     ``s.solve()`` gives what `solve` gives for the jobs at hand. Where jobs are classes with a
     count, as under `MaxMinFairness` and `MaxTotalThroughput`, an event changes a few numbers of a
     problem that stays in the solver. So do the numbers of jobs one by one where an objective is
-    affine in their throughputs, about the worst off of them, or a ratio of sums. Under other
-    policies every solve is a new one; ``stats["path"]`` of the result says which it was.
+    affine in their throughputs, about the worst off of them, or a ratio of sums, and where levels
+    rise in proportion. Under others every solve is a new one; ``stats["path"]`` says which it was.
 
     Several threads may use a session: their calls take turns. It can be copied and pickled, and
     written as JSON; a copy has the state and makes its solvers anew.
