@@ -63,6 +63,17 @@ class LastWalk:
         self.ties = [tie._replace(job=int(jobs[tie.job])) for tie in walk.ties]
 
 
+def is_plain(instance: Instance) -> bool:
+    """Whether rows are a job each that hold GPUs of hard capacities only."""
+    return (
+        instance.jobs > 0
+        and instance.holds_gpus_only
+        and instance.solo
+        and instance.hard.size == instance.capacity.size
+        and bool((instance.count == 1).all())
+    )
+
+
 def all_at_their_best(policy: Policy, told: Instance) -> Attempted | None:
     """Let each job run all the time under its fastest option, if there is room for all of them.
 

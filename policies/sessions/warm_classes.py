@@ -11,20 +11,21 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.policies.instance import Instance
 from apportion.policies.sessions.counted_solver import CountedSolver, declare
 from apportion.policies.sessions.demanded import LastDemands, meet
 from apportion.policies.sessions.fastest_options import FastestOptions
+from apportion.policies.sessions.served import LastWalk, is_plain, served
 from apportion.policies.sessions.warm_stages import WarmStages
-from apportion.policies.solution import ACCURATE, Solution
+from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import SharedLimits, relative_gap
-from apportion.policies.solving.demands import is_exact, levels_of, reported
+from apportion.policies.solving.demands import gains_of, is_exact, levels_of, reported
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.worst_off.buyers import Buyers
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
-    from apportion.policies.instance import Instance
     from apportion.policies.sessions.counted_solver import CountedProblem, Route
     from apportion.policies.solving.cone import Point
     from apportion.types import Floats
@@ -60,6 +61,9 @@ class WarmClasses:
         self._levels, self._last = levels, LastDemands()
         self._fastest = FastestOptions.of(one) if told else None
         self._buyers = None if self._fastest is None else Buyers.of(self._fastest.told)
+        gains = gains_of(policy, one) if is_exact(policy, one) and is_plain(one) else None
+        self._gains = gains if gains is None or gains.constant == 0 else None
+        self._walk, self._in_vain = LastWalk(), 0
 
     @classmethod
     def of(cls, policy: Policy, classes: Instance, *, checked: bool = False) -> WarmClasses | None:
@@ -112,8 +116,8 @@ class WarmClasses:
             shape = (count.size, self.classes.options)
             prices = np.zeros_like(self.classes.capacity)
             return Solution(np.zeros(shape), np.zeros(count.size), float("nan"), prices, 0.0)
-        if route == "direct deltas" and (bought := self._bought(count, least_prices)) is not None:
-            return bought
+        if route == "direct deltas" and (alone := self._alone(count, least_prices)) is not None:
+            return alone
         clock = [time.perf_counter()]
         changed = self._counted.change(count, route)
         clock.append(time.perf_counter())
@@ -147,6 +151,11 @@ class WarmClasses:
             return None
         return solution if solution.status == "optimal" else None
 
+    def _alone(self, count: Floats, least_prices: bool) -> Solution | None:
+        """Solve without a program, if the objective is of a kind for which that can be."""
+        by_gains = self._gains is not None
+        return (self._served if by_gains else self._bought)(count, least_prices)
+
     def _bought(self, count: Floats, least_prices: bool) -> Solution | None:
         """Meet the demands of all classes at prices, see `apportion.policies.sessions.demanded`."""
         buyers, fastest, levels = self._buyers, self._fastest, self._levels
@@ -161,23 +170,50 @@ class WarmClasses:
         shares = np.zeros(buyers.speed.shape)
         shares[there] = found.shares
         X = self._limits.clip(fastest.spread(shares, self.classes.options), count)
-        throughput = (self.classes.throughput * X).sum(axis=1)
         level = here.level((self._p.instance.throughput * X).sum(axis=1)[there])
         objective, slope = reported(self.policy, self._p.instance, level)
+        gap = relative_gap(level, found.bound)
+        told = Attempted(X, objective, gap, slope * found.prices, {"solver": "demands"})
+        return self._without_program(told, count, clock)
+
+    def _served(self, count: Floats, least_prices: bool) -> Solution | None:
+        """Serve classes as jobs that hold the GPUs of all of theirs, and add what all of them do.
+
+        See `apportion.policies.sessions.served`.
+        """
+        gains, one, clock = self._gains, self._p.instance, time.perf_counter()
+        there = np.flatnonzero(count)
+        if gains is None or self._in_vain >= _PATIENCE:
+            return None
+        held = (one.columns["scale_factor"] * count)[there]
+        told = Instance.of_jobs(one.throughput[there], held, one.capacity)
+        all_of_it = gains._replace(slope=(gains.slope * count)[there])
+        found = served(told, all_of_it, there, self._walk, least=least_prices)
+        self._in_vain = self._in_vain + 1 if found is None else 0
+        if found is None:
+            return None
+        X = np.zeros(one.throughput.shape)
+        X[there] = found.X
+        X = self._limits.clip(X, count)
+        return self._without_program(found._replace(X=X), count, clock)
+
+    def _without_program(self, told: Attempted, count: Floats, clock: float) -> Solution:
+        """Say what was found without a program, begun at a time."""
         stats = {
             "jobs": int(count.sum()),
-            "classes": there.size,
+            "classes": np.count_nonzero(count),
             "options": self.classes.options,
-            "solver": "demands",
+            "solver": told.stats["solver"],
             "path": "direct deltas",
             "changed": 0,
             "change_s": 0.0,
             "solve_s": time.perf_counter() - clock,
             "second_stage_s": 0.0,
         }
-        gap = relative_gap(level, found.bound)
-        status = "optimal" if gap <= ACCURATE else "optimal_inaccurate"
-        return Solution(X, throughput, objective, slope * found.prices, gap, status, stats=stats)
+        throughput = (self.classes.throughput * told.X).sum(axis=1)
+        status = "optimal" if told.gap <= ACCURATE else "optimal_inaccurate"
+        found = told.X, throughput, told.objective, told.prices, told.gap, status
+        return Solution(*found, stats=stats)
 
     def _choose(self, first: Point) -> Point:
         """Choose among the optima as `solve_instance` does, on the classes that have jobs."""
@@ -215,3 +251,5 @@ class WarmClasses:
 
 _MOST_CLASSES = 500
 """With more, an interior point from nothing is quicker than the simplex method."""
+_PATIENCE = 16
+"""Walks over prices in a row after which, if all came to nothing, no other one is tried."""

@@ -19,6 +19,7 @@ from apportion.policies.sessions.served import (
     LastWalk,
     all_at_their_best,
     best_of,
+    is_plain,
     served,
     shared_evenly,
 )
@@ -123,7 +124,7 @@ class WarmJobs:
         if self.policy.integral:
             deadline = time.perf_counter() + TIME_LIMIT_S
             return at_prices(self.policy, instance, deadline=deadline, least_prices=least_prices)
-        if not self._may or not _plain(instance):
+        if not self._may or not is_plain(instance):
             return None
         told = believed(self.policy, instance)
         if fills_further(self.policy):
@@ -280,17 +281,6 @@ def _solution(told: Instance, found: Attempted) -> Solution:
         gap=found.gap,
         status="optimal" if found.gap <= ACCURATE else "optimal_inaccurate",
         stats={"jobs": told.jobs, "classes": told.jobs, "options": told.options, **found.stats},
-    )
-
-
-def _plain(instance: Instance) -> bool:
-    """Whether rows are a job each that hold GPUs of hard capacities only."""
-    return (
-        instance.jobs > 0
-        and instance.holds_gpus_only
-        and instance.solo
-        and instance.hard.size == instance.capacity.size
-        and bool((instance.count == 1).all())
     )
 
 

@@ -10,6 +10,7 @@ from apportion.policies import Instance, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.registry import get_policy
 from apportion.policies.sessions.served import LastWalk, served, served_at_prices
+from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving.demands import Gains, SpeedProblem, gains_of
 from apportion.policies.solving.ratio import affine_in
@@ -215,3 +216,34 @@ def test_an_objective_of_ones_own_counts_and_not_the_gain_alone() -> None:
         assert gains.constant == constant
         with pytest.raises(ValueError, match="shape mismatch"):
             gains_of(policy(np.ones(3)), told)
+
+
+@pytest.mark.parametrize("seed", each_seed(8, 500))
+def test_classes_are_served_as_their_jobs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    types, policy = int(rng.integers(1, 5)), get_policy("max_total_throughput")
+    one = drawn(rng, int(rng.integers(2, 9)), types)
+    warm = WarmClasses.of(policy, one)
+    assert warm is not None
+    for _ in range(4):
+        count = rng.integers(0, 5, one.jobs).astype(float)
+        found = warm.solve(count)
+        each = np.repeat(np.arange(one.jobs), count.astype(int))
+        if found.stats and found.stats["solver"] in ("prices", "order"):
+            told = Instance.of_jobs(one.throughput[each], one.gpus[each, 0], one.capacity)
+            expected = solve_instance(policy, told)
+            np.testing.assert_allclose(found.X[each], expected.X, atol=1e-9)
+            assert found.objective == pytest.approx(expected.objective, rel=1e-9)
+            np.testing.assert_allclose(found.prices, expected.prices, rtol=1e-6, atol=1e-8)
+
+
+def test_rounds_under_total_throughput_need_no_program() -> None:
+    rng = np.random.default_rng(0)
+    one = Instance.of_jobs(
+        rng.uniform(1.0, 9.0, (12, 3)), rng.choice([1, 2, 4], 12), np.full(3, 8.0)
+    )
+    warm = WarmClasses.of(get_policy("max_total_throughput"), one)
+    assert warm is not None
+    counts = rng.integers(0, 3, (20, 12)).astype(float)
+    solvers = [warm.solve(count, least_prices=False).stats["solver"] for count in counts]
+    assert solvers.count("prices") >= 18
