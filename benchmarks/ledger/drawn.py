@@ -63,7 +63,8 @@ def runs(workload: int) -> dict[str, str]:
     each, found = ways(kind), {}
     for turn in range(EACH[kind]):
         name, how = each[(seed * EACH[kind] + turn) % len(each)]
-        said = "".join(f"-{key}={value}" for key, value in how.items() if isinstance(value, str))
+        told = {key: value for key, value in how.items() if isinstance(value, str | float)}
+        said = "".join(f"-{key}={value}" for key, value in told.items())
         try:
             jobs = ap.simulate(name, *drawn(kind, seed, gangs=seed % 3 != 0), **how).jobs
             text = jobs.to_csv(lineterminator="\n")
