@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from apportion.policies.solving.solvers.demand_choices import ALIKE, NEAR, DemandChoices, DemandTie
-from apportion.policies.solving.solvers.tied_shares import MOST_POINTS, TiedShares
+from apportion.policies.solving.solvers.even_ties import Indifferent
 
 if TYPE_CHECKING:
     from apportion.policies.solving.solvers.demand_choices import Tied
@@ -65,22 +65,25 @@ class DemandEnd(DemandChoices):
         many = np.where(self._wanted < 1.0 - ALIKE, tight.sum(axis=1), 0)
         tied = many + freed > 2
         jobs, left = np.flatnonzero(tied), self._capacity - self._taken(np.flatnonzero(~tied))
-        if not jobs.size or many.max() > MOST_POINTS:
+        if not jobs.size:
             return False
         tight, freed = tight[jobs], freed[jobs]
-        of_jobs = self._row[jobs], tight, freed, self._wanted[jobs], self._gpus[jobs]
-        mixes = TiedShares(*of_jobs, self._per_point(1 / self._capacity), self._kind)
         rays = self._rays(jobs, tight, freed)
         if rays is None:
             return False
         kept, ways, all_ways = rays
         ties = [sum(isinstance(one, DemandTie) for one in each) for each in kept]
-        dearest, inside = mixes.dearest(ways, left, np.tile(ties, 2))
+        of_jobs = Indifferent(self._row[jobs], self._wanted[jobs], self._gpus[jobs], tight, freed)
+        type_of = np.eye(left.size + 1)[self._kind, :-1]
+        dearest, inside = of_jobs.dearest(type_of, ways, left, np.tile(ties, 2))
         if dearest is not None:
             after = kept[dearest % len(kept)], ways[dearest]
             self._mixed = Mixed(jobs, tight, freed, None, inside, *after)
             return True
-        shares = None if self._held else mixes.share(left, self.prices > 0)
+        if self._held:
+            return False
+        there = self._per_point(self._capacity)
+        shares = of_jobs.evenest(type_of, there, left, self.prices > 0)
         self._mixed = Mixed(jobs, tight, freed, shares, inside and all_ways)
         return shares is not None
 

@@ -5,7 +5,8 @@ as it makes its demand. Who is indifferent between two options moves along a lin
 model may be indifferent between three and more, and rest. The choice is the least sum of
 ``gpus * X**2 / capacity``, by active sets: where it is known which shares are 0 each is
 ``capacity * (number of the type + nu * speed + tau)``, with one number for each type and two of
-each job.
+each job. Where no mix fills what is left, a way of the prices along which all become dearer shows
+it (`Indifferent.dearest`).
 """
 
 from __future__ import annotations
@@ -15,15 +16,26 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from apportion.types import Bools, Floats
+    from apportion.types import Bools, Floats, Ints
 
 _ROUNDS = 40
 _ZERO = 1e-13
-"""Part of a share, or of what it weighs, that is a rounding error."""
+"""Part of a share, of a type or of what a share weighs, that is a rounding error."""
 _RANK = 1e-12
 """Part of the largest singular value below which a mix of types is none."""
 _MET = 1e-10
 """Part of a type by which what is left of it may be missed."""
+_MOST_TRIED = 12
+_EVEN, _APART = 1e-12, 1e-9
+"""By how much costs that are the same may differ, and less of a difference is none."""
+
+
+class _Equalities(NamedTuple):
+    """What holds with equality: which shares may be above 0, whose demand, and which types."""
+
+    free: Bools
+    exact: Bools
+    held: Bools
 
 
 class Indifferent(NamedTuple):
@@ -34,81 +46,150 @@ class Indifferent(NamedTuple):
     row
         Speeds at each point, rest first, shape (jobs, options + 1).
     wanted
-        What each job must make, exactly, shape (jobs,).
+        What each job must make, shape (jobs,).
     gpus
         GPUs that a job holds wherever it runs, shape (jobs,).
     may
         At which points a job may be, shape (jobs, options + 1).
+    freed
+        Who may make more, shape (jobs,).
     """
 
     row: Floats
     wanted: Floats
     gpus: Floats
     may: Bools
+    freed: Bools
 
-    def evenest(self, type_of: Floats, capacity: Floats, left: Floats) -> Floats | None:
+    def evenest(
+        self, type_of: Floats, capacity: Floats, left: Floats, full: Bools
+    ) -> Floats | None:
         """Share what is left of each type most evenly.
 
         Parameters
         ----------
         type_of
-            1 where an option is of a type, rest first, shape (options + 1, types); the types that
-            are to be full only.
+            1 where an option is of a type, rest first, shape (options + 1, types).
         capacity
             GPUs that there are at each point, 0 for rest, shape (options + 1,).
-        left
-            GPUs of each type that are to be held, shape (types,).
+        left, full
+            GPUs of each type that may be held, and of which types they are to be, shape (types,).
 
         Returns
         -------
         Floats
             Shares of time at each point, shape (jobs, options + 1); ``None`` if none are found.
         """
-        free = self.may
+        fixed, most = (
+            _Equalities(self.may, ~self.freed, full),
+            _ZERO * np.abs(left).max(initial=0.0),
+        )
         for _ in range(_ROUNDS):
-            found = self._where(free, type_of, capacity, left)
+            found = self._where(fixed, type_of, capacity, left)
             if found is None:
                 return None
-            X, pull = found
+            X, pull, nu, number = found
             size = np.abs(pull[:, 1:]).max(axis=1, initial=1e-300)[:, None]
-            now = np.where(free, X >= -_ZERO, self.may & (pull > _ZERO * size))
-            if np.array_equal(now, free):
-                return self._checked(np.maximum(X, 0.0), type_of, left)
-            free = now
+            free = np.where(fixed.free, X >= -_ZERO, self.may & (pull > _ZERO * size))
+            less = (X * self.row).sum(axis=1) < self.wanted - _ZERO
+            exact = ~self.freed | np.where(fixed.exact, nu >= 0, less)
+            beyond = self.gpus @ X @ type_of > left + most
+            now = _Equalities(free, exact, full | np.where(fixed.held, number <= 0, beyond))
+            if all(map(np.array_equal, now, fixed)):
+                return self._checked(np.maximum(X, 0.0), type_of[:, now.held], left[now.held])
+            fixed = now
         return None
 
     def _where(
-        self, free: Bools, type_of: Floats, capacity: Floats, left: Floats
-    ) -> tuple[Floats, Floats] | None:
-        """Return shares if those that are not free are 0, and what pulls each up from there."""
-        row, gpus, rest = self.row, self.gpus[:, None], free[:, 0]
+        self, fixed: _Equalities, type_of: Floats, capacity: Floats, left: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats] | None:
+        """Return shares, what pulls each up from 0, nu of each job and the number of each type."""
+        row, gpus, rest, (free, exact, held) = self.row, self.gpus[:, None], fixed.free[:, 0], fixed
         weight = np.where(free, capacity, 0.0)
         by_row = weight * row
         squares, sums, all_of = (by_row * row).sum(axis=1), by_row.sum(axis=1), weight.sum(axis=1)
         det = squares * all_of - sums * sums
-        full = ~rest & (det > _ZERO * squares * all_of)
-        det = np.where(full, det, squares)
+        both = ~rest & exact & (det > _ZERO * squares * all_of)
+        det = np.where(both, det, np.where(exact, squares, np.where(rest, 1.0, all_of)))
         if not det.all():
             return None
         # What a job has to make, and all of its time where it does not rest, settle nu and tau.
-        made, time, cross = np.where(full, [all_of, squares, -sums], [[1.0], [0.0], [0.0]]) / det
+        made = np.where(both, all_of, exact) / det
+        time = np.where(both, squares, ~exact & ~rest) / det
+        cross = np.where(both, -sums, 0.0) / det
         nu, tau = made * self.wanted + cross, cross * self.wanted + time
         of_nu = made[:, None] * by_row + cross[:, None] * weight
         of_tau = cross[:, None] * by_row + time[:, None] * weight
-        held, held_row = gpus * weight, gpus * by_row
-        moves = np.diag(held.sum(axis=0)) - held_row.T @ of_nu - held.T @ of_tau
-        given = held_row.T @ nu + held.T @ tau
-        system, short = type_of.T @ moves @ type_of, left - given @ type_of
-        number = type_of @ np.linalg.lstsq(system, short, rcond=_RANK)[0]
-        tau = tau - of_tau @ number
-        pull = number + (nu - of_nu @ number)[:, None] * row + tau[:, None]
+        holds, holds_row, of_held = gpus * weight, gpus * by_row, type_of[:, held]
+        moves = np.diag(holds.sum(axis=0)) - holds_row.T @ of_nu - holds.T @ of_tau
+        given = holds_row.T @ nu + holds.T @ tau
+        system, short = of_held.T @ moves @ of_held, left[held] - given @ of_held
+        number = np.zeros(left.size)
+        number[held] = np.linalg.lstsq(system, short, rcond=_RANK)[0]
+        by_point = type_of @ number
+        nu, tau = nu - of_nu @ by_point, tau - of_tau @ by_point
+        pull = by_point + nu[:, None] * row + tau[:, None]
         X = weight * pull
         X[:, 0] = np.where(rest, 1.0 - X[:, 1:].sum(axis=1), 0.0)
-        return X, pull
+        return X, pull, nu, number
 
     def _checked(self, X: Floats, type_of: Floats, left: Floats) -> Floats | None:
         """Return shares that are as they should be."""
-        off = np.abs([(X * self.row).sum(axis=1) - self.wanted, X.sum(axis=1) - 1.0])
+        off = (X * self.row).sum(axis=1) - self.wanted
+        off = np.abs([np.where(self.freed, np.minimum(off, 0.0), off), X.sum(axis=1) - 1.0])
         short = np.abs(self.gpus @ X @ type_of - left)
         met = (short <= _MET * np.maximum(np.abs(left), 1.0)).all() and (off <= _MET).all()
         return X if met else None
+
+    def dearest(
+        self, type_of: Floats, ways: Floats, left: Floats, rank: Ints
+    ) -> tuple[int | None, bool]:
+        """Return along which way of prices all mixes become dearer most than what is left.
+
+        Parameters
+        ----------
+        type_of
+            As for `evenest`.
+        ways
+            Of length 1, or 0 for none, shape (ways, types).
+        left
+            Of each type, shape (types,).
+        rank
+            In how many directions jobs are to stay indifferent, shape (ways,).
+
+        Returns
+        -------
+        way
+            ``None`` if there is none.
+        inside
+            Whether what is left lies inside of what mixes may hold, in all directions.
+        """
+        corners, may = self._corners()
+        X, one = corners @ type_of, np.arange(len(may))
+        cost = np.where(may[:, :, None], X @ ways.T, np.inf)
+        least = cost.min(axis=1)
+        dearer = self.gpus @ least - ways @ left
+        for way in np.argsort(-dearer)[:_MOST_TRIED].tolist():
+            if dearer[way] <= _MET * left.max():
+                break
+            even = cost[:, :, way] <= least[:, way, None] + _EVEN
+            differ = X - X[one, cost[:, :, way].argmin(axis=1)][:, None]
+            if np.linalg.matrix_rank(differ[even], _APART) == rank[way]:
+                return int(way), False
+        apart = (X - X[one, may.argmax(axis=1)][:, None])[may]
+        wide = np.linalg.matrix_rank(apart, _APART) > rank.max()
+        there = ways.any(axis=1)
+        return None, bool(wide and (dearer[there] < -_APART * left.max()).all())
+
+    def _corners(self) -> tuple[Floats, Bools]:
+        """Return mixes of one or two points, shape (jobs, mixes, points), and which each may."""
+        low, up = np.triu_indices(self.row.shape[1])  # a point with itself: more than is wanted
+        span, alone = self.row[:, up] - self.row[:, low], low == up
+        over = self.wanted[:, None] - self.row[:, low]
+        part = np.divide(over, span, out=np.zeros_like(span), where=span != 0)
+        may = self.may[:, low] & self.may[:, up] & (part >= -_ZERO) & (part <= 1.0 + _ZERO)
+        may &= np.where(alone, self.freed[:, None] & (over <= _ZERO), span != 0)
+        X, mixes = np.zeros((*span.shape, self.row.shape[1])), np.arange(low.size)
+        X[:, mixes, low] = 1.0 - part
+        X[:, mixes, up] += part
+        return X, may

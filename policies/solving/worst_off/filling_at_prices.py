@@ -220,8 +220,9 @@ def _evenest(buyers: Buyers, rising: StatedRates, steps: list[_Stop]) -> Floats 
     there = type_of @ buyers.capacity
     left = buyers.capacity - buyers.held @ X @ type_of
     if tied.size:
-        jobs = Indifferent(row[tied], wanted[tied], buyers.held[tied], may[tied])
-        found = jobs.evenest(type_of[:, full], there, left[full])
+        exactly = np.zeros(tied.size, dtype=bool)
+        jobs = Indifferent(row[tied], wanted[tied], buyers.held[tied], may[tied], exactly)
+        found = jobs.evenest(type_of, there, left, full)
         if found is None:
             return None
         X[tied] = found
