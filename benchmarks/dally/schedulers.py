@@ -288,7 +288,9 @@ def _plot(runs: pd.DataFrame, out: Path | None) -> None:
                     found = rows.groupby("racks")[name].agg(["median", "min", "max"])
                     beside = found.index * 1.02 ** (rank - len(styles) / 2)  # none hides another
                     ends = found["median"] - found["min"], found["max"] - found["median"]
-                    axes.errorbar(beside, found["median"], ends, fmt="o-", label=scheduler, **style)
+                    axes.errorbar(
+                        beside, found["median"], ends, marker="o", label=scheduler, **style
+                    )
                 axes.set(xscale="log", yscale="log", title=arrivals, xlabel="racks")
                 axes.set(ylabel=f"{label} (hours)")
                 axes.set_xticks(sorted(set(runs["racks"])), sorted(set(runs["racks"])))

@@ -183,10 +183,11 @@ _INTERPRETED = """
 import math
 from apportion.errors import SolveError
 from apportion.mechanism.gates import AtMost
-from apportion.sim.contention import SharedCost, all_reduced, kernel, kernel_links
+from apportion.sim.contention import SharedCost, all_reduced, arrays, kernel, kernel_links
 from apportion.sim.contention.fast import FastEngine
 
 kernel.IN_VAIN = 100
+kernel._may_be_named = lambda state: state.counts[arrays.WAITING]  # as under the gate of shifts
 for later_s in (1.0, 1e-12, math.inf):
     kernel_links.decide = lambda state, new, now_s: now_s + later_s
     engine = FastEngine(4, 2, SharedCost(), AtMost(1), ["vision", 7])
