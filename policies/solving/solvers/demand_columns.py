@@ -10,6 +10,9 @@ Its dual values are prices, at which the next column is the one that costs least
 no less than t, these are the prices at which the demands cost most (Dantzig and Wolfe). The program
 has a row for each type, however many jobs there are, and does not see who is indifferent between
 how many options. The next height is the one of which the demands cost all that there is.
+
+Of types that were full before, which have no part in t, some are to stay as full as they are. Their
+rows are equations, ``sum of weights * column = capacity``, whose prices have any sign.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ _STILL = 1e-15
 """Part of a height by which it moves for rounding only."""
 _ROUNDING = 4e-16
 """By what part a job must make less than it can, for no rounding error to make it more."""
+_FAR_COSTS = 1e4
+"""What it costs to be away from full, where all open types are worth one."""
 _ALIKE = 1e-12
 """By how much numbers around 1 that are the same may differ."""
 _NOTHING = 1e-200
@@ -61,10 +66,15 @@ class DemandColumns(DemandChoices):
     height = np.nan
     at: Floats
     idle: Bools
+    _missed: float
 
-    def restrict(self, may: Bools, full: Bools) -> None:
-        """Leave jobs some of their points, and leave out types that are full whatever they do."""
-        self.may, self._open = may, np.flatnonzero(~full)
+    def restrict(self, may: Bools, full: Bools, held: Bools) -> None:
+        """Leave jobs some of their points, and leave out types that are full whatever they do.
+
+        Of the full types `held` are those that jobs might fill otherwise, or not at all.
+        """
+        self.may, self._exact = may, held[held | ~full]
+        self._open = np.flatnonzero(held | ~full)
         self._row_most = np.where(may, self._row, 0.0).max(axis=1)
         self._most = self._row_most * self._top * (1 - _ROUNDING)
         self._barred = ~(may[:, self._lower] & may[:, self._upper])
@@ -88,10 +98,10 @@ class DemandColumns(DemandChoices):
             if part is None:
                 return False
             if part <= 1.0 and self.height >= heights[1]:
-                return True
+                return self._missed <= _ALIKE
             before, self.height = self.height, self._root(demand, heights[1])
             if abs(self.height - before) <= 4 * _STILL * before:
-                return True
+                return self._missed <= _ALIKE
         return False
 
     def _demanding(self, demand: Floats) -> None:
@@ -102,11 +112,14 @@ class DemandColumns(DemandChoices):
         self._gain[self._barred] = -np.inf
 
     def _column(self, prices: Floats) -> Floats:
-        """Return the parts of each type that all jobs hold, where prices are parts as well."""
+        """Return the parts of each type that all jobs hold, where prices are parts as well.
+
+        Of types that are to stay full, what is beyond all of it.
+        """
         self.prices = np.zeros(self._capacity.size)
         self.prices[self._open] = prices / self._capacity[self._open]
         self._choose()
-        return np.asarray((self._taken() / self._capacity)[self._open])
+        return np.asarray((self._taken() / self._capacity)[self._open] - self._exact)
 
     def _least_part(self) -> float | None:
         """Find the least part of the types that are not full yet with which all demands are met.
@@ -114,7 +127,7 @@ class DemandColumns(DemandChoices):
         `prices` and the choices are those at which the demands cost most.
         """
         types, at = self._open.size, [*self.at]
-        mix = _Mix(self._column(at[0]))
+        mix = _Mix(self._column(at[0]), self._exact)
         for each in at[1:]:
             mix.add(self._column(each))
         for _ in range(_PIVOTS):
@@ -122,6 +135,7 @@ class DemandColumns(DemandChoices):
                 return None
             column = self._column(mix.prices)
             if mix.saves(column) <= _CHEAPER:
+                self._missed = mix.missed
                 self.at = np.array([mix.prices, *(at[one] for one in mix.used)])[: types + 1]
                 return mix.part
             mix.add(column)
@@ -146,8 +160,13 @@ class DemandColumns(DemandChoices):
 
     def marginal(self) -> Floats:
         """Return what throughput costs each job at the margin, in units of the largest price."""
-        y: Floats = self.duals() / self.prices.max()
+        y: Floats = self.duals() / self.dearest
         return y
+
+    @property
+    def dearest(self) -> float:
+        """The largest price, whatever its sign."""
+        return float(np.abs(self.prices).max())
 
     def choices(self) -> tuple[Bools, float]:
         """Return at which points jobs may be, rest first, and how much dearer all else is.
@@ -164,8 +183,8 @@ class DemandColumns(DemandChoices):
         if hard.any():  # nothing else is fast enough, but what is as fast
             over[hard] = np.where(self._as_fast[hard], np.abs(each - each[up[hard], None]), np.inf)
             over[hard, 0] = 0.0  # for no time at all
-        may = self.may & (over <= _TIED * each.max())
-        return may, float(over[self.may & ~may].min(initial=np.inf) / each.max())
+        may = self.may & (over <= _TIED * self.dearest)
+        return may, float(over[self.may & ~may].min(initial=np.inf) / self.dearest)
 
     def anywhere(self) -> Bools:
         """Return at which points jobs may be to make their demands, whatever it costs."""
@@ -191,13 +210,17 @@ class DemandColumns(DemandChoices):
 class _Mix:
     """The program over columns, solved by the simplex method from its last basis.
 
-    Its variables by number: the part t, -1; what is left idle of each type; the weights of columns.
+    Its variables by number: the part t, -1; what is left idle of each type, or, of one that is to
+    stay full, how far it is from that, which costs so much that there is none in the end if there
+    need be none; the weights of columns.
     """
 
-    def __init__(self, column: Floats) -> None:
+    def __init__(self, column: Floats, exact: Bools) -> None:
         types = column.size
         self.columns, self.basis = [column], [*range(types), types]
-        self.basis[int(column.argmax())] = -1
+        self.basis[int(np.where(exact, -np.inf, column).argmax())] = -1
+        self._sign = np.where(exact & (column > 0), -1.0, 1.0)
+        self._exact = exact
 
     def add(self, column: Floats) -> None:
         """Add a column."""
@@ -224,18 +247,22 @@ class _Mix:
                 return False
             place = self.basis.index(-1)
             dual, value = inverse[place], inverse[:, types]
-            self.prices, self.part = np.maximum(-dual[:types], 0.0), float(dual[types])
-            saved = np.concatenate([dual[:types], self.part - np.array(self.columns) @ self.prices])
+            far = [0 <= one < types and self._exact[one] for one in self.basis]
+            dual = dual + _FAR_COSTS * inverse[far].sum(axis=0)
+            self.missed, self.part = float(np.abs(value[far]).sum()), float(dual[types])
+            self.prices = np.where(self._exact, -dual[:types], np.maximum(-dual[:types], 0.0))
+            idle = np.where(self._exact, -np.inf, dual[:types])
+            saved = np.concatenate([idle, self.part - np.array(self.columns) @ self.prices])
             enters = int(saved.argmax())
             if saved[enters] <= _CHEAPER * self.part:
                 return True
             moves = inverse @ self._of(enters)
-            falls = moves > _ALIKE
+            falls = (moves > _ALIKE) | (far & (value <= _ALIKE) & (np.abs(moves) > _ALIKE))
             falls[place] = False  # t is free
             if not falls.any():
                 return False
             with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.where(falls, np.maximum(value, 0.0) / moves, np.inf)
+                ratio = np.where(falls, np.maximum(value, 0.0) / np.abs(moves), np.inf)
             self.basis[int(ratio.argmin())] = enters
         return False
 
@@ -244,9 +271,9 @@ class _Mix:
         types = self.columns[0].size
         entries = np.zeros(types + 1)
         if one < 0:
-            entries[:types] = -1.0
+            entries[:types] = np.where(self._exact, 0.0, -1.0)
         elif one < types:
-            entries[one] = 1.0
+            entries[one] = self._sign[one]
         else:
             entries[:types], entries[types] = self.columns[one - types], 1.0
         return entries

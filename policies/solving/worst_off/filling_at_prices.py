@@ -138,13 +138,13 @@ def _steps(buyers: Buyers, rising: StatedRates, last: LastFilling) -> list[_Stop
     level, active, full = np.zeros(jobs), np.ones(jobs, dtype=bool), np.zeros(types, dtype=bool)
     search = DemandColumns(buyers.speed, buyers.held, buyers.kind, buyers.capacity)
     may, worth = np.insert(buyers.speed > 0, 0, True, axis=1), _worth(buyers) * rising.unit
-    steps = list[_Stop]()
+    steps, held = list[_Stop](), np.zeros(types, dtype=bool)
     while active.any():
-        open_, place = types - int(full.sum()), len(steps)
-        at, height = np.full((1, open_), 1 / open_), np.inf
-        if place < len(last.at) and last.at[place].shape[1] == open_:
+        open_, place = held | ~full, len(steps)
+        at, height = (~full[open_] / np.count_nonzero(~full))[None], np.inf
+        if place < len(last.at) and last.at[place].shape[1] == at.size:
             at, height = last.at[place], last.height[place]
-        search.restrict(may, full)
+        search.restrict(may, full, held)
         most = np.where(may[:, 1:], buyers.speed, 0.0).max(axis=1) / rising.unit
         path = Path.of(Steady(rising.rates), OwnLimits(most, worth, float(types)), active, level)
         step = _step(search, rising, path, full, (at, height))
@@ -152,6 +152,8 @@ def _steps(buyers: Buyers, rising: StatedRates, last: LastFilling) -> list[_Stop
             return None
         last.at[place:], last.height[place:] = [search.at], [search.height]
         steps.append(step)
+        held |= step.full & ~full
+        held[int(np.where(full, -np.inf, step.prices).argmax())] = False  # the others fill it
         level, active, full, may = step.level, step.active, step.full, step.may
     return steps
 
@@ -184,7 +186,7 @@ def _step(
             return None
         nobody = np.zeros_like(search.idle)
         return _Stop(level, nobody, full, search.anywhere(), 0 * search.prices, (last, own))
-    price, y = search.prices / search.prices.max(), search.marginal()
+    price, y = np.where(full, 0.0, search.prices) / search.dearest, search.marginal()
     stands = path.active[int(np.searchsorted(path.height, search.height, side="right")) - 1]
     if apart <= _APART or _unclear(price) or _unclear(y[stands]):
         return None

@@ -83,6 +83,12 @@ def test_shares_at_prices_are_those_of_the_programs(part: int) -> None:
     assert outcomes.count("") >= 6
 
 
+@pytest.mark.parametrize("seed", [58, 189, 268, 640, 1083])
+def test_types_that_fill_at_once_stay_full(seed: int) -> None:
+    """Whoever goes on beside them holds no more of either than is left."""
+    assert compared(seed) == ""
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", range(20))
 def test_shares_at_prices_are_those_of_the_programs_of_many(part: int) -> None:
