@@ -184,19 +184,17 @@ def fill_late(
         for bits in (60, 250):
             before = NOTHING
             while abs(h - before) * 2 ** (bits // 2) > h:
-                left = [1 - each * h for each in offset]
-                rate = [_cut(f / x**2, bits) for f, x in zip(factor, left, strict=True)]
-                # The tangent is below zero at the height 0: nothing of it is needed there.
-                base = [
-                    _cut(f * h * h * o / x**2, bits)
-                    for f, o, x in zip(factor, offset, left, strict=True)
-                ]
+                # Only of those that still rise: others may have no steps at this height.
+                left = {job: 1 - offset[job] * h for job in range(jobs) if rising[job]}
+                rate = {job: _cut(factor[job] / x**2, bits) for job, x in left.items()}
                 tableau = _tableau(speed, gpus, capacity)
-                for job in range(jobs):
-                    tableau.right[job] = base[job] if rising[job] else NOTHING
+                for job, x in left.items():
+                    # The tangent is below zero at the height 0: nothing of it is needed there.
+                    below = factor[job] * h * h * offset[job] / x**2
+                    tableau.right[job] = _cut(below, bits)
                 held = {job: had for job, had in enumerate(has) if not rising[job]}
                 tableau.rise(held | {len(tableau.rows) - 1: Fraction(1)})
-                height, dual = tableau.rise({job: rate[job] for job in range(jobs) if rising[job]})
+                height, dual = tableau.rise(rate)
                 top = min(waited, default=height + 1)
                 # Next to a height that nobody can pass, what is left to it is cut.
                 before, h = h, top - _cut(top - (height if height < top else (h + top) / 2), bits)
