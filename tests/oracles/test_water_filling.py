@@ -215,7 +215,9 @@ def assert_right(policy: Policy, instance: Instance, exact: list[Fraction], seed
     solution = solve_instance(policy, instance)
     has = np.array([float(steps) for steps in exact])
     off = np.abs(solution.throughput - has)
-    assert (off <= 1e-6 * has + 1e-14 * instance.fastest_throughput).all(), (seed, solution.gap)
+    # Who should have nothing may have as much of its time as levels are said to be off by.
+    stray = max(1e-14, solution.gap if solution.gap <= 1e-10 else 0.0)
+    assert (off <= 1e-6 * has + stray * instance.fastest_throughput).all(), (seed, solution.gap)
 
 
 @pytest.mark.parametrize("seeds", ranges_of_seeds(6, 3000))
