@@ -120,15 +120,6 @@ class ByName(Patient):
         return sorted(self.waiting, key=lambda job: str(self.about.ids[job])[::-1])
 
 
-class ByKind(Patient):
-    def place(self, job: int) -> bool:
-        gang = Gang(job, int(self.jobs.scale[job]), list(self.about.cluster.gpus).index("v100"))
-        first = next(iter(self.about.cluster.prices_per_gpu_hour))
-        if first == "v100" and job % 2:
-            return super().place(job)
-        return self.devices.give(gang) is not None
-
-
 class Lonely(Patient):
     def queue(self) -> list[int]:
         spread = 1 / (self.jobs.capacity.size - 1)  # on one type only

@@ -113,7 +113,6 @@ class Play:
 
     def __init__(self, jobs: list[Job], rules: Rules) -> None:
         self.jobs, self.rules, self.now = jobs, rules, 0.0
-        self.strictly_kept = True
 
     def played(self) -> list[tuple[float, int]]:
         while any(job.end < 0 for job in self.jobs):
