@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["each_seed", "ranges_of_seeds", "sampled"]
 
 
-def ranges_of_seeds(few: int, most: int) -> list[ParameterSet]:
-    """Give two ranges, for tests that loop over their seeds."""
-    slow = pytest.mark.slow
-    return [
-        pytest.param(range(few), id="few"),
-        pytest.param(range(few, most), id="more", marks=slow),
-    ]
+def ranges_of_seeds(few: int, most: int, some: int = 0) -> list[ParameterSet]:
+    """Give ranges, for tests that loop over their seeds: those up to `some` to ``-m thorough``."""
+    ranges = [pytest.param(range(few), id="few")]
+    if some:
+        ranges.append(pytest.param(range(few, some), id="some", marks=pytest.mark.thorough))
+    more = range(max(few, some), most)
+    return [*ranges, pytest.param(more, id="more", marks=pytest.mark.slow)]
 
 
 def each_seed(few: int, most: int) -> list[ParameterSet]:

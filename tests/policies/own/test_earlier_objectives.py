@@ -122,7 +122,7 @@ SEQUENCES = [
 
 
 @pytest.mark.parametrize("stated", SEQUENCES, ids=lambda each: "-".join(s.__name__ for s in each))
-@pytest.mark.parametrize("seeds", ranges_of_seeds(3, 100))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(3, 100, 25))
 def test_each_objective_is_best_among_the_optima_before_it(
     stated: Sequence[State], seeds: range
 ) -> None:
@@ -147,7 +147,7 @@ def of_a_ratio(p: Plain, worth: Any) -> float:
     return low
 
 
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 20))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 20, 6))
 def test_a_ratio_may_be_the_last(seeds: range) -> None:
     for seed in seeds:
         instance = drawn(seed)
@@ -158,7 +158,7 @@ def test_a_ratio_may_be_the_last(seeds: range) -> None:
         assert found.objective == pytest.approx(expected, rel=1e-6), seed
 
 
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 20))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 20, 6))
 def test_of_the_least_shortfalls_the_cheapest_is_taken(seeds: range) -> None:
     for seed in seeds:
         instance, rng = drawn(seed), np.random.default_rng(seed)

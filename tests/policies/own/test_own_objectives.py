@@ -74,7 +74,7 @@ def compare(recipe: Recipe, scene: Scene, found: Any, best: float | None) -> Non
         assert found.gap <= 1e-3, (recipe, found.gap)
 
 
-@pytest.mark.parametrize("seeds", ranges_of_seeds(6, 400))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(6, 400, 100))
 @pytest.mark.filterwarnings("ignore::UserWarning")  # cvxpy tells how it takes powers
 def test_drawn_objectives_are_as_good_as_in_plain_cvxpy(seeds: range) -> None:
     for seed in seeds:
@@ -83,7 +83,7 @@ def test_drawn_objectives_are_as_good_as_in_plain_cvxpy(seeds: range) -> None:
         check(Recipe.draw(rng, ATOMS), scene)
 
 
-@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 30))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 30, 9))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_atom_by_itself(seeds: range) -> None:
     for seed in seeds:
@@ -92,7 +92,7 @@ def test_every_atom_by_itself(seeds: range) -> None:
             check(Recipe(((1.0, atom, "speed"),), "same", "", bool(seed % 2), 1.0), scene)
 
 
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 400))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 400, 100))
 @pytest.mark.filterwarnings("ignore::UserWarning")  # cvxpy doubts its own solution
 def test_linear_programs_are_as_good_in_any_units(seeds: range) -> None:
     """Compare with plain cvxpy in the units of the draw, where all numbers are moderate."""
@@ -113,7 +113,7 @@ def test_linear_programs_are_as_good_in_any_units(seeds: range) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 105))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(1, 105, 15))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_drawn_objectives_keep_the_contract_of_policies(seeds: range) -> None:
     for seed in seeds:
@@ -121,7 +121,7 @@ def test_drawn_objectives_keep_the_contract_of_policies(seeds: range) -> None:
         check_policy(Own(recipe=recipe), seed=seed)
 
 
-@pytest.mark.parametrize("seeds", ranges_of_seeds(3, 60))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(3, 60, 20))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_identical_jobs_get_the_same_under_drawn_curved_objectives(seeds: range) -> None:
     for seed in seeds:
@@ -140,7 +140,7 @@ def test_identical_jobs_get_the_same_under_drawn_curved_objectives(seeds: range)
         )
 
 
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 100))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 100, 20))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_sessions_with_changes_are_as_good_as_plain_cvxpy(seeds: range) -> None:
     for seed in seeds:
@@ -185,7 +185,7 @@ def drawn_run(seed: int) -> tuple[Own, ap.Workload, ap.Cluster]:
     )
 
 
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 200))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 200, 30))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_runs_under_drawn_objectives_end_and_every_solve_is_as_good(
     seeds: range, monkeypatch: pytest.MonkeyPatch
@@ -285,7 +285,7 @@ class OverJobs:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 60))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 60, 12))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_classes_are_solved_as_their_jobs_however_objectives_are_written(seeds: range) -> None:
     for seed in seeds:
