@@ -37,11 +37,17 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").r
 PAGES = [page for page in PAGES if page.parent.name != "generated"]  # by the site
 FIGURES = sorted((ROOT / "benchmarks").rglob("README.md"))
 WITH_CODE = [page for page in PAGES if python_blocks(page.read_text(encoding="utf-8"))]
-# Beside the slow ones those that say how many processes there are, and one that is shortened below.
+
+
+def has_parts_for_workers(page: Path) -> bool:
+    """Whether a page defines what worker processes must have as well."""
+    code = "\n".join(python_blocks(page.read_text(encoding="utf-8")))
+    return "n_jobs=1" in code and re.search("^(class|def) ", code, re.M) is not None
+
+
+# Beside the slow ones those with parts for workers, and one that is shortened below.
 APART = [
-    page
-    for page in WITH_CODE
-    if page.name in {*SLOW, "sweeps.md"} or "n_jobs=1" in page.read_text(encoding="utf-8")
+    page for page in WITH_CODE if page.name in {*SLOW, "sweeps.md"} or has_parts_for_workers(page)
 ]
 
 

@@ -74,7 +74,7 @@ CELL = ["lasts", "load"]
 
 def main() -> None:
     """Run every way on every workload, and print completion times over told."""
-    own = parser("estimators.suite", "Estimated speeds on short and long jobs.", "8 jobs, 2 seeds")
+    own = parser("estimators.suite", "Estimated speeds on short and long jobs.", "4 jobs, 2 seeds")
     own.add_argument("--tune", action="store_true", help="the seeds that things are tuned on")
     own.add_argument("--case", choices=list(CASES), default="single", help="(default: single)")
     options = own.parse_args()
@@ -89,7 +89,7 @@ def main() -> None:
             **{"lasts": lasts, "load": load, "kind": kind, "seed": seed, "jobs": jobs},
             **({} if options.case == "single" else {"case": options.case}),
         }
-        for lasts, jobs in ({name: 8 for name in JOBS} if options.quick else JOBS).items()
+        for lasts, jobs in ({name: 4 for name in JOBS} if options.quick else JOBS).items()
         for load in LOADS
         for seed in seeds
         for kind in KINDS

@@ -30,6 +30,7 @@ ABOUT = import_module("apportion.sim.about")
 # Many programs, or programs that take long; what they share with the others is tested with those.
 SLOW = {"strategy_proof", "min_cost_slos", "nash_welfare", "min_cost", "proportional"}
 SLOW |= {"hierarchical_fairness", "gandiva", "themis"}
+SLOW |= {"dally_manual", "dally_fully_consolidated", "tiresias_continuous"}
 SHARING = ["max_min_fairness_space_sharing", "makespan_space_sharing"]
 
 

@@ -4,6 +4,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 from apportion.errors import SolveError
 from apportion.policies import (
@@ -90,7 +91,7 @@ def test_types_that_fill_at_once_stay_full(seed: int) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize("part", each_seed(5, 20))
 def test_shares_at_prices_are_those_of_the_programs_of_many(part: int) -> None:
     outcomes = [compared(seed) for seed in range(100 + 100 * part, 200 + 100 * part)]
     assert outcomes.count("") >= 60
