@@ -75,10 +75,9 @@ class Gangs(NamedTuple):
     def among(self, there: Bools) -> Gangs:
         """Return the lines that are marked; a mate that is not makes a line single."""
         lines = there.nonzero()[0]
-        place = np.cumsum(there) - 1
         mate = self.mate
         if mate is not None:
-            own = np.arange(mate.size)
+            own, place = np.arange(mate.size), np.cumsum(there) - 1
             mate = place[np.where(there[mate], mate, own)][lines]
         held = [self.devices[line] for line in lines.tolist()] if self.devices else ()
         work = None if self.working is None else [self.working[line] for line in lines.tolist()]

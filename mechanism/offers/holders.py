@@ -35,11 +35,12 @@ class Holders(Resumable):
         Who has which devices, kept up to date by whoever places.
     """
 
-    kept = ("_before",)
+    kept = ("_before", "_job")
 
     def __init__(self, scale: Ints, devices: Devices) -> None:
         self._scale, self._held, self._layout = scale, devices.held, devices.layout
         self._before: dict[int, Held] = {}  # at the last decision, but for who is done
+        self._job: Ints = NOBODY  # the same jobs in the same order
         self._touched: dict[int, None] = {}  # since then, the last one last
         self._gangs: Gangs | None = None  # of that decision, unless somebody is done
         self._again: Decision | None = None  # by which the same gangs go on
@@ -47,6 +48,7 @@ class Holders(Resumable):
     def take_over(self, job: int, held: Held) -> None:
         """Let a job have had these devices all the time."""
         self._before[job] = held
+        self._job = np.append(self._job, job)
 
     def touch(self, job: int) -> None:
         """Let a job give devices back, or get some."""
@@ -56,6 +58,7 @@ class Holders(Resumable):
     def complete(self, job: int) -> None:
         """Let a job go that is done."""
         del self._before[job]
+        self._job = self._job[self._job != job]
         self._gangs = None
 
     def at_work(self, end_s: list[float], now_s: float) -> list[int]:
@@ -73,8 +76,12 @@ class Holders(Resumable):
         new = [job for job in anew if job in held]
         moved = [job for job in new if job in had and self._same(had[job], held[job])]
         before |= {job: held[job] for job in new}
-        job = np.array([*before], dtype=np.intp)
-        self._gangs = Gangs(job, job, kind[job], self._scale[job], devices=[*before.values()])
+        job = self._job
+        for each in had:  # few of all
+            job = job[job != each]
+        self._job = job = np.concatenate([job, np.array(new, dtype=np.intp)])
+        devices = [*before.values()]
+        self._gangs = Gangs(job, job, kind.take(job), self._scale.take(job), devices=devices)
         stop = sorted(had.keys() - moved)
         starts = [each not in moved for each in new] if moved else [True] * len(new)
         return Decision(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Held
     from apportion.mechanism.machines import Layout
-    from apportion.mechanism.scheduler import Gangs
+    from apportion.mechanism.scheduler import Decision, Gangs
     from apportion.sim.engine.true_state import TrueState
     from apportion.types import Bools, Floats
 
@@ -32,6 +32,10 @@ class Speeds(Resumable, Protocol):
 
     apart: ClassVar[bool] = False
     """Whether no gang's speed hangs on who else is there."""
+
+    lasting: ClassVar[bool] = False
+    """Whether a gang that is alone on its devices also stays as fast as it is while it stays where
+    it is: then only those that come are asked about."""
 
     @abstractmethod
     def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
@@ -58,6 +62,37 @@ class Speeds(Resumable, Protocol):
     def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
         """Return what a run is to tell of its speeds, by name; `jobs` are named in their order."""
         return {}
+
+
+class Rates:
+    """Steps/s of the gangs of one decision after the other, asked for where they may be others.
+
+    Parameters
+    ----------
+    speeds
+        Who is asked.
+    jobs
+        Number of jobs.
+    """
+
+    def __init__(self, speeds: Speeds, jobs: int) -> None:
+        self._speeds, self._jobs = speeds, jobs
+        self._of_job: Floats | None = None  # where it is known of all who have devices
+
+    def __call__(self, decision: Decision) -> Floats:
+        """Return them for every line, shape (lines,)."""
+        gangs, known, speeds = decision.gangs, self._of_job, self._speeds
+        if not speeds.lasting or gangs.mate is not None or gangs.share is not None:
+            self._of_job = None
+            return speeds.rates(gangs)
+        if known is None:
+            known = self._of_job = np.zeros(self._jobs)
+            known[gangs.job] = speeds.rates(gangs)
+        else:
+            come = decision.starts if decision.moved is None else decision.starts | decision.moved
+            if come.nonzero()[0].size:
+                known[gangs.job[come]] = speeds.rates(gangs.among(come))
+        return known.take(gangs.job)
 
 
 class ByPlace(Generic[V]):
@@ -101,6 +136,7 @@ class TableSpeeds(Speeds):
 
     def __init__(self, truth: TrueState, layout: Layout | None = None) -> None:
         self._truth = truth
+        self.lasting = type(self).rates is TableSpeeds.rates  # type: ignore[misc]
         self._split: ByPlace[bool] | None = None
         if layout is not None and truth.split_ratio is not None:
             none = np.zeros(truth.jobs, dtype=bool)

@@ -55,6 +55,7 @@ class NetworkSpeeds(Speeds):
             shape = shape_of_placement(layout.placement(held))
             return 1 + network.overhead(job_types[job], shape)
 
+        self.lasting = free.lasting  # type: ignore[misc]
         self._free, self._slowdown = free, ByPlace(np.ones(len(job_types)), slowdown)
 
     def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
