@@ -164,7 +164,8 @@ class WaitingJobs:
     @property
     def run_s(self) -> Floats:
         """Seconds that each job has run, communication included."""
-        total: Floats = np.add.reduce(self.records.run_s.take(self.job, axis=0), axis=1)
+        run_s = np.asfortranarray(self.records.run_s.take(self.job, axis=0))  # goes along the jobs
+        total: Floats = np.add.reduce(run_s, axis=1)
         return total
 
     @cached_property

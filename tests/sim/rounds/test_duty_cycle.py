@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from apportion.mechanism.scheduler import DutyCycle
-from apportion.sim.engine.duty_cycle import DutyClock
+from apportion.sim.engine.duty_cycle import DutyClock, whole_turns
 
 
 def at_work(ready_s: float, work_s: float, rest_s: float, second: int) -> bool:
@@ -41,3 +43,21 @@ def test_work_done_and_work_needed_are_those_of_a_ticking_clock(seed: int, for_g
             assert worked_s[line] == sum(seconds[:17])
             done = np.cumsum(seconds) >= needed[line]
             assert found_s[line] == (done.argmax() + 1 if done.any() else np.inf)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whole_turns_are_those_of_exact_arithmetic(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    turn_s = rng.choice([0.1, 1 / 3, 610.0, np.inf, *rng.uniform(1e-3, 1e4, 6)], 3000)
+    many = rng.integers(0, 10**6, turn_s.size)
+    passed_s = np.where(turn_s < np.inf, many * np.where(turn_s < np.inf, turn_s, 0.0), many)
+    passed_s = np.nextafter(passed_s, rng.choice([0.0, 1e300], turn_s.size))
+    passed_s[::3] *= rng.random(passed_s[::3].size)
+    passed_s[::7] = 0.0
+    found = whole_turns(passed_s, turn_s)
+    exact = [
+        0 if np.isinf(turn) else Fraction(passed) // Fraction(turn)
+        for passed, turn in zip(passed_s.tolist(), turn_s.tolist(), strict=True)
+    ]
+    assert found.tolist() == exact
+    assert (found == passed_s // turn_s).all()
