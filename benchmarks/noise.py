@@ -61,7 +61,7 @@ def main() -> None:
         print(f"{load}: {draws} draws of {each.jobs} jobs, {each.jobs_per_hour:g} an hour, on")
         print(f"  {each.cluster}; jobs from {each.measured[0]:.0%} to {each.measured[1]:.0%} count")
     settings: list[Settings] = [
-        {"load": load, "jobs": 60 if options.quick else each.jobs, "seed": seed}
+        {"load": load, "jobs": 40 if options.quick else each.jobs, "seed": seed}
         for load, each in LOADS.items()
         for seed in range(draws)
     ]

@@ -20,7 +20,7 @@ from benchmarks.reporting import machine
 if TYPE_CHECKING:
     import pandas as pd
 
-SEEDS, QUICK_SEEDS = 20, 2
+SEEDS, QUICK_SEEDS = 20, 1
 
 
 def main() -> None:

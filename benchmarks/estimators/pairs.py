@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ORACLE = "simulation_throughputs.json.gz"
 REFERENCES = (8, 16, 26)
 SHARES = (0.1, 0.2, 0.4, 0.8)
-SEEDS, QUICK_SEEDS, SLOW_SEEDS = 20, 4, 4
+SEEDS, QUICK_SEEDS, SLOW_SEEDS = 20, 2, 4
 NOISE = 0.05
 
 # Gavel's estimator (commit c4fa400) on the same oracle, means of four seeds: mean absolute error,

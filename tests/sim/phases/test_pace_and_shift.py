@@ -123,11 +123,10 @@ def three_ways(case: Case, seed: int, tried: int) -> tuple[float, float, float]:
 @pytest.mark.parametrize(
     ("numbers", "tried"),
     [
-        ((22,), 100),
-        pytest.param((14, 42), 1000, marks=pytest.mark.thorough),
+        ((14,), 1000),
         pytest.param(range(84), 5000, marks=pytest.mark.slow),
     ],
-    ids=["one", "two", "grid"],
+    ids=["one", "grid"],
 )
 def test_no_random_pace_and_shift_is_much_better(numbers: Sequence[int], tried: int) -> None:
     """Never above random starts by more than .5 %, within 2 % of the best of as many as 5,000."""
@@ -141,10 +140,10 @@ def test_no_random_pace_and_shift_is_much_better(numbers: Sequence[int], tried: 
 @pytest.mark.parametrize(
     ("numbers", "tried"),
     [
-        pytest.param((3, 5), 400, marks=pytest.mark.thorough),
+        pytest.param((3,), 400, marks=pytest.mark.thorough),
         pytest.param(range(11), 2000, marks=pytest.mark.slow),
     ],
-    ids=["two", "eleven"],
+    ids=["one", "eleven"],
 )
 def test_nor_of_several_jobs_on_several_links(numbers: Sequence[int], tried: int) -> None:
     for number in numbers:
