@@ -9,7 +9,7 @@ import numpy as np
 from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Decision, DutyCycle, GangProgress, Gangs
 from apportion.resumable import Resumable, packed, unpacked
 from apportion.sim.engine.duty_cycle import DutyClock, one_after_the_other, repeats
-from apportion.sim.engine.speeds import Rates, Speeds
+from apportion.sim.engine.speeds import LastingRates, Speeds
 from apportion.sim.engine.true_state import ROUNDING
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Fluid(Resumable):
     def __init__(self, truth: TrueState, speeds: Speeds, *, tick_s: float = 0.0) -> None:
         self._truth, self._speeds, self._tick_s = truth, speeds, tick_s
         self._timed = None if type(speeds).changes_s is Speeds.changes_s else speeds
-        self._gangs, self._rates = NO_GANGS, Rates(speeds, truth.jobs)
+        self._gangs, self._rates = NO_GANGS, LastingRates(speeds, truth.jobs)
         self._gpus: Floats = np.empty(0)  # for which each line accounts
         self._clock: DutyClock | None = None
         # The last decision, if it changes nothing and would not if it came again.

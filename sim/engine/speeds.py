@@ -64,7 +64,7 @@ class Speeds(Resumable, Protocol):
         return {}
 
 
-class Rates:
+class LastingRates:
     """Steps/s of the gangs of one decision after the other, asked for where they may be others.
 
     Parameters
