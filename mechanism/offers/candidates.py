@@ -134,13 +134,14 @@ class InOrder:
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Return the first of the jobs that accept something that is free."""
-        if self.at_once:
+        at_once = self.at_once
+        if at_once:
             accepts = needed_at_once(self.rule, waiting) <= np.array(waiting.room)
         else:
             accepts = accepts_from_s(self.rule, waiting) <= now_s
         if waiting.held_option is not None:
             accepts |= waiting.held_option[:, None] == np.arange(accepts.shape[1])
-        if not self.at_once or waiting.held_option is not None or waiting.types > 1:
+        if not at_once or waiting.held_option is not None or len(waiting.room) > len(TIERS):
             accepts &= waiting.fits
         serves = np.logical_or.reduce(accepts, axis=1).nonzero()[0]
         if serves.size > 1:

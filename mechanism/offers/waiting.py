@@ -128,6 +128,7 @@ class WaitingJobs:
 
     def __post_init__(self) -> None:
         self.scale_factor: Ints = self.records.told.scale[self.job]
+        self._fits: Bools | None = None
 
     def at(self, positions: NDArray[np.intp]) -> WaitingJobs:
         """Return the jobs at some positions."""
@@ -190,18 +191,21 @@ class WaitingJobs:
         """Number of accelerator types."""
         return len(self.room) // len(TIERS)
 
-    @cached_property
+    @property  # a cached one takes two calls and a lock
     def fits(self) -> Bools:
         """Whether there are GPUs free on which each job can run, shape (waiting, options).
 
         Option ``type * 3 + tier`` is a tier of an accelerator type.
         """
+        if self._fits is not None:
+            return self._fits
         enough: Bools = (self.scale_factor <= np.array(self.room)[:, None]).T
         if self.types > 1:
             runs = self.records.runs_on(self.job)
             if self.declined is not None:
                 runs = runs & ~self.declined
             enough &= np.repeat(runs, len(TIERS), axis=1)
+        self._fits = enough
         return enough
 
 
