@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from apportion.sim import Run
 
@@ -35,6 +35,17 @@ def public_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the public traces are not at ../shared/data beside the project root")
     return folder
+
+
+@pytest.fixture
+def own_registry() -> Iterator[None]:
+    """Forget what is registered during a test."""
+    from apportion.registry import Registry  # as below
+
+    known = {group: each.own() for group, each in Registry.all.items()}
+    yield
+    for group, each in Registry.all.items():
+        each.take_over(known.get(group, {}))
 
 
 def _not_drawn(runs: Mapping[str, Run]) -> str:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.in_process import run_script
@@ -17,13 +16,9 @@ import apportion as ap
 from apportion.mechanisms import MECHANISMS
 from apportion.names import POLICY_NAMES
 from apportion.policies import get_policy, policy_table
-from apportion.registry import Registry
 from apportion.testing import drawn
 from benchmarks.readme import PAGES as PRINTED_ON
 from benchmarks.readme import PRINTED, block, compared, python_blocks, with_block
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 FIRST = "the first command"
@@ -78,15 +73,6 @@ def test_a_policy_of_ones_own_has_at_most_fifteen_lines() -> None:
     )
     shown.body = shown.body[1:]  # the docstring, which displays the problem
     assert len(ast.unparse(shown).replace("\n\n", "\n").splitlines()) <= 15
-
-
-@pytest.fixture
-def own_registry() -> Iterator[None]:
-    """Forget what is registered during a test."""
-    known = {group: each.own() for group, each in Registry.all.items()}
-    yield
-    for group, each in Registry.all.items():
-        each.take_over(known.get(group, {}))
 
 
 def script_of(page: Path, folder: Path) -> Path:

@@ -15,14 +15,22 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.experiments.machine.shipping import OwnParts
 from apportion.mechanisms import MECHANISMS
+from apportion.policies import BUILT_IN
 from apportion.registry import Registry
+from apportion.report import REPORT_SECTIONS
 from apportion.sim.network.registry import NETWORKS
+from apportion.sim.traces.read import TRACE_FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-MADE_BY = [resolve_name(each.home) for each in MECHANISMS.values()]
+LOADED = (
+    *(resolve_name(each.home) for each in MECHANISMS.values()),
+    BUILT_IN,
+    REPORT_SECTIONS,
+    TRACE_FORMATS,
+    ap.DECIDERS,
+)
 """With them every registry is loaded that a run looks at."""
 RACKS = ap.Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=2, accelerator="v100")
 ON_LINKS = ap.Cluster({"a100": 12}, gpus_per_machine=1)
@@ -185,20 +193,12 @@ def run_cell(group: str) -> Any:
     return names["own"]
 
 
-@pytest.fixture
-def registries() -> Iterator[None]:
-    known = {group: each.own() for group, each in Registry.all.items()}
-    yield
-    for group, each in Registry.all.items():
-        each.take_over(known.get(group, {}))
-
-
 def test_what_is_registered_is_tried_of_every_registry() -> None:
     ours = {group for group in Registry.all if group.startswith("apportion.")}
     assert ours == set(OWN), "Say in OWN how a run asks for a thing of each registry."
 
 
-@pytest.mark.usefixtures("registries")
+@pytest.mark.usefixtures("own_registry")
 @pytest.mark.parametrize("group", sorted(OWN))
 def test_a_cell_that_runs_again_replaces_what_it_registered(group: str) -> None:
     registry = Registry.all[group]
@@ -249,7 +249,7 @@ def outcomes(group: str, n_jobs: int, folder: Path) -> list[pd.DataFrame]:
     return found
 
 
-@pytest.mark.usefixtures("registries")
+@pytest.mark.usefixtures("own_registry")
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["threading", "loky"])
 @pytest.mark.parametrize("group", sorted(OWN))
@@ -279,7 +279,7 @@ ap.DECIDERS["own_offers"] = replace(ap.DECIDERS["themis"], name="own_offers", ru
 """
 
 
-@pytest.mark.usefixtures("registries")
+@pytest.mark.usefixtures("own_registry")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "workload", "cluster"),
@@ -298,7 +298,7 @@ def test_workers_know_deciders_of_every_mechanism(
 
 
 @pytest.mark.thorough
-@pytest.mark.usefixtures("registries")
+@pytest.mark.usefixtures("own_registry")
 def test_processes_know_everything_at_once(tmp_path: Path) -> None:
     for group in OWN:
         run_cell(group)
@@ -309,7 +309,7 @@ def test_processes_know_everything_at_once(tmp_path: Path) -> None:
             pd.testing.assert_frame_equal(one, other)
 
 
-@pytest.mark.usefixtures("registries")
+@pytest.mark.usefixtures("own_registry")
 def test_parts_of_another_process_take_the_place_of_those_before() -> None:
     made = {group: run_cell(group) for group in sorted(OWN)}
     sent = replace(OwnParts.of_here(), home="elsewhere")

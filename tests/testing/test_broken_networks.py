@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,6 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.scheduler import Decision
-from apportion.registry import Registry
 from apportion.resumable import Resumable
 from apportion.sim.about import Parts
 from apportion.sim.network.registry import NETWORKS
@@ -24,19 +23,8 @@ from apportion.sim.record import Columns
 from apportion.testing import check_mechanism, check_network
 from apportion.testing.run_case import drawn
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+pytestmark = pytest.mark.usefixtures("own_registry")
 HERE = Path(__file__).name
-
-
-@pytest.fixture(autouse=True)
-def own_registry() -> Iterator[None]:
-    """Forget what is registered during a test."""
-    known = {group: each.own() for group, each in Registry.all.items()}
-    yield
-    for group, each in Registry.all.items():
-        each.take_over(known.get(group, {}))
 
 
 class Hops:

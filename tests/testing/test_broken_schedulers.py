@@ -7,7 +7,7 @@ import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,23 +17,11 @@ import apportion as ap
 from apportion.mechanism.gates import GATES, HOLD, START
 from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy
 from apportion.mechanism.scheduler import Decision
-from apportion.registry import Registry
 from apportion.resumable import Resumable
 from apportion.testing import check_scheduler
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+pytestmark = pytest.mark.usefixtures("own_registry")
 HERE = Path(__file__).name
-
-
-@pytest.fixture(autouse=True)
-def own_registry() -> Iterator[None]:
-    """Forget what is registered during a test."""
-    known = {group: each.own() for group, each in Registry.all.items()}
-    yield
-    for group, each in Registry.all.items():
-        each.take_over(known.get(group, {}))
 
 
 class Patient(Resumable):
