@@ -96,6 +96,8 @@ if TYPE_CHECKING:
     from apportion.policies.total_throughput import MinCost as MinCost
     from apportion.policies.total_throughput import MinCostWithSLOs as MinCostWithSLOs
     from apportion.policies.total_throughput import NetworkSensitive as NetworkSensitive
+    from apportion.policies.water_filling import RatesOfGroups as RatesOfGroups
+    from apportion.policies.water_filling import WaterFilling as WaterFilling
     from apportion.policies.whole.elastic import DeepBoot as DeepBoot
     from apportion.policies.whole.elastic import Lyra as Lyra
     from apportion.policies.whole.elastic import Optimus as Optimus

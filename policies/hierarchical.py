@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from apportion.policies.base import HasOrder, Policy
 from apportion.policies.instance import Instance
 from apportion.policies.problem import Problem
 from apportion.policies.solving.driver import solve_instance
-from apportion.policies.water_filling import WaterFilling
+from apportion.policies.water_filling import RatesOfGroups, WaterFilling
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
@@ -111,24 +111,8 @@ class HierarchicalFairness(WaterFilling):
         leaf = p.column("entity").astype(int)
         self._check_weights(names)
         wanted, order = self._inside(p, leaf)
-        gpus = p.count * p.scale_factor
-        known: dict[bytes, Floats] = {}  # shares of entities, which change when one has no job left
-
-        def split(active: NDArray[np.bool_]) -> Floats:
-            part = np.where(active, wanted, 0.0)
-            first = np.full(len(names), np.inf)
-            np.minimum.at(first, leaf[active], order[active])
-            part[order != first[leaf]] = 0.0
-            in_leaf = np.bincount(leaf, weights=part, minlength=len(names))
-            alive = in_leaf > 0
-            share = known.get(alive.tobytes())
-            if share is None:
-                share = known[alive.tobytes()] = self._shares(names, alive)
-            own = np.divide(part, in_leaf[leaf], out=np.zeros_like(part), where=part > 0)
-            rate = share[leaf] * own / gpus
-            return np.asarray(rate, dtype=float)
-
-        return split
+        gpus, share = p.count * p.scale_factor, partial(self._shares, names)
+        return RatesOfGroups(len(names), leaf, order, wanted, gpus, share)
 
     def _inside(self, p: Problem, leaf: Ints) -> tuple[Floats, Floats]:
         """Return what each job is to have of its entity's rate, and its place in line there.

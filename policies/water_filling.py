@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -11,8 +12,59 @@ import numpy as np
 from apportion.policies.base import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apportion.policies.base import Rates
     from apportion.policies.problem import Problem
+    from apportion.types import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class RatesOfGroups:
+    """`Rates` of groups of jobs, each of which passes its own on within itself.
+
+    All of a group's rate goes to the jobs at its first place of which one can rise, in parts. The
+    levels are then known without a step for each job that stops.
+
+    Attributes
+    ----------
+    groups
+        How many there are; some may have no job.
+    group, place
+        Group of each job, and its place in the line there, shape (jobs,).
+    part
+        What it has of the group's rate, beside others at its place, above 0, shape (jobs,).
+    per
+        How much of that makes its utility rise by 1, above 0, shape (jobs,).
+    share
+        Rates of the groups, given in which of them jobs can rise; both of shape (groups,). Each of
+        these has a rate above 0.
+    """
+
+    groups: int
+    group: Ints
+    place: Floats
+    part: Floats
+    per: Floats
+    share: Callable[[Bools], Floats]
+    _known: dict[bytes, Floats] = field(default_factory=dict, init=False, repr=False)
+
+    def __call__(self, active: Bools) -> Floats:
+        """Return the rate of each job, given which of them can still rise."""
+        part, first = np.where(active, self.part, 0.0), np.full(self.groups, np.inf)
+        np.minimum.at(first, self.group[active], self.place[active])
+        part[self.place != first[self.group]] = 0.0
+        in_group = np.bincount(self.group, weights=part, minlength=self.groups)
+        own = np.divide(part, in_group[self.group], out=np.zeros_like(part), where=part > 0)
+        rate = self.shares(in_group > 0)[self.group] * own / self.per
+        return np.asarray(rate, dtype=float)
+
+    def shares(self, alive: Bools) -> Floats:
+        """Return rates of groups; they change when one of these has no job left."""
+        known = self._known.get(alive.tobytes())
+        if known is None:
+            known = self._known[alive.tobytes()] = self.share(alive)
+        return known
 
 
 class WaterFilling(Policy):

@@ -39,7 +39,8 @@ from apportion.policies.solving.driver import TIME_LIMIT_S
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.whole.decide import at_prices
-from apportion.policies.solving.worst_off.filling_at_prices import LastFilling, filled_by_jobs
+from apportion.policies.solving.worst_off.filling_at_prices import filled_by_jobs
+from apportion.policies.solving.worst_off.last_filling import LastFilling
 from apportion.policies.solving.worst_off.levels import by_levels
 
 if TYPE_CHECKING:

@@ -104,6 +104,24 @@ class DemandColumns(DemandChoices):
                 return self._missed <= _ALIKE
         return False
 
+    def rise_at(self, known: Floats, demand: Demand, heights: tuple[float, float]) -> None:
+        """Find a height of which the demands cost all that there is, as at `rise`.
+
+        No larger one can be met. If this one can, the prices are right.
+
+        Parameters
+        ----------
+        known
+            Prices, a row each, of which those are taken at which the first demands cost most.
+        """
+        self.height = min(heights)
+        self._demanding(demand(self.height)[0])
+        each = np.column_stack([known, np.zeros(len(known))])[:, None, self._kind]
+        low, up = each[..., self._lower], each[..., self._upper]
+        cost = (self._part * (up - low) + low - self._gain).min(axis=2) @ self._gpus
+        self.prices = known[int((cost / (known @ self._capacity)).argmax())]
+        self.height = self._root(demand, heights[1])
+
     def _demanding(self, demand: Floats) -> None:
         """Set what jobs must make; who need make nothing chooses as for next to nothing."""
         self.idle = demand <= 0
@@ -152,7 +170,8 @@ class DemandColumns(DemandChoices):
             over = float(self.prices @ self._taken()) - budget
             low, high = (low, min(high, height)) if over > 0 else (max(low, height), high)
             grows = float(self.prices @ self._growing(slope))
-            new = min(height - over / grows, highest) if grows > 0 else highest
+            new = highest if over <= _STILL * abs(budget) else low
+            new = min(height - over / grows, highest) if grows > 0 else new
             if abs(new - height) <= _STILL * height:
                 break
             height = new if low < new < high else min(0.5 * (low + high), highest)

@@ -80,6 +80,8 @@ class Indifferent(NamedTuple):
         Floats
             Shares of time at each point, shape (jobs, options + 1); ``None`` if none are found.
         """
+        if not self._reaches(type_of, left, full):
+            return None
         fixed, most = (
             _Equalities(self.may, ~self.freed, full),
             _ZERO * np.abs(left).max(initial=0.0),
@@ -99,6 +101,15 @@ class Indifferent(NamedTuple):
                 return self._checked(np.maximum(X, 0.0), type_of[:, now.held], left[now.held])
             fixed = now
         return None
+
+    def _reaches(self, type_of: Floats, left: Floats, full: Bools) -> bool:
+        """Whether mixes may hold what is left of each type by itself: quicker than no shares."""
+        corners, may = self._corners()
+        holds = self.gpus[:, None, None] * (corners @ type_of)
+        least = np.where(may[:, :, None], holds, np.inf).min(axis=1).sum(axis=0)
+        most = np.where(may[:, :, None], holds, 0.0).max(axis=1).sum(axis=0)
+        missed = _MET * np.maximum(np.abs(left), 1.0)
+        return bool(((least <= left + missed) & ~(full & (most < left - missed))).all())
 
     def _where(
         self, fixed: _Equalities, type_of: Floats, capacity: Floats, left: Floats

@@ -15,7 +15,6 @@ most evenly (`Indifferent`), which is the one allocation that `choice` finds for
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,14 +26,16 @@ from apportion.policies.solving.demands import reported
 from apportion.policies.solving.solvers.demand_columns import DemandColumns
 from apportion.policies.solving.solvers.even_ties import Indifferent
 from apportion.policies.solving.worst_off.buyers import Buyers
-from apportion.policies.solving.worst_off.own_limits import OwnLimits, Path
+from apportion.policies.solving.worst_off.last_filling import LastFilling
+from apportion.policies.solving.worst_off.own_limits import OwnLimits
 from apportion.policies.solving.worst_off.stated_rates import StatedRates
-from apportion.policies.solving.worst_off.water_filling import Steady
 from apportion.policies.water_filling import WaterFilling
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
+    from apportion.policies.solving.worst_off.last_filling import Near
+    from apportion.policies.solving.worst_off.stated_rates import Rise
     from apportion.types import Bools, Floats
 
 _APART = 1e-6
@@ -43,14 +44,6 @@ _SOME, _NONE = 1e-6, 1e-12
 """What a price, or a cost at the margin, is above, and below, if it is some or none."""
 _HAIR = 1e-9
 """Part of a level by which another one is the same."""
-
-
-@dataclass
-class LastFilling:
-    """Where the last filling found its prices: the columns and the height of each of its steps."""
-
-    at: list[Floats] = field(default_factory=list)
-    height: list[float] = field(default_factory=list)
 
 
 class _Stop(NamedTuple):
@@ -107,11 +100,16 @@ def filled_at_prices(
     rising = None if buyers is None else StatedRates.of(policy, told)
     if buyers is None or rising is None or not (rising.unit > 0).all():
         raise SolveError("What rises is no throughput that GPUs alone limit.")
-    steps = _steps(buyers, rising, last or LastFilling())
-    X = None if steps is None else _evenest(buyers, rising, steps)
-    if steps is None or X is None:
-        raise SolveError("Prices do not tell whom they stop.")
-    filled = _certified(told, rising, steps, make_feasible(X, told), least)
+    last, filled = last or LastFilling(), None
+    for anew in (False, True) if last.known else (True,):
+        steps = _steps(buyers, rising, last, anew=anew)
+        X = None if steps is None else _evenest(buyers, rising, steps)
+        if steps is not None and X is not None:
+            filled = _certified(told, rising, steps, make_feasible(X, told), least)
+        elif anew:
+            raise SolveError("Prices do not tell whom they stop.")
+        if filled is not None:
+            break
     if filled is None:
         raise SolveError("Other prices are as good.")
     stats = filled.stats | {"compile_s": 0.0, "solve_s": time.perf_counter() - started}
@@ -126,31 +124,34 @@ def filled_by_jobs(
         filled = filled_at_prices(policy, told, last, least=least)
     except (SolveError, ValueError):  # of the policy's own text: solved anew, it is told
         return None
-    if isinstance(policy, WaterFilling):  # what is posed is declared
+    if type(policy).objective is WaterFilling.objective:  # what is posed is declared
         return filled
     objective, slope = reported(policy, told, filled.objective)
     return filled._replace(objective=objective, prices=slope * filled.prices)
 
 
-def _steps(buyers: Buyers, rising: StatedRates, last: LastFilling) -> list[_Stop] | None:
-    """Rise step by step until nobody can; ``None`` where it is not clear who stops."""
+def _steps(
+    buyers: Buyers, rising: StatedRates, last: LastFilling, *, anew: bool
+) -> list[_Stop] | None:
+    """Rise step by step until nobody can; ``None`` where it is not clear who stops.
+
+    If not `anew`, at known prices. No levels at all are higher than those that
+    cost all that there is at some prices, so if shares make these in the end, the prices are right.
+    """
     jobs, types = buyers.gpus.size, buyers.capacity.size
     level, active, full = np.zeros(jobs), np.ones(jobs, dtype=bool), np.zeros(types, dtype=bool)
     search = DemandColumns(buyers.speed, buyers.held, buyers.kind, buyers.capacity)
     may, worth = np.insert(buyers.speed > 0, 0, True, axis=1), _worth(buyers) * rising.unit
     steps, held = list[_Stop](), np.zeros(types, dtype=bool)
     while active.any():
-        open_, place = held | ~full, len(steps)
-        at, height = (~full[open_] / np.count_nonzero(~full))[None], np.inf
-        if place < len(last.at) and last.at[place].shape[1] == at.size:
-            at, height = last.at[place], last.height[place]
-        search.restrict(may, full, held)
+        place = len(steps)
         most = np.where(may[:, 1:], buyers.speed, 0.0).max(axis=1) / rising.unit
-        path = Path.of(Steady(rising.rates), OwnLimits(most, worth, float(types)), active, level)
-        step = _step(search, rising, path, full, (at, height))
+        path = rising.path(OwnLimits(most, worth, float(types)), active, level)
+        search.restrict(may, full, held)
+        step = _step(search, rising, path, full, last.near(place, full, held, anew=anew))
         if step is None:
             return None
-        last.at[place:], last.height[place:] = [search.at], [search.height]
+        last.ended(place, search, anew=anew)
         steps.append(step)
         held |= step.full & ~full
         held[int(np.where(full, -np.inf, step.prices).argmax())] = False  # the others fill it
@@ -166,31 +167,35 @@ def _worth(buyers: Buyers) -> Floats:
 
 
 def _step(
-    search: DemandColumns, rising: StatedRates, path: Path, full: Bools, near: tuple[Floats, float]
+    search: DemandColumns, rising: StatedRates, path: Rise, full: Bools, near: Near | None
 ) -> _Stop | None:
     """Rise along a path as far as types allow."""
-    last = float(path.height[-1])
-    if not last > 0:
+    last = path.last
+    if near is None or not last > 0:
         return None
 
     def demand(height: float) -> tuple[Floats, Floats]:
         level, slope = path.along(height)
         return rising.unit * level, rising.unit * slope
 
-    if not search.rise(demand, (near[1], last), near[0]):
+    heights = near.height, last
+    if near.known is not None:
+        search.rise_at(near.known, demand, heights)
+    elif not search.rise(demand, heights, near.at):
         return None
-    own, level = float(path.height[1]), path.along(search.height)[0]
+    level, own, stands = path.along(search.height)[0], path.first, path.standing(search.height)
     may, apart = search.choices()
     if search.height >= last:  # all make what they can
-        if path.active[-1].any():
+        if stands.any():
             return None
         nobody = np.zeros_like(search.idle)
         return _Stop(level, nobody, full, search.anywhere(), 0 * search.prices, (last, own))
     price, y = np.where(full, 0.0, search.prices) / search.dearest, search.marginal()
-    stands = path.active[int(np.searchsorted(path.height, search.height, side="right")) - 1]
     if apart <= _APART or _unclear(price) or _unclear(y[stands]):
         return None
     grows = search.dearer(demand(search.height)[1])
+    if not grows > 0:
+        return None
     go_on, full = stands & (y <= _NONE), full | (price > _NONE)
     if full.all():
         go_on = np.zeros_like(go_on)

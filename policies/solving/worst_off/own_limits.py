@@ -135,6 +135,21 @@ class Path(NamedTuple):
             stops.append((height + more, level, active))
         return cls(*map(np.array, zip(*stops, strict=True)))
 
+    @property
+    def first(self) -> float:
+        """Height of the first stop."""
+        return float(self.height[1])
+
+    @property
+    def last(self) -> float:
+        """Height of the last stop."""
+        return float(self.height[-1])
+
+    def standing(self, height: float) -> Bools:
+        """Return who has not stopped yet, shape (jobs,)."""
+        there: Bools = self.active[int(np.searchsorted(self.height, height, side="right")) - 1]
+        return there
+
     def at(self, height: float) -> Floats:
         """Return the levels at a height of the path."""
         after = min(int(np.searchsorted(self.height, height)), self.height.size - 1)

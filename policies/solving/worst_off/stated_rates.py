@@ -2,15 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from apportion.policies.solving.demands import SpeedProblem, levels_of
-from apportion.policies.water_filling import WaterFilling
+import numpy as np
+
+from apportion.policies.base import PassesRatesOn
+from apportion.policies.solving.demands import (
+    SpeedProblem,
+    has_earlier,
+    is_of_each,
+    levels_of,
+)
+from apportion.policies.solving.worst_off.line_path import LinePath
+from apportion.policies.solving.worst_off.own_limits import Path
+from apportion.policies.solving.worst_off.water_filling import Steady
+from apportion.policies.water_filling import RatesOfGroups, WaterFilling
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy, Rates
     from apportion.policies.instance import Instance
-    from apportion.types import Floats
+    from apportion.policies.solving.worst_off.own_limits import OwnLimits
+    from apportion.types import Bools, Floats
+
+_SAME = 1e-13
+"""Part of a rate by which another one that is the same may differ."""
+
+
+class Rise(Protocol):
+    """Levels at heights, as far as only what jobs make with all of their time stops them."""
+
+    @property
+    def first(self) -> float:
+        """Height of the first stop."""
+        ...
+
+    @property
+    def last(self) -> float:
+        """Height of the last stop."""
+        ...
+
+    def standing(self, height: float) -> Bools:
+        """Return who has not stopped yet, shape (jobs,)."""
+        ...
+
+    def along(self, height: float) -> tuple[Floats, Floats]:
+        """Return the levels at a height, and how fast they rise up to there, shape (jobs,) each."""
+        ...
 
 
 class StatedRates(NamedTuple):
@@ -33,16 +70,47 @@ class StatedRates(NamedTuple):
     @classmethod
     def of(cls, policy: Policy, told: Instance) -> StatedRates | None:
         """Read it off a policy; ``None`` where there is more to it than levels of jobs."""
-        if isinstance(policy, WaterFilling):
-            own = type(policy)
-            as_stated = own.objective is WaterFilling.objective
-            as_stated &= own.utility is WaterFilling.utility
-            p = SpeedProblem(told)
-            if not as_stated or policy.constraints(p):
-                return None
-            rates = policy.rates(p)
-            return cls(p.equal_share_throughput, rates, p.inexact)
+        if isinstance(policy, PassesRatesOn):
+            return cls._passed_on(policy, told)
         levels = levels_of(policy, told)
         if levels is None or levels.constrained or not levels.proportional:
             return None
         return cls(levels.rate, lambda active: active.astype(float), 0.0)
+
+    @classmethod
+    def _passed_on(cls, policy: Policy, told: Instance) -> StatedRates | None:
+        """Read rates; the objective is to be the height of the first level."""
+        p, stated = SpeedProblem(told), cast("PassesRatesOn", policy)
+        if policy.constraints(p) or has_earlier(policy):
+            return None
+        unit = _unit(stated, p)
+        if unit is None:
+            return None
+        rates = stated.rates(p)
+        if type(policy).objective is not WaterFilling.objective:
+            levels, first = levels_of(policy, told), unit * rates(np.ones(unit.size, dtype=bool))
+            if levels is None or levels.constrained or not levels.proportional:
+                return None
+            if (np.abs(levels.rate - first) > _SAME * first).any():
+                return None
+        return cls(unit, rates, p.inexact)
+
+    def path(self, limits: OwnLimits, active: Bools, level: Floats) -> Rise:
+        """Return how jobs go up from where they are until nobody can, or nothing is left."""
+        if isinstance(self.rates, RatesOfGroups):
+            return LinePath(self.rates, limits.most, active, level)
+        return Path.of(Steady(self.rates), limits, active, level)
+
+
+def _unit(stated: PassesRatesOn, p: SpeedProblem) -> Floats | None:
+    """Return throughputs at which a utility is 1; ``None`` if it is no multiple of them."""
+    if type(stated).utility is WaterFilling.utility:
+        return p.equal_share_throughput
+    utility = stated.utility(p)
+    if not is_of_each(utility, p.throughput):
+        return None
+    p.throughput.value = np.zeros(p.throughput.shape)
+    offset = np.asarray(utility.value, dtype=float)
+    p.throughput.value = np.ones(p.throughput.shape)
+    slope = np.asarray(utility.value, dtype=float)
+    return None if offset.any() or not (slope > 0).all() else np.asarray(1 / slope)

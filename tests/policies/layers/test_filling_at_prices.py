@@ -1,7 +1,9 @@
 """Water filling at prices of types, against the programs of every level."""
 
+from dataclasses import dataclass
 from unittest.mock import patch
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from tests.seeds import each_seed
@@ -12,8 +14,12 @@ from apportion.policies import (
     Instance,
     MaxMinFairness,
     Policy,
+    Problem,
+    RatesOfGroups,
+    WaterFilling,
     solve_instance,
 )
+from apportion.policies.base import Rates
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving import driver
 from apportion.policies.solving.rows import reduce
@@ -27,6 +33,45 @@ POLICIES: tuple[Policy, ...] = (
     HierarchicalFairness(inner="fifo", weights={"a": 1, "b": 2, "b/x": 3, "b/y": 1, "c": 0.5}),
     HierarchicalFairness(inner={"a": "fifo"}),
 )
+
+
+@dataclass(frozen=True)
+class FilledInTurn(WaterFilling):
+    """A policy of one's own: progress rises, of the first of each entity, then of the next."""
+
+    name = "filled_in_turn"
+    source = "a test"
+    columns = ("entity", "order")
+    heterogeneity_aware: bool = True
+    lexicographic: bool = True
+
+    def utility(self, p: Problem) -> cp.Expression:
+        return cp.multiply(1 / p.fastest_throughput, p.throughput)
+
+    def rates(self, p: Problem) -> Rates:
+        group, order = p.column("entity").astype(int), p.column("order")
+        gpus = p.count * p.scale_factor
+        return RatesOfGroups(4, group, order, p.count, gpus, lambda alive: 2.0 * alive)
+
+
+@dataclass(frozen=True)
+class FilledByWeight(Policy):
+    """Another one, without any base: all progress rises at once, faster by weight."""
+
+    name = "filled_by_weight"
+    source = "a test"
+    columns = ("weight",)
+    heterogeneity_aware: bool = True
+    lexicographic: bool = True
+
+    def utility(self, p: Problem) -> cp.Expression:
+        return cp.multiply(1 / p.fastest_throughput, p.throughput)
+
+    def rates(self, p: Problem) -> Rates:
+        return lambda active: np.where(active, p.weight, 0.0)
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(cp.min(cp.multiply(1 / p.weight, self.utility(p))))
 
 
 def drawn(rng: np.random.Generator, jobs: int) -> Instance:
@@ -56,10 +101,10 @@ def refuses(*_: object) -> None:
     raise SolveError("left to programs")
 
 
-def compared(seed: int) -> str:
+def compared(seed: int, policies: tuple[Policy, ...] = POLICIES) -> str:
     """Fill at prices, and by programs: the same shares, levels, objective and prices."""
     rng = np.random.default_rng([11, seed])
-    policy, instance = POLICIES[seed % len(POLICIES)], drawn(rng, int(rng.integers(1, 26)))
+    policy, instance = policies[seed % len(policies)], drawn(rng, int(rng.integers(1, 26)))
     reduction = reduce(policy, instance, True, None)
     try:
         found = filled_at_prices(policy, reduction.believed)
@@ -84,6 +129,12 @@ def test_shares_at_prices_are_those_of_the_programs(part: int) -> None:
     assert outcomes.count("") >= 6
 
 
+def test_policies_of_ones_own_are_filled_at_prices() -> None:
+    own = FilledInTurn(), FilledByWeight()
+    outcomes = [compared(seed, own) for seed in range(40)]
+    assert outcomes.count("") >= 30
+
+
 @pytest.mark.parametrize("seed", [58, 189, 268, 640, 1083])
 def test_types_that_fill_at_once_stay_full(seed: int) -> None:
     """Whoever goes on beside them holds no more of either than is left."""
@@ -97,7 +148,7 @@ def test_shares_at_prices_are_those_of_the_programs_of_many(part: int) -> None:
     assert outcomes.count("") >= 60
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize("policy", [*POLICIES, FilledInTurn(), FilledByWeight()], ids=str)
 def test_sessions_fill_from_the_prices_of_the_last_time(policy: Policy) -> None:
     rng = np.random.default_rng(5)
     everyone, kept, found = drawn(rng, 30), WarmJobs(policy), 0
