@@ -130,11 +130,10 @@ def meet(buyers: Buyers, levels: Levels, last: LastDemands, *, least: bool) -> M
     if walk is None or not walk.too_dear(levels.demand(alone), last.bought.prices):
         if last.spent.waits():
             return None
-        found = _spent(buyers, levels, last, alone)
-        last.short = found is None
-        if found is not None:
-            last.spent.came(found=found[0] is not None)
-            return found[0]
+        met = _spent(buyers, levels, last, alone)
+        if not last.short:
+            last.spent.came(found=met is not None)
+            return met
     if last.bought.waits():
         return None
     met = _bought(buyers, walk or buyers.walk(), levels, last, alone, least)
@@ -142,24 +141,21 @@ def meet(buyers: Buyers, levels: Levels, last: LastDemands, *, least: bool) -> M
     return met
 
 
-def _spent(
-    buyers: Buyers, levels: Levels, last: LastDemands, alone: float
-) -> tuple[Met | None] | None:
+def _spent(buyers: Buyers, levels: Levels, last: LastDemands, alone: float) -> Met | None:
     """Meet the demands of a level that a job has by itself, and spend all that is left.
 
-    The prices of the level are 0: nothing would improve it. ``None`` if they cannot be met; nothing
-    in place of what is met if that is not known.
+    The prices of the level are 0: nothing would improve it. ``None`` if they cannot be met, which
+    ``last.short`` tells, or if that is not known.
     """
     value = buyers.speed.max(axis=1) / (buyers.equal_share * buyers.gpus)
     walk = buyers.walk(value / value.max())
-    if not walk.fill(levels.demand(alone), last.spent.prices, last.spent.ties):
-        if walk.unfinished:
-            last.spent.ended(walk)
-            return (None,)
+    filled = walk.fill(levels.demand(alone), last.spent.prices, last.spent.ties)
+    last.short = not (filled or walk.unfinished)
+    if not last.short:
+        last.spent.ended(walk)
+    if not filled or walk.apart(1.0) <= _APART:
         return None
-    last.spent.ended(walk)
-    sure = walk.apart(1.0) > _APART
-    return (Met(walk.shares(), alone, np.zeros_like(walk.prices)) if sure else None,)
+    return Met(walk.shares(), alone, np.zeros_like(walk.prices))
 
 
 def _bought(

@@ -45,7 +45,8 @@ class SharedLimits:
         if instance.holds_gpus_only and bool((instance.columns["scale_factor"] > 0).all()):
             row, resource = np.repeat(np.arange(rows), options), instance.option_accelerator
             held = instance.gpus.ravel()
-            return cls(instance, row, np.arange(row.size), np.tile(resource, rows), held)
+            every = np.broadcast_to(resource, (rows, options)).ravel()
+            return cls(instance, row, np.arange(row.size), every, held)
         usage = instance.usage.tocoo()
         used = usage.data > 0
         row, column = usage.coords[0][used].astype(np.intp), usage.coords[1][used].astype(np.intp)

@@ -10,6 +10,7 @@ prices.
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -44,13 +45,24 @@ class DemandTie(NamedTuple):
     @property
     def toward(self) -> Floats:
         """How the time at each point changes towards the other side, shape (options + 1,)."""
-        toward, points = np.zeros(self.row.size), list(self.points)
-        toward[points[:2]] = -1.0, 1.0
-        if len(points) == 3:
-            a, b, c = self.row[points].tolist()
+        toward, (first, second, *third) = [0.0] * self.row.size, self.points
+        toward[first], toward[second] = -1.0, 1.0
+        if third:
+            a, b, c = self.speeds
             part = (b - a) / (c - a)
-            toward[points] = part - 1.0, 1.0, -part
-        return toward
+            toward[first], toward[third[0]] = part - 1.0, -part
+        return np.array(toward)
+
+    @property
+    def speeds(self) -> list[float]:
+        """Speeds at the points, in order."""
+        row = self.row.tolist()
+        return [row[point] for point in self.points]
+
+
+def all_apart(speeds: list[float], ordered: tuple[int, ...]) -> bool:
+    """Whether points in the order of their speeds are certainly not as fast as each other."""
+    return all(speeds[up] - speeds[low] > NEAR for low, up in pairwise(ordered))
 
 
 class Tied(NamedTuple):
@@ -129,6 +141,7 @@ class DemandChoices:
         self._kind = np.concatenate([[capacity.size], kind])  # rest has no type
         self._valued = value is not None
         self._value = np.zeros(jobs) if value is None else value
+        self._most_value = float(self._value.max(initial=0.0))
         all_choices = _choices(options + 1, self._valued)
         self._lower, self._upper, self._place, self._disjoint = all_choices
         self._edges = options * options
@@ -136,8 +149,7 @@ class DemandChoices:
         self._above = self._row[:, self._upper]
         self._span = self._above - self._below
         self._span[self._span <= 0] = 1.0
-        self._range = np.arange(jobs)
-        self._cell = self._range * self._lower.size
+        self._cell = np.arange(jobs) * self._lower.size
         self._known: dict[tuple[bytes, float, tuple[int, ...]], tuple[Ints, Floats]] = {}
         self.prices = np.zeros(capacity.size)
         self.ties: list[DemandTie] = []
@@ -181,7 +193,7 @@ class DemandChoices:
     def _choose(self) -> None:
         """Let each job take what is worth most."""
         self._worths = self._worth()
-        self._alike = ALIKE * max(float(self.prices.max()), float(self._value.max(initial=0.0)))
+        self._alike = ALIKE * max(*self.prices.tolist(), self._most_value)
         self._base = self._worths.argmax(axis=1)
 
     def _sides(self, tie: DemandTie) -> Tied:
@@ -197,42 +209,42 @@ class DemandChoices:
         first, last = tie.points[0], tie.points[-1]
         edge = self._place[first, last]
         both = edge if len(tie.points) == 3 else self._place[last, last]
-        worths = self._worths[jobs]
-        behind = worths[self._range[: jobs.size], self._base[jobs]] - worths[:, both]
+        cells, worths = self._cell[jobs], self._worths.ravel()
+        behind = worths.take(cells + self._base[jobs]) - worths.take(cells + both)
         jobs = jobs[behind <= self._alike]
-        wanted, row = self._wanted[jobs], tie.row
+        wanted = self._wanted[jobs]
         if len(tie.points) == 3:
-            a, b, c = row[list(tie.points)].tolist()
+            a, b, c = tie.speeds
             self._base[jobs] = edge
             most = np.minimum((wanted - a) / (b - a), (c - wanted) / (c - b))
         else:
-            a, b = row[list(tie.points)].tolist()
+            a, b = tie.speeds
             self._base[jobs] = np.where(wanted > a, edge, self._place[first, first])
             most = 1.0 - np.maximum((wanted - a) / (b - a), 0.0)
         return Tied(jobs, np.minimum(np.maximum(most, 0.0), 1.0), toward)
 
-    def _by_type(self, points: Ints, amounts: Floats) -> Floats:
-        """Sum amounts at points by the type of each."""
-        summed = np.bincount(self._kind[points], amounts, self._capacity.size + 1)[:-1]
-        return summed.astype(float)
+    def _by_type(self, kind: Ints, amounts: Floats) -> Floats:
+        """Sum amounts by type, that of each given; rest has none."""
+        summed = np.bincount(kind, amounts, self._capacity.size + 1)[:-1]
+        return summed.astype(float, copy=False)
 
     def _taken(self, some: Ints | slice = slice(None)) -> Floats:
         """Return what some jobs, or all, take of each type."""
         base, gpus = self._base[some], self._gpus[some]
         upper = gpus * self._of_base(self._part)[some]
         points = np.concatenate([self._lower[base], self._upper[base]])
-        return self._by_type(points, np.concatenate([gpus - upper, upper]))
+        return self._by_type(self._kind[points], np.concatenate([gpus - upper, upper]))
 
     def _of_tie(self, tied: Tied) -> Floats:
         """Return what all jobs of a tie take more of each type on its other side."""
         total = float(self._gpus[tied.jobs] @ tied.most)
-        return self._by_type(np.arange(self._kind.size), total * tied.toward)
+        return self._by_type(self._kind, total * tied.toward)
 
     def _growing(self, slope: Floats) -> Floats:
         """Return how fast what is taken of each type grows, where demands grow so fast."""
         each = self._gpus * slope / self._top / self._of_base(self._span)
         points = np.concatenate([self._lower[self._base], self._upper[self._base]])
-        return self._by_type(points, np.concatenate([-each, each]))
+        return self._by_type(self._kind[points], np.concatenate([-each, each]))
 
     def _cross(self, place: int) -> None:
         """Bring the jobs of a tie to its other side."""
@@ -249,10 +261,11 @@ class DemandChoices:
         points = {int(each[at]) for each in (self._lower, self._upper) for at in (base, choice)}
         if len(points) != (3 if max(base, choice) < self._edges else 2):
             return None
-        ordered = sorted(points, key=lambda point: float(row[point]))
-        if np.diff(row[ordered]).min() <= NEAR:
+        speeds = row.tolist()
+        ordered = tuple(sorted(points, key=speeds.__getitem__))
+        if not all_apart(speeds, ordered):
             return None
-        return DemandTie(row, float(self._value[job]), tuple(ordered))
+        return DemandTie(row, float(self._value[job]), ordered)
 
     def duals(self) -> Floats:
         """Return what throughput costs each job at the margin, per GPU of it; shape (jobs,)."""

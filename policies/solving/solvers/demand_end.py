@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import chain, combinations
+from itertools import chain, combinations, compress
 from math import comb
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.policies.solving.solvers.demand_choices import ALIKE, NEAR, DemandChoices, DemandTie
+from apportion.policies.solving.solvers.demand_choices import (
+    ALIKE,
+    NEAR,
+    DemandChoices,
+    DemandTie,
+    all_apart,
+)
 from apportion.policies.solving.solvers.even_ties import Indifferent
 
 if TYPE_CHECKING:
@@ -104,12 +110,13 @@ class DemandEnd(DemandChoices):
         types = self._capacity.size
         all_ways = True
         ties: dict[tuple[bytes, float, tuple[int, ...]], DemandTie] = {}
-        for job, points, more in zip(jobs.tolist(), tight, freed.tolist(), strict=True):
+        for job, points, more in zip(jobs.tolist(), tight.tolist(), freed.tolist(), strict=True):
             row, value = self._row[job], float(self._value[job])
-            ordered = sorted(np.flatnonzero(points).tolist(), key=row.__getitem__)
+            model, speeds = row.tobytes(), row.tolist()
+            ordered = sorted(compress(range(row.size), points), key=speeds.__getitem__)
             for some in chain(combinations(ordered, 3), combinations(ordered, 2) if more else ()):
-                if np.diff(row[list(some)]).min() > NEAR:
-                    key = row.tobytes(), value if len(some) == 2 else 0.0, some
+                if all_apart(speeds, some):
+                    key = model, value if len(some) == 2 else 0.0, some
                     ties.setdefault(key, DemandTie(row, value, some))
                 else:
                     all_ways = False
@@ -117,9 +124,10 @@ class DemandEnd(DemandChoices):
         many = types - 1 if self._valued else types - 2
         if comb(len(told), many) > _MOST_RAYS:
             return None
-        every, unit = np.arange(self._kind.size), np.eye(types)
+        unit = np.eye(types)
         equations = [
-            unit[one] if isinstance(one, int) else self._by_type(every, one.toward) for one in told
+            unit[one] if isinstance(one, int) else self._by_type(self._kind, one.toward)
+            for one in told
         ]
         kept = list(combinations(told, many))
         as_it_is = () if self._valued else (self.prices,)  # whose scale does not matter then
@@ -144,10 +152,10 @@ class DemandEnd(DemandChoices):
             pull = weight * tied.toward
             evenest = -(X[jobs] @ pull) / (pull @ tied.toward)
             all_of_it = float(gpus @ most)
-            level = np.sort(np.append(-evenest, most - evenest))
-            at = np.clip(level[:, None] + evenest, 0.0, most) @ gpus
+            level = np.sort(np.concatenate([-evenest, most - evenest]))
+            at = np.minimum(np.maximum(level[:, None] + evenest, 0.0), most) @ gpus
             found = np.interp(share * all_of_it, at, level)
-            X[jobs] += np.clip(found + evenest, 0.0, most)[:, None] * tied.toward
+            X[jobs] += np.minimum(np.maximum(found + evenest, 0.0), most)[:, None] * tied.toward
         return X[:, 1:]
 
     def apart(self, unit: float) -> float:
@@ -174,9 +182,8 @@ class DemandEnd(DemandChoices):
             alike[np.arange(hard.size), up[hard]] = False
             over[hard] = np.where(alike, np.abs(each - each[up[hard], None]), np.inf)
             beyond[hard] = np.inf
-        nearest = min(
-            float(over.min()), float(np.delete(self.prices, self._free).min(initial=np.inf))
-        )
+        there = (one for at, one in enumerate(self.prices.tolist()) if at not in self._free)
+        nearest = min([float(over.min()), *there])
         if self._valued:
             nearest = min(nearest, float(beyond.min()))
         return nearest / unit

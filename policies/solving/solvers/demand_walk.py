@@ -258,9 +258,9 @@ class DemandWalk(DemandEnd):
         gains[self._disjoint[self._base]] = 0.0  # others of the job come no later
         for jobs, own in self._even:
             gains[jobs] = np.where(own, 0.0, gains[jobs])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            after = np.where(gains > _LEVEL, behind / gains, np.inf)
-            to_zero = np.where(way < -_LEVEL, self.prices / -way, np.inf)
+        after, to_zero = np.full(gains.shape, np.inf), np.full(way.shape, np.inf)
+        np.divide(behind, gains, out=after, where=gains > _LEVEL)
+        np.divide(self.prices, -way, out=to_zero, where=way < -_LEVEL)
         to_zero[self._free] = np.inf
         first, none = int(after.argmin()), int(to_zero.argmin())
         far = min(float(after.flat[first]), float(to_zero[none]))
