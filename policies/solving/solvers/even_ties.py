@@ -106,8 +106,14 @@ class Indifferent(NamedTuple):
         """Whether mixes may hold what is left of each type by itself: quicker than no shares."""
         corners, may = self._corners()
         holds = self.gpus[:, None, None] * (corners @ type_of)
-        least = np.where(may[:, :, None], holds, np.inf).min(axis=1).sum(axis=0)
-        most = np.where(may[:, :, None], holds, 0.0).max(axis=1).sum(axis=0)
+        low = np.where(may[:, :, None], holds, np.inf).min(axis=1)
+        high = np.where(may[:, :, None], holds, 0.0).max(axis=1)
+        both = (
+            self.may[:, :, None] & self.may[:, None] & (self.row[:, :, None] == self.row[:, None])
+        )
+        alike = (both.sum(axis=(1, 2)) > self.may.sum(axis=1)) | ~may.any(axis=1)
+        low[alike], high[alike] = 0.0, self.gpus[alike, None]  # at points that are no corners
+        least, most = low.sum(axis=0), high.sum(axis=0)
         missed = _MET * np.maximum(np.abs(left), 1.0)
         return bool(((least <= left + missed) & ~(full & (most < left - missed))).all())
 
