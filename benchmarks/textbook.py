@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
+from scipy.stats import rankdata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,8 +48,25 @@ def _finish_time_fairness(throughput: cp.Expression, facts: Facts) -> cp.Minimiz
 
 
 def _fifo(throughput: cp.Expression, facts: Facts) -> cp.Maximize:
-    weight = facts.scale_factor * (len(facts.order) - facts.order) / facts.fastest
+    return _in_order(throughput, facts, facts.order)
+
+
+def _shortest_job_first(throughput: cp.Expression, facts: Facts) -> cp.Maximize:
+    return _in_order(throughput, facts, rankdata(facts.steps / facts.fastest, "dense") - 1)
+
+
+def _in_order(throughput: cp.Expression, facts: Facts, place: Floats) -> cp.Maximize:
+    """Weigh each job by its place, 0 for the first, and by its GPUs."""
+    weight = facts.scale_factor * (place.max() + 1 - place) / facts.fastest
     return cp.Maximize(cp.sum(cp.multiply(weight, throughput)))
+
+
+def _max_total_throughput(throughput: cp.Expression, _: Facts) -> cp.Maximize:
+    return cp.Maximize(cp.sum(throughput))
+
+
+def _min_cost(throughput: cp.Expression, facts: Facts) -> cp.Maximize:
+    return cp.Maximize(cp.sum(cp.multiply(1 / facts.fastest, throughput)))
 
 
 OBJECTIVES: dict[str, Objective] = {
@@ -56,30 +74,66 @@ OBJECTIVES: dict[str, Objective] = {
     "makespan": _makespan,
     "finish_time_fairness": _finish_time_fairness,
     "fifo": _fifo,
+    "shortest_job_first": _shortest_job_first,
+    "max_total_throughput": _max_total_throughput,
+    "min_cost": _min_cost,
 }
 
 
 def solve_textbook(
     policy: str, speed: pd.DataFrame, jobs: pd.DataFrame, gpus: Floats, solver: str, limit_s: float
 ) -> float | None:
-    """Pose and solve a policy; return its objective, or None if there was none in time."""
+    """Pose and solve a policy; return its objective, or None if there was none in time.
+
+    `min_cost` is the linear fraction of Charnes and Cooper (1962): shares are counted in units in
+    which all of them cost 1, so the time that a unit stands for is a variable.
+    """
     steps_per_s = speed.to_numpy()
     facts = Facts(steps_per_s, jobs, gpus)
     X = cp.Variable(steps_per_s.shape, nonneg=True)
+    per_cost = policy == "min_cost"
+    unit: Any = cp.Variable(nonneg=True) if per_cost else 1
+    held = facts.scale_factor @ X
     throughput: Any = cp.sum(cp.multiply(steps_per_s, X), axis=1)
-    limits = [cp.sum(X, axis=1) <= 1, facts.scale_factor @ X <= gpus, X[steps_per_s == 0] == 0]
-    problem = cp.Problem(
-        OBJECTIVES[policy](throughput, facts),
-        limits if (steps_per_s == 0).any() else limits[:2],
-    )
+    limits = [cp.sum(X, axis=1) <= unit, held <= gpus * unit]
+    if per_cost:
+        limits.append(held @ prices(gpus.size) == 1)
+    if (steps_per_s == 0).any():
+        limits.append(X[steps_per_s == 0] == 0)
+    value = _optimum(OBJECTIVES[policy](throughput, facts), limits, solver, limit_s)
+    return 1 / value if policy == "makespan" and value is not None else value
+
+
+def solve_sia(options: pd.DataFrame, gpus: Floats, solver: str, limit_s: float) -> float | None:
+    """Sia's round as a textbook writes it: one option (type, GPUs) a job, or none.
+
+    The worth of an option is 1.1 - (throughput / least throughput) ** -.5 (Sia, section 3).
+    """
+    speed = options.to_numpy()
+    kind = options.columns.get_level_values("accelerator").to_numpy()
+    held = options.columns.get_level_values("gpus").to_numpy(dtype=float)
+    worth = 1.1 - (speed / speed.min(axis=1, keepdims=True)) ** -0.5
+    X = cp.Variable(speed.shape, boolean=True)
+    of_type = held[:, None] * (kind[:, None] == np.unique(kind))
+    limits = [cp.sum(X, axis=1) <= 1, cp.sum(X, axis=0) @ of_type <= gpus]
+    return _optimum(cp.Maximize(cp.sum(cp.multiply(worth, X))), limits, solver, limit_s)
+
+
+def prices(types: int) -> Floats:
+    """US dollars of a GPU-hour, the fastest type's first."""
+    return np.linspace(3.0, 1.0, types)
+
+
+def _optimum(
+    objective: cp.Minimize | cp.Maximize, limits: list[Any], solver: str, limit_s: float
+) -> float | None:
+    problem = cp.Problem(objective, limits)
     try:
         problem.solve(solver=solver, **_limit(solver, limit_s))
     except cp.SolverError:
         return None
-    if problem.status != cp.OPTIMAL:
-        return None
     value: Any = problem.value
-    return float(1 / value if policy == "makespan" else value)
+    return None if problem.status != cp.OPTIMAL else float(value)
 
 
 def _limit(solver: str, seconds: float) -> dict[str, float]:

@@ -14,6 +14,7 @@ from apportion.policies.solving.pairs import PairTable
 from apportion.sim import generate_pair_throughputs
 from apportion.sim.job_types import job_type_throughputs
 from apportion.sim.traces.oracle import read_oracle, read_pair_oracle
+from benchmarks.textbook import prices
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,9 +63,8 @@ class Case:
     @property
     def instance(self) -> Instance:
         """The problem in the arrays of `apportion.policies.solve_instance`."""
-        prices = np.linspace(3.0, 1.0, self.gpus.size)  # by the GPU and hour, the fastest first
         given = self.speed, self.scale, self.gpus
-        return Instance.of_jobs(*given, columns=self.columns, prices=prices)
+        return Instance.of_jobs(*given, columns=self.columns, prices=prices(self.gpus.size))
 
     @property
     def table(self) -> pd.DataFrame:
