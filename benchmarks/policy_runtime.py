@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 POLICIES = ("max_min_fairness", "makespan", "finish_time_fairness", "fifo")
 SIZES = (32, 128, 512, 1024, 4096, 16384)
-QUICK_POLICIES = ("max_min_fairness", "makespan", "finish_time_fairness", "fifo")
-SIZES = (32, 128)
+QUICK_SIZES = (32, 128)
 PLAIN = {"HIGHS": "HiGHS", "CLARABEL": "Clarabel", "ECOS": "ECOS"}
 OURS = ("first stage", "both stages", "ap.solve")
 SMALL_GAIN = 2.0
@@ -171,8 +170,8 @@ def _plot(table: pd.DataFrame, folder: Path) -> None:
         print("No plot: matplotlib is not installed (pip install apportion[plot]).")
         return
     figure = Figure(figsize=(12, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(OBJECTIVES), sharey=True)
-    for axes, policy in zip(panels, OBJECTIVES, strict=True):
+    panels = figure.subplots(1, len(POLICIES), sharey=True)
+    for axes, policy in zip(panels, POLICIES, strict=True):
         rows = table[table["policy"] == policy]
         for column in (*OURS, *PLAIN.values(), "Gavel"):
             axes.loglog(rows["jobs"], rows[column], marker="o", markersize=3, label=column)

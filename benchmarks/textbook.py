@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 from scipy.stats import rankdata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ def _finish_time_fairness(throughput: cp.Expression, facts: Facts) -> cp.Minimiz
 
 
 def _fifo(throughput: cp.Expression, facts: Facts) -> cp.Maximize:
-    return _in_order(throughput, facts, facts.order)
+    return _in_order(throughput, facts, facts.order.astype(float))
 
 
 def _shortest_job_first(throughput: cp.Expression, facts: Facts) -> cp.Maximize:
@@ -107,14 +107,15 @@ def solve_textbook(
 def solve_sia(options: pd.DataFrame, gpus: Floats, solver: str, limit_s: float) -> float | None:
     """Sia's round as a textbook writes it: one option (type, GPUs) a job, or none.
 
-    The worth of an option is 1.1 - (throughput / least throughput) ** -.5 (Sia, section 3).
+    GPUs are of the types in the order of the options. The worth of an option is 1.1 - (throughput /
+    least throughput) ** -.5 (Sia, section 3).
     """
     speed = options.to_numpy()
-    kind = options.columns.get_level_values("accelerator").to_numpy()
+    kind = pd.factorize(options.columns.get_level_values("accelerator"))[0]
     held = options.columns.get_level_values("gpus").to_numpy(dtype=float)
     worth = 1.1 - (speed / speed.min(axis=1, keepdims=True)) ** -0.5
     X = cp.Variable(speed.shape, boolean=True)
-    of_type = held[:, None] * (kind[:, None] == np.unique(kind))
+    of_type = held[:, None] * np.eye(gpus.size)[kind]
     limits = [cp.sum(X, axis=1) <= 1, cp.sum(X, axis=0) @ of_type <= gpus]
     return _optimum(cp.Maximize(cp.sum(cp.multiply(worth, X))), limits, solver, limit_s)
 

@@ -14,6 +14,8 @@ from apportion.policies.normalisers import (
     alike_speeds,
     average_speeds,
     gpus_held,
+    gpus_of_rows,
+    hourly_price,
     isolated_throughput,
     speeds_in_combinations,
 )
@@ -422,17 +424,12 @@ class Instance:
         """GPUs that a row holds under each option, shape (rows, options)."""
         if self.holds_gpus_only:
             return np.broadcast_to(self.columns["scale_factor"][:, None], (self.rows, self.options))
-        resources = self.capacity.size
-        columns = np.arange(self.options) * resources + self.option_accelerator
-        return np.asarray(self.usage[:, columns].toarray(), dtype=float)
+        return gpus_of_rows(self)
 
     @cached_property
     def hourly_price(self) -> Floats:
         """US dollars for an hour of a row under each option, shape (rows, options)."""
-        if self.holds_gpus_only:
-            return self.gpus * self.prices[self.option_accelerator]
-        each = sparse.kron(sparse.eye_array(self.options), self.prices[:, None], format="csr")
-        return np.asarray((self.usage @ each).toarray(), dtype=float)
+        return hourly_price(self)
 
     def blind_to_types(self) -> Instance:
         """Return what a heterogeneity-agnostic policy believes: one speed wherever a job can run.

@@ -1,5 +1,7 @@
 """What throughputs are compared with: speeds of jobs by themselves, equal shares, isolated slices.
 
+And what rows hold under options, and what that costs.
+
 Everything here is of a job *by itself*, under each option. A job that never runs by itself is
 taken as it runs in the combinations that it is in: for each option the one in which it is fastest.
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from apportion.policies.chunks import chunks
 from apportion.policies.fixed_shares import isolated_share
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
 
 
 class SoloSpeeds(NamedTuple):
@@ -177,3 +180,33 @@ def slice_throughput(
             np.maximum(worth, gain, out=worth)
         cost += slice_gpus[options[0]] * worth
     return np.asarray(cost.min(axis=1), dtype=float)
+
+
+def nothing_but_gpus(instance: Instance) -> Floats | None:
+    """Return GPUs that rows hold under options, shape (rows, options), if there is nothing else."""
+    shape, usage = (instance.rows, instance.options), instance.usage
+    if usage.nnz != instance.rows * instance.options:
+        return None
+    only = (usage.indices.reshape(shape) == _gpu_columns(instance)).all()
+    return np.asarray(usage.data.reshape(shape), dtype=float) if only else None
+
+
+def gpus_of_rows(instance: Instance) -> Floats:
+    """Return GPUs that rows hold under options, shape (rows, options)."""
+    only = nothing_but_gpus(instance)
+    if only is not None:
+        return only
+    return np.asarray(instance.usage[:, _gpu_columns(instance)].toarray(), dtype=float)
+
+
+def _gpu_columns(instance: Instance) -> Ints:
+    """Columns of the usage that are GPUs of an option, shape (options,)."""
+    return np.arange(instance.options) * instance.capacity.size + instance.option_accelerator
+
+
+def hourly_price(instance: Instance) -> Floats:
+    """Return US dollars for an hour of a row under each option, shape (rows, options)."""
+    if instance.holds_gpus_only:
+        return instance.gpus * instance.prices[instance.option_accelerator]
+    each = sparse.kron(sparse.eye_array(instance.options), instance.prices[:, None], format="csr")
+    return np.asarray((instance.usage @ each).toarray(), dtype=float)

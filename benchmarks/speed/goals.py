@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["ASKED", "goals"]
 
 ASKED = {
-    "S1": "`ap.solve` of 5 to 256 jobs: no slower than plain cvxpy with its best solver",
+    "S1": "`ap.solve` of 5 to 256 jobs, programs and sia: no slower than plain cvxpy's best solver",
     "S2": "16384 x 3 against Gavel's code: 60 x as called",
     "S3": "an event, both stages: max-min .25 ms or 4 x HiGHS unchanged, others .6 ms or 9 x",
     "S4": "simulator against Gavel's, every event, 108 / 1080 GPUs: 12 x / 45 x",

@@ -124,7 +124,7 @@ class WarmJobs:
         """
         if self.policy.integral:
             deadline = time.perf_counter() + TIME_LIMIT_S
-            return at_prices(self.policy, instance, deadline=deadline, least_prices=least_prices)
+            return at_prices(self.policy, instance, deadline=deadline)
         if not self._may or not is_plain(instance):
             return None
         told = believed(self.policy, instance)

@@ -21,9 +21,10 @@ from scipy import sparse
 from apportion.policies.base import DrawsPairs
 from apportion.policies.chunks import made
 from apportion.policies.instance import usage_of_gpus
+from apportion.policies.normalisers import nothing_but_gpus
 from apportion.policies.solving.copies import check_stated, counts_as_jobs
 from apportion.policies.solving.equal_rows import classes_by_hashes, equal_sparse_rows
-from apportion.policies.solving.pairs import PairTable, add_pairs, pairs_of_jobs
+from apportion.policies.solving.pairs import PairTable, add_pairs, by_members, pairs_of_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,7 @@ class GivenOrder:
         offered = np.flatnonzero(there[instance.option_accelerator]).tolist()
         return cls(
             jobs,
-            rows=jobs if instance.solo else _by_members(instance),
+            rows=jobs if instance.solo else by_members(instance),
             options=np.array(sorted(offered, key=texts.__getitem__), dtype=np.intp),
             resources=np.array(sorted(by_name, key=types.__le__), dtype=np.intp),  # types first
             all_options=len(texts),
@@ -108,12 +109,16 @@ class GivenOrder:
             new_option[options] = np.arange(options.size)
             columns["current_option"] = np.where(now < 0, -1.0, new_option[now])
         accelerator, tier = new_type[instance.option_accelerator[options]], instance.option_tier
+        held = None
         if instance.holds_gpus_only:
             held = np.repeat(columns["scale_factor"][:, None], options.size, axis=1)
-            usage = plain = usage_of_gpus(held, accelerator, resources.size)
+        elif (only := nothing_but_gpus(instance)) is not None:
+            held = only[self.rows][:, options]
+        if held is not None:
+            usage = usage_of_gpus(held, accelerator, resources.size)
         else:
             column = (options[:, None] * self.all_resources + resources).ravel()
-            usage, plain = sparse.csr_array(instance.usage[self.rows][:, column]), None
+            usage = sparse.csr_array(instance.usage[self.rows][:, column])
             usage.sort_indices()
         return replace(
             instance,
@@ -122,7 +127,7 @@ class GivenOrder:
             member_job=job,
             member_share=instance.member_share[member],
             usage=usage,
-            plain_usage=plain,
+            plain_usage=usage if instance.holds_gpus_only else None,
             capacity=instance.capacity[resources],
             prices=instance.prices[resources],
             option_accelerator=accelerator,
@@ -152,16 +157,6 @@ class GivenOrder:
         pairs = self.jobs[solution.pairs] if len(solution.pairs) else solution.pairs
         X = self.shares(solution.X)
         return replace(solution, X=X, throughput=made, prices=prices, pairs=pairs)
-
-
-def _by_members(instance: Instance) -> Ints:
-    """Order rows by the places of their jobs in the order of submission."""
-    members: list[list[float]] = [[] for _ in range(instance.rows)]
-    order = instance.columns["order"][instance.member_job]
-    for row, place in zip(instance.member_row.tolist(), order.tolist(), strict=True):
-        members[row].append(place)
-    keys = [(len(each), sorted(each)) for each in members]
-    return np.array(sorted(range(instance.rows), key=lambda row: keys[row]), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import numpy as np
 from apportion.checks import as_float, seconds
 from apportion.errors import InputError
 from apportion.policies.base import Policy
+from apportion.policies.whole.option_worth import WeightedOptions
 from apportion.policies.whole.values import (
     damped,
     expected_seconds,
@@ -84,7 +85,7 @@ class Pollux(Policy):
 
 
 @dataclass(frozen=True)
-class DeepBoot(Policy):
+class DeepBoot(WeightedOptions):
     r"""Maximise the sum of speed-ups over a fair share.
 
     .. math:: \max_X \sum_{io} w_i X_{io} \frac{r_{io} T_{io}}{\mathrm{fair}_i},\ X \in \{0, 1\}
@@ -103,11 +104,9 @@ class DeepBoot(Policy):
     source = "DeepBoot (IEEE TPDS 2023), ATS-Training"
     columns = ("weight", "reallocation_factor")
 
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the sum of speed-ups."""
-        V = where_known(p, damped(p, fair_speedup(p)))
-        s = cp.sum(cp.multiply(V, p.X), axis=1)
-        return cp.Maximize(p.total(cp.multiply(p.weight, s)))
+    def worth(self, p: Problem) -> Floats:
+        """Return the speed-ups."""
+        return where_known(p, damped(p, fair_speedup(p)))
 
 
 def _check(policy: Pollux) -> None:
@@ -135,7 +134,7 @@ def _check(policy: Pollux) -> None:
 
 
 @dataclass(frozen=True)
-class Sia(Policy):
+class Sia(WeightedOptions):
     r"""Maximise the worth of one option (type, GPUs) for each job, or none.
 
     .. math:: \max_X \sum_{io} w_i X_{io} (\lambda - G_{io}^p),\ G_{io} = \frac{r_{io}
@@ -176,12 +175,10 @@ class Sia(Policy):
         if self.power == 0 or not finite:
             raise InputError(f"{self!r}: power and penalty are finite numbers, power not 0.")
 
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the sum of values."""
+    def worth(self, p: Problem) -> Floats:
+        """Return what the penalty leaves of each option, by its goodput over the least."""
         G = damped(p, over_least(p, of_fewest_gpus=self.scale_by_gpus))
-        V = where_known(p, abs(self.penalty) + powers(G, self.power) * np.sign(self.power))
-        worth = cp.sum(cp.multiply(V, p.X), axis=1)
-        return cp.Maximize(p.total(cp.multiply(p.weight, worth)))
+        return where_known(p, abs(self.penalty) + powers(G, self.power) * np.sign(self.power))
 
 
 @dataclass(frozen=True)
@@ -224,7 +221,7 @@ class Optimus(Policy):
 
 
 @dataclass(frozen=True)
-class Lyra(Policy):
+class Lyra(WeightedOptions):
     r"""Maximise the seconds that workers beyond the first ones save, every job having those.
 
     .. math:: \max_X \sum_{io} w_i X_{io} L_{io} \frac{e_{io}}{s_i + e_{io}}\ \text{such that}\
@@ -249,12 +246,10 @@ class Lyra(Policy):
     source = "Lyra (EuroSys 2023), its elastic phase"
     columns = ("weight", "scale_factor", "steps_remaining")
 
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the seconds that are saved."""
+    def worth(self, p: Problem) -> Floats:
+        """Return the seconds that are saved."""
         extra = np.maximum(p.gpus - p.scale_factor[:, None], 0.0)
-        V = where_known(p, _base_seconds(p) * extra / np.maximum(p.gpus, 1.0))
-        saved_s = cp.sum(cp.multiply(V, p.X), axis=1)
-        return cp.Maximize(p.total(cp.multiply(p.weight, saved_s)))
+        return where_known(p, _base_seconds(p) * extra / np.maximum(p.gpus, 1.0))
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Let every job keep its base workers."""

@@ -81,9 +81,11 @@ def check_unique(what: str, index: pd.Index) -> None:
         raise InputError(
             f"A {what} is a list or a mapping; it must be a text or number."
         ) from error
-    levels = [index.get_level_values(level) for level in range(index.nlevels)]
-    for level in levels:
-        missing = np.asarray(level.isna())
+    if isinstance(index, pd.MultiIndex):  # which keeps a missing label as place -1
+        absent = [np.asarray(code) < 0 for code in index.codes]
+    else:
+        absent = [np.asarray(index.isna())]
+    for missing in absent:
         if missing.any():
             row = int(np.argmax(missing))
             raise InputError(f"The {what} number {row} (from 0) is missing (NaN or None).")

@@ -88,8 +88,9 @@ class ThroughputTensor:
                 f"{called(values.columns)}."
             )
         check_unique("option", values.columns)
-        if not isinstance(values.columns.dtype, pd.StringDtype):
-            check_unique("option", pd.Index([name_in_cluster(option) for option in values.columns]))
+        options = values.columns.tolist()
+        if (names := [name_in_cluster(option) for option in options]) != options:
+            check_unique("option", pd.Index(names))
         alone = self._each_alone
         if not alone:
             check_unique("row of the throughput tensor", values.index)

@@ -1,25 +1,31 @@
-"""Whole decisions of single jobs under an affine objective, near the prices that fill each type.
+"""Whole decisions of single jobs whose options add up, near the prices that fill each type.
 
 No program is written: the relaxation is a walk over prices, and the best decision lies near it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import time
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from apportion.policies.base import Policy
+from apportion.policies.normalisers import nothing_but_gpus
+from apportion.policies.problem import Problem
 from apportion.policies.solving.certificate import relative_gap
-from apportion.policies.solving.demands import gains_of, is_exact
-from apportion.policies.solving.rows import group_rows
+from apportion.policies.solving.demands import gains_of, has_earlier, is_exact
+from apportion.policies.solving.solvers.least_prices import least_prices
 from apportion.policies.solving.solvers.price_walk import PriceWalk
-from apportion.policies.solving.whole.program import without_noise
+from apportion.policies.solving.whole.branch_and_bound import STAYING
+from apportion.policies.solving.whole.offers import Offers
+from apportion.policies.solving.whole.program import NOISE, without_noise
 from apportion.policies.solving.whole.states import ROUNDING, States, best_of
+from apportion.policies.whole.option_worth import WeightedOptions
 
 if TYPE_CHECKING:
-    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.types import Bools, Floats, Ints
+    from apportion.types import Floats, Ints
 
 
 _BITS = 40
@@ -38,19 +44,26 @@ class AtPrices(NamedTuple):
     objective, gap
         The policy's, and how far it may be from the best, relatively.
     prices
-        At which the relaxation fills each type, in the policy's unit, shape (types,).
-    only_prices
-        Whether no others do.
+        The least at which the relaxation fills each type, in the policy's unit, shape (types,).
     """
 
     X: Floats
     objective: float
     gap: float
     prices: Floats
-    only_prices: bool
 
 
-def decide_at_prices(policy: Policy, told: Instance, deadline: float) -> AtPrices | None:
+class _Sum(NamedTuple):
+    """An objective ``sum of each * X + constant``, and 1 where it is maximised, -1 where not."""
+
+    each: Floats
+    constant: float
+    sign: float
+
+
+def decide_at_prices(
+    policy: Policy, told: Instance, deadline: float, gap: float
+) -> AtPrices | None:
     """Find the best whole decision.
 
     It is that of ::
@@ -58,8 +71,9 @@ def decide_at_prices(policy: Policy, told: Instance, deadline: float) -> AtPrice
         max over x of sum of v * x,  such that  sum of g * x <= W of each type,
                                      sum over options of x <= 1 for each job,  x whole
 
-    where v is what a job adds on a type and g are its GPUs, by `States` at the prices of
-    `PriceWalk`. Of jobs that are alike the first are served.
+    where v is what a job adds under an option and g are its GPUs, by `States` at the prices of
+    `PriceWalk`. Of jobs that are alike the first are served. Of decisions that are equal but for
+    `STAYING` it is the one in which more jobs keep their option.
 
     Parameters
     ----------
@@ -67,102 +81,121 @@ def decide_at_prices(policy: Policy, told: Instance, deadline: float) -> AtPrice
         At the speeds that the policy believes in.
     deadline
         Value of the clock at which the search ends.
+    gap
+        Part of the objective that what `STAYING` is worth may not hide.
 
     Returns
     -------
     AtPrices
-        ``None`` where the objective is of another kind, jobs have an option now or are not single
-        jobs on types, or it would take long.
+        ``None`` where the objective is of another kind, jobs hold more than GPUs of one type, many
+        of those with several options on a type are alike, or it would take long.
     """
     if not _is_plain(told):
         return None
     try:
-        gains = gains_of(policy, told)
+        stated = _stated(policy, told)
     except ValueError:  # the policy's own text: it is told where it is wrong when it is compiled
         return None
-    if gains is None or not is_exact(policy, told):
+    offers = None if stated is None else _offers(told, stated.sign * stated.each)
+    if stated is None or offers is None:
         return None
-    capacity, sign = told.capacity, 1.0 if gains.maximised else -1.0
-    worth = sign * gains.slope[:, None] * told.throughput
-    runs = (told.throughput > 0) & (told.gpus > 0) & (told.gpus <= capacity) & (worth > 0)
-    if not np.isfinite(worth).all() or (told.gpus <= 0)[told.throughput > 0].any():
+    like = offers.alike
+    if offers.several and not (told.jobs <= _MANY and 2 * int(like.max()) >= told.jobs):
         return None
-    worth = without_noise(np.where(runs, worth, 0.0).ravel()).reshape(worth.shape)
-    adds = np.where(runs, worth, -np.inf)
-    filled, known, near = _filled(worth, told.gpus, capacity, runs)
-    walk = PriceWalk(adds, told.gpus, told.option_accelerator, capacity)
-    if not walk.run(near):
+    found = _best(offers, deadline, gap)
+    if found is None:
         return None
-    unit = 2.0 ** (np.ceil(np.log2(max(worth.max(), 1e-300))) - _BITS)
-    states = _states(adds, told.gpus, capacity, np.rint(walk.prices / unit) * unit)
+    option, lost, prices = found
+    X = _first_of_each(like, option, told.options)
+    objective = float((stated.each * X).sum()) + stated.constant
+    value = -stated.sign * objective
+    return AtPrices(X, objective, relative_gap(value, value - lost), prices)
+
+
+def _best(offers: Offers, deadline: float, gap: float) -> tuple[Ints, float, Floats] | None:
+    """Find the option of each job, by how much others may be better, and prices."""
+    filled, near = (None, offers.near()) if offers.several else offers.filled()
+    given = offers.adds, offers.gpus, offers.kind, offers.capacity
+    walk = PriceWalk(*given)
+    if not walk.run(near) or time.perf_counter() > deadline:
+        return None
+    shares = walk.shares
+    prices = least_prices(*given, shares, walk.prices) if walk.degenerate else walk.prices
+    if prices is None:
+        return None
+    exact, worth = len(offers.adds) <= _MANY, offers.worth
+    filled = offers.rounded(shares) if filled is None else filled
+    largest, known = float(worth.max(initial=0.0)), offers.added(filled)
+    staying = STAYING * largest * offers.stays
+    hidden = float(staying.sum()) + NOISE * largest * len(worth)
+    if offers.several and hidden > gap * known:
+        return None
+    unit = 2.0 ** (np.ceil(np.log2(max(largest, 1e-300))) - _BITS)
+    states = _states(offers, np.rint(prices / unit) * unit, staying)
     if states is None:
         return None
     most = -known - states.least + ROUNDING * float(worth.sum())
-    exact = told.jobs <= _MANY
-    found = best_of(states, most, ROUNDING * float(worth.max()), deadline, exact=exact)
+    found = best_of(states, most, ROUNDING * largest, deadline, exact=exact)
     if found is None:
-        if exact:
-            return None
-        found = filled, most
-    X = _first_of_each(adds, told.gpus, found[0])
-    objective = float(gains.slope @ (told.throughput * X).sum(axis=1)) + gains.constant
-    gap = relative_gap(-sign * objective, -sign * objective - found[1])
-    return AtPrices(X, objective, gap, walk.prices, not walk.degenerate)
+        return None if exact else (filled, most, prices)
+    return found[0], found[1] + offers.added(found[0], staying), prices
 
 
 def _is_plain(told: Instance) -> bool:
-    """Whether rows are a job each, which hold GPUs only, and have no option now."""
-    return (
-        told.holds_gpus_only
-        and told.solo
-        and told.hard.size == told.capacity.size == told.options
-        and bool((told.count == 1).all() and (told.capacity > 0).all())
-        and not {"current_option", "pinned"} & set(told.columns)
-    )
+    """Whether rows are a job each, which hold GPUs of one type only, and none is pinned."""
+    types = told.capacity.size
+    if not (told.solo and told.hard.size == types == told.types and "pinned" not in told.columns):
+        return False
+    if not told.holds_gpus_only and nothing_but_gpus(told) is None:
+        return False
+    return bool((told.count == 1).all() and (told.capacity > 0).all())
 
 
-def _states(adds: Floats, gpus: Floats, capacity: Floats, price: Floats) -> States | None:
-    """State the choices of jobs: each type, or nothing."""
-    jobs, types = adds.shape
-    cost = np.hstack([-adds, np.zeros((jobs, 1))])
-    amounts = np.zeros((jobs, types + 1, types))
-    amounts[:, np.arange(types), np.arange(types)] = np.where(np.isfinite(adds), gpus, 0.0)
-    return States.of(cost + amounts @ price, amounts, capacity, price)
+def _stated(policy: Policy, told: Instance) -> _Sum | None:
+    """Read what options add to an objective; ``None`` where it is no such sum, or there is more."""
+    if type(policy).objective is WeightedOptions.objective:
+        if type(policy).constraints is not Policy.constraints or has_earlier(policy):
+            return None
+        if told.types == 1:
+            return None  # a dynamic programme
+        p = Problem(told)
+        each = p.weight[:, None] * cast("WeightedOptions", policy).worth(p)
+        fits = each.shape == told.throughput.shape and not (p.inexact or p.variables)
+        return _Sum(each, 0.0, 1.0) if fits else None
+    gains = gains_of(policy, told)
+    if gains is None or not is_exact(policy, told):
+        return None
+    each = gains.slope[:, None] * told.throughput
+    return _Sum(each, gains.constant, 1.0 if gains.maximised else -1.0)
 
 
-def _filled(
-    worth: Floats, gpus: Floats, capacity: Floats, runs: Bools
-) -> tuple[Ints, float, Floats]:
-    """Serve those who add most per GPU first, wherever they fit.
-
-    Returns
-    -------
-    option, value, per_gpu
-        The type of each job, or the number of types for none; what they add; and on each type the
-        most per GPU of those who find no place.
-    """
-    jobs, types = worth.shape
-    value, left, option = 0.0, capacity.tolist(), [types] * jobs
-    per_gpu = np.divide(worth, gpus, out=np.zeros_like(worth), where=runs)
-    cells = np.flatnonzero(runs)
-    cells = cells[np.argsort(-per_gpu.ravel()[cells], kind="stable")]
-    job, kind = np.divmod(cells, types)
-    rows = job.tolist(), kind.tolist(), worth.ravel()[cells].tolist(), gpus.ravel()[cells].tolist()
-    for who, where, adds, size in zip(*rows, strict=True):
-        if size <= left[where] and option[who] == types:
-            option[who] = where
-            left[where] -= size
-            value += adds
-    taken = np.array(option)
-    waits = (taken == types)[:, None]
-    return taken, value, per_gpu.max(axis=0, where=waits, initial=0.0)
+def _offers(told: Instance, worth: Floats) -> Offers | None:
+    """Leave out what nobody takes; ``None`` if what is there cannot be told."""
+    room = told.capacity[told.option_accelerator]
+    current = told.current if "current_option" in told.columns else np.zeros(worth.shape)
+    runs = (told.throughput > 0) & (told.gpus > 0) & (told.gpus <= room)
+    runs &= (worth > 0) | ((worth == 0) & (current > 0))
+    if not np.isfinite(worth).all() or (told.gpus <= 0)[told.throughput > 0].any():
+        return None
+    worth = without_noise(np.where(runs, worth, 0.0).ravel()).reshape(worth.shape)
+    adds, kind = np.where(runs, worth, -np.inf), told.option_accelerator
+    return Offers(adds, told.gpus, kind, told.capacity, current * runs)
 
 
-def _first_of_each(adds: Floats, gpus: Floats, option: Ints) -> Floats:
+def _states(offers: Offers, price: Floats, staying: Floats) -> States | None:
+    """State the choices of jobs: each option, or nothing."""
+    jobs, options = offers.adds.shape
+    amounts = np.zeros((jobs, options + 1, offers.capacity.size))
+    held = np.where(np.isfinite(offers.adds), offers.gpus, 0.0)
+    amounts[:, np.arange(options), offers.kind] = held
+    cost = np.hstack([-offers.adds - staying, np.zeros((jobs, 1))])
+    return States.of(cost + amounts @ price, amounts, offers.capacity, price)
+
+
+def _first_of_each(like: Ints, option: Ints, options: int) -> Floats:
     """Write a decision; of jobs that are alike the first have the first of the options."""
-    _, like = group_rows(np.where(np.isfinite(adds), adds, -1.0), gpus)
     place = np.empty_like(option)
     place[np.argsort(like, kind="stable")] = option[np.lexsort((option, like))]
-    X = np.zeros((option.size, adds.shape[1] + 1))
+    X = np.zeros((option.size, options + 1))
     X[np.arange(option.size), place] = 1.0
     return X[:, :-1]

@@ -119,7 +119,7 @@ def decide(
         order = policy.serves_in_order(Problem(told))
         found = decide_in_order(policy, told, order, decide, time_limit_s=time_limit_s)
         return replace(found, throughput=(instance.throughput * found.X).sum(axis=1))
-    quick = at_prices(policy, instance, deadline=started + time_limit_s)
+    quick = at_prices(policy, instance, deadline=started + time_limit_s, gap=gap)
     if quick is not None:
         return quick
     reduction, whole = _posed(policy, instance, group)
@@ -133,7 +133,7 @@ def decide(
 
 
 def at_prices(
-    policy: Policy, instance: Instance, *, deadline: float, least_prices: bool = True
+    policy: Policy, instance: Instance, *, deadline: float, gap: float = 1e-9
 ) -> Solution | None:
     """Decide near the prices of the relaxation; ``None`` where that is not the way.
 
@@ -141,26 +141,22 @@ def at_prices(
     ----------
     deadline
         Value of the clock at which the search ends.
-    least_prices
-        Whether prices are to be the least where several are right; the decision is the same.
+    gap
+        Part of the objective that rounding, and keeping options, may not hide.
     """
     started, told = time.perf_counter(), believed(policy, instance)
     if not policy._built_in:
         check_stated(policy, told)
-    found = decide_at_prices(policy, told, deadline)
+    found = decide_at_prices(policy, told, deadline, gap)
     if found is None:
         return None
-    prices = found.prices
-    if least_prices and not found.only_prices:
-        whole = _posed(policy, instance, True)[1]
-        prices = relax(whole, max(deadline - time.perf_counter(), 0.0)).prices
     stats = {"jobs": told.jobs, "classes": told.jobs, "options": told.options, "solver": "prices"}
-    stats |= {"proved_by": "relaxation" if found.gap else "states"}
+    stats |= {"proved_by": "relaxation" if found.gap > gap else "states"}
     stats["solve_s"] = time.perf_counter() - started
     status = "optimal" if found.gap <= ACCURATE else "optimal_inaccurate"
-    message = f"The decision is {_within(found.gap)}." if found.gap else ""
+    message = f"The decision is {_within(found.gap)}." if found.gap > gap else ""
     made = (instance.throughput * found.X).sum(axis=1)
-    return Solution(found.X, made, found.objective, prices, found.gap, status, message, stats)
+    return Solution(found.X, made, found.objective, found.prices, found.gap, status, message, stats)
 
 
 def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, WholeProgram]:

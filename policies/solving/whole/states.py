@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats, Int64s
 
 
-_BEAM, _FIRST = 500, 1 / 64
-"""Parts kept of each length where any good decision will do, and where to reach for one first."""
+_BEAM = 500
+"""Parts kept of each length where any good decision will do."""
+_FEW, _FIRST, _FIRST_OF_FEW = 100, 1 / 64, 1 / 8
+"""Where to reach for a good decision first, of what one costs; further where jobs are few."""
 _LAST, _WIDER = 40, 8
 """Of the last jobs, whose choices fill up what is left, so many times as many parts are kept."""
 _PARTS = (0.4, 0.7, 1.0)
@@ -272,7 +274,8 @@ def _best(
 ) -> tuple[Int64s, float] | None:
     """Reach for a good decision first, then for the best, never further than needed."""
     beam = _BEAM, _BEAM * (_WIDER if exact else 1)
-    reach, good = _FIRST * most, None
+    first = _FIRST_OF_FEW if len(states.cost) < _FEW else _FIRST
+    reach, good = first * most, None
     while good is None and reach < most:
         good = states.within(reach, deadline, beam)
         reach *= 2

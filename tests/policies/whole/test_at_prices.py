@@ -81,6 +81,56 @@ def test_the_best_whole_decision_is_found(seed: int, monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(found.prices, other.prices, rtol=1e-7, atol=1e-12)
 
 
+def elastic(rng: np.random.Generator) -> Instance:
+    """Draw jobs of several sizes on types, some alike, some of which hold an option now."""
+    jobs, types = int(rng.integers(1, 20)), int(rng.integers(1, 4))
+    sizes = np.sort(rng.choice([1, 2, 3, 4, 8, 16], int(rng.integers(1, 5)), replace=False))
+    kind, gpus = np.repeat(np.arange(types), sizes.size), np.tile(sizes, types).astype(float)
+    speed = rng.lognormal(0.0, 1.0, (jobs, 1)) * rng.lognormal(0.0, 0.3, (jobs, types))[:, kind]
+    speed *= gpus ** rng.uniform(0.2, 1.1, (jobs, 1)) * (rng.random(speed.shape) < 0.85)
+    if rng.random() < 0.3:
+        speed = np.ceil(speed)
+    speed[:, 0] += speed.max(axis=1) == 0
+    columns = {"weight": rng.choice([1.0, 1.0, 2.0], jobs), "current_option": np.full(jobs, -1.0)}
+    for job in np.flatnonzero(rng.random(jobs) < rng.choice([0.0, 0.7])):
+        columns["current_option"][job] = rng.choice(np.flatnonzero(speed[job] > 0))
+    columns["reallocation_factor"] = rng.choice([0.5, 0.9, 1.0], jobs)
+    rows = rng.integers(0, jobs, jobs) if rng.random() < 0.3 else np.arange(jobs)
+    capacity = rng.integers(1, 1 + 3 * jobs, types).astype(float)
+    speed = np.where(gpus <= capacity[kind], speed, 0.0)
+    known = {name: each[rows] for name, each in columns.items()}
+    return Instance.of_options(speed[rows], gpus, capacity, option_accelerator=kind, columns=known)
+
+
+@pytest.mark.parametrize("name", ["sia", "deepboot"])
+@pytest.mark.parametrize("seed", each_seed(60, 2000))
+def test_elastic_jobs_have_the_decision_of_the_program(
+    seed: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance, policy = elastic(np.random.default_rng(seed)), ap.get_policy(name)
+    found = solve_instance(policy, instance)
+    monkeypatch.setattr(decide, "at_prices", lambda *_, **__: None)
+    other = solve_instance(policy, instance)
+    assert found.status == other.status == "optimal"
+    assert np.isin(found.X, (0.0, 1.0)).all()
+    assert (found.X.sum(axis=1) <= 1).all()
+    held = np.bincount(
+        instance.option_accelerator, (instance.gpus * found.X).sum(axis=0), instance.capacity.size
+    )
+    assert (held <= instance.capacity).all()
+    assert found.objective == pytest.approx(other.objective, rel=2e-9, abs=1e-12)
+    np.testing.assert_allclose(found.prices, other.prices, rtol=1e-7, atol=1e-10)
+    stays = [float((each.X * instance.current).sum()) for each in (found, other)]
+    assert stays[0] >= stays[1]
+
+
+def test_most_elastic_jobs_need_no_program() -> None:
+    drawn = [elastic(np.random.default_rng(seed)) for seed in range(60)]
+    of_types = [each for each in drawn if each.types > 1]
+    solvers = [solve_instance(ap.get_policy("sia"), each).stats["solver"] for each in of_types]
+    assert solvers.count("prices") > len(solvers) / 2
+
+
 @pytest.mark.parametrize("seed", each_seed(5, 200))
 def test_many_jobs_have_a_decision_with_a_gap_that_is_true(
     seed: int, monkeypatch: pytest.MonkeyPatch

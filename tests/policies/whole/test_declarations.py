@@ -36,7 +36,7 @@ def test_a_declaration_has_at_most_fifteen_lines(policy: type[Policy]) -> None:
     for each in made.body:
         if isinstance(each, ast.FunctionDef):
             each.body = list(without_docstrings(each))
-    body = ast.unparse(made).split(f"class {policy.__name__}(Policy):\n")[1]
+    body = ast.unparse(made).split("):\n", 1)[1]
     lines = [line for line in body.splitlines() if line.strip()]
     assert len(lines) <= 15, "\n".join(lines)
 
