@@ -38,6 +38,10 @@ These decide in whole numbers: each job has one of its options, or none.
 `DallyRound`              gangs on free GPUs in order of priority, each at its best
 ========================  ==========================================================
 
+Policies of one's own that derive from `WeightedThroughput` (what a step/s of each job adds),
+`WeightedOptions` (what each option of a job is worth) or `SlowestJob` (the latest of all jobs) say
+numbers in place of an expression, and are decided as quickly as those of the package.
+
 `reallocation_factor`, `one_job` and `rotation_problem` make what they need.
 
 Where the options are network tiers, `eligible` masks those that delay timers keep closed, and
@@ -85,6 +89,7 @@ if TYPE_CHECKING:
     from apportion.policies.resource import Resource as Resource
     from apportion.policies.sessions.session import Session as Session
     from apportion.policies.sessions.session import session as session
+    from apportion.policies.slowest_job import SlowestJob as SlowestJob
     from apportion.policies.solution import Solution as Solution
     from apportion.policies.solving.condition import Condition as Condition
     from apportion.policies.solving.condition import condition as condition
@@ -96,6 +101,7 @@ if TYPE_CHECKING:
     from apportion.policies.total_throughput import MinCost as MinCost
     from apportion.policies.total_throughput import MinCostWithSLOs as MinCostWithSLOs
     from apportion.policies.total_throughput import NetworkSensitive as NetworkSensitive
+    from apportion.policies.total_throughput import WeightedThroughput as WeightedThroughput
     from apportion.policies.water_filling import RatesOfGroups as RatesOfGroups
     from apportion.policies.water_filling import WaterFilling as WaterFilling
     from apportion.policies.whole.elastic import DeepBoot as DeepBoot
@@ -106,6 +112,7 @@ if TYPE_CHECKING:
     from apportion.policies.whole.least_workload import CappedWorkload as CappedWorkload
     from apportion.policies.whole.least_workload import LeastWorkload as LeastWorkload
     from apportion.policies.whole.least_workload import one_job as one_job
+    from apportion.policies.whole.option_worth import WeightedOptions as WeightedOptions
     from apportion.policies.whole.rotations import PlacementAndRotation as PlacementAndRotation
     from apportion.policies.whole.rotations import RotationProblem as RotationProblem
     from apportion.policies.whole.rotations import Rotations as Rotations

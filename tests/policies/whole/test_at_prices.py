@@ -13,11 +13,12 @@ from scipy import optimize
 from tests.seeds import each_seed
 
 import apportion as ap
-from apportion.policies import Instance, solve_instance
+from apportion.policies import Instance, WeightedOptions, solve_instance
 from apportion.policies.solving.whole import at_prices, decide
 from apportion.sim.resolve import Resolver
 
 if TYPE_CHECKING:
+    from apportion.policies import Problem
     from apportion.types import Floats
 
 POLICY = ap.LeastMeanCompletion()
@@ -122,6 +123,46 @@ def test_elastic_jobs_have_the_decision_of_the_program(
     np.testing.assert_allclose(found.prices, other.prices, rtol=1e-7, atol=1e-10)
     stays = [float((each.X * instance.current).sum()) for each in (found, other)]
     assert stays[0] >= stays[1]
+
+
+@dataclass(frozen=True)
+class Paid(WeightedOptions):
+    """What options are worth by a column of one's own, as numbers."""
+
+    name, integral, columns = "paid", True, ("weight", "usd")
+
+    def worth(self, p: Problem) -> Floats:
+        return np.where(p.speed > 0, p.column("usd")[:, None] * np.sqrt(p.speed + 1e-9), 0.0)
+
+
+@dataclass(frozen=True)
+class PaidAsStated(ap.Policy):
+    """The same, as an expression."""
+
+    name, integral, columns = "paid_as_stated", True, ("weight", "usd")
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        each = (p.column("weight") * p.column("usd"))[:, None] * np.sqrt(p.speed + 1e-9)
+        worth = np.where(p.speed > 0, each, 0.0)
+        return cp.Maximize(p.total(cp.sum(cp.multiply(worth, p.X), axis=1)))
+
+
+@pytest.mark.parametrize("seed", each_seed(10, 300))
+def test_worths_of_ones_own_are_decided_as_the_expression(seed: int) -> None:
+    drawn = elastic(np.random.default_rng(seed))
+    usd = np.random.default_rng(seed).uniform(1, 9, drawn.jobs)
+    instance = drawn.with_columns({**drawn.columns, "usd": usd})
+    found, stated = solve_instance(Paid(), instance), solve_instance(PaidAsStated(), instance)
+    assert stated.stats["solver"] != "prices"
+    assert found.objective == pytest.approx(stated.objective, rel=2e-9)
+    np.testing.assert_allclose(found.prices, stated.prices, rtol=1e-7, atol=1e-10)
+
+
+def test_worths_of_ones_own_that_are_none_are_told() -> None:
+    instance = elastic(np.random.default_rng(1))
+    for usd in (np.full(instance.jobs, np.nan), np.full(instance.jobs, np.inf)):
+        with pytest.raises(ap.InputError, match="Paid"):
+            solve_instance(Paid(), instance.with_columns({**instance.columns, "usd": usd}))
 
 
 def test_most_elastic_jobs_need_no_program() -> None:
