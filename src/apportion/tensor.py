@@ -88,9 +88,10 @@ class ThroughputTensor:
                 f"{called(values.columns)}."
             )
         check_unique("option", values.columns)
-        options = values.columns.tolist()
-        if (names := [name_in_cluster(option) for option in options]) != options:
-            check_unique("option", pd.Index(names))
+        columns = values.columns
+        types = columns.levels[0] if isinstance(columns, pd.MultiIndex) else columns
+        if not all(isinstance(each, str) for each in types):  # those have one name in a cluster
+            check_unique("option", pd.Index([*map(name_in_cluster, columns)]))
         alone = self._each_alone
         if not alone:
             check_unique("row of the throughput tensor", values.index)
