@@ -30,6 +30,14 @@ class Constant(Speeds):
         return self.rate[: gangs.job.size]
 
 
+@dataclass
+class ByJob(Constant):
+    """Every job has its rate."""
+
+    def rates(self, gangs: Gangs, there: Any = None) -> Floats:
+        return self.rate[gangs.job]
+
+
 def truth_of(steps: Floats, gpus: int = 1) -> TrueState:
     """Jobs of one GPU that are all here at once."""
     kinds = [f"m{k}" for k in range(steps.size)]
@@ -66,11 +74,9 @@ def test_jobs_end_when_their_steps_over_their_rates_say(seed: int) -> None:
     needed_s = lost_s + steps / rate
     for event_driven in (True, False):
         truth, now_s = truth_of(steps, gpus), 0.0
-        runtime, gangs = Fluid(truth, Constant(rate)), alone(count, gpus)
+        runtime, gangs = Fluid(truth, ByJob(rate)), alone(count, gpus)
         while truth.left:
             starts = np.full(gangs.job.size, now_s == 0.0)
-            left = Constant(rate[gangs.job])
-            runtime._speeds = left
             runtime.apply(now_s, Decision(gangs, starts, lost_s=lost_s))
             length_s = float(rng.choice([15.0, 40.0, 300.0]))
             end_s, ran = runtime.run(now_s, length_s, now_s, to_completion=event_driven)
