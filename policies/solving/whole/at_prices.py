@@ -159,8 +159,11 @@ def _stated(policy: Policy, told: Instance) -> _Sum | None:
         if told.types == 1:
             return None  # a dynamic programme
         p = Problem(told)
-        each = p.weight[:, None] * cast("WeightedOptions", policy).worth(p)
-        fits = each.shape == told.throughput.shape and not (p.inexact or p.variables)
+        worth = cast("WeightedOptions", policy).worth(p)
+        if not isinstance(worth, np.ndarray) or worth.shape != told.throughput.shape:
+            return None  # an expression, or what is told where the program is stated
+        fits = worth.dtype.kind in "fiu" and not (p.inexact or p.variables)
+        each = p.weight[:, None] * worth
         return _Sum(each, 0.0, 1.0) if fits else None
     gains = gains_of(policy, told)
     if gains is None or not is_exact(policy, told):

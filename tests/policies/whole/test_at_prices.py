@@ -44,18 +44,23 @@ def drawn(rng: np.random.Generator) -> Instance:
 
 def most(instance: Instance) -> float:
     """The largest objective of a whole decision, written out by hand, by scipy."""
-    speed, jobs, types = instance.throughput, instance.jobs, instance.options
+    speed = instance.throughput
     fastest = speed.max(axis=1)
     left_s = np.maximum(instance.columns["steps_remaining"] / fastest, 3600.0)
     worth = np.sqrt(instance.columns["weight"] / left_s)[:, None] * speed / fastest[:, None]
-    held = np.kron(instance.columns["scale_factor"], np.eye(types))
-    rows = np.vstack([held, np.kron(np.eye(jobs), np.ones(types))])
-    most: Any = np.append(instance.capacity, np.ones(jobs))
-    limits: Any = optimize.LinearConstraint(rows, ub=most)
+    return best_of_all(worth, instance)
+
+
+def best_of_all(worth: Floats, instance: Instance) -> float:
+    """The largest sum of what options are worth, of which each job has one at most, by scipy."""
+    types = np.eye(instance.capacity.size)[instance.option_accelerator]
+    held = (instance.gpus[:, :, None] * types).reshape(-1, instance.capacity.size).T
+    rows = np.vstack([held, np.kron(np.eye(len(worth)), np.ones(instance.options))])
+    most: Any = np.append(instance.capacity, np.ones(len(worth)))
     found = optimize.milp(
         -worth.ravel(),
-        constraints=limits,
-        integrality=np.ones(worth.size),
+        constraints=optimize.LinearConstraint(rows, ub=most),
+        integrality=np.ones(worth.size, dtype=int),
         bounds=optimize.Bounds(0, (worth > 0).ravel()),
         options={"mip_rel_gap": 0.0},
     )
@@ -155,6 +160,9 @@ def test_worths_of_ones_own_are_decided_as_the_expression(seed: int) -> None:
     found, stated = solve_instance(Paid(), instance), solve_instance(PaidAsStated(), instance)
     assert stated.stats["solver"] != "prices"
     assert found.objective == pytest.approx(stated.objective, rel=2e-9)
+    each = (drawn.columns["weight"] * usd)[:, None] * np.sqrt(drawn.throughput + 1e-9)
+    best = best_of_all(np.where(drawn.throughput > 0, each, 0.0), drawn)
+    assert found.objective == pytest.approx(best, rel=2e-9)
     np.testing.assert_allclose(found.prices, stated.prices, rtol=1e-7, atol=1e-10)
 
 
@@ -165,10 +173,22 @@ def test_worths_of_ones_own_that_are_none_are_told() -> None:
             solve_instance(Paid(), instance.with_columns({**instance.columns, "usd": usd}))
 
 
+@pytest.mark.parametrize("made", [cp.Constant, pd.DataFrame], ids=["expression", "table"])
+def test_worths_that_are_no_array_are_stated(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = elastic(np.random.default_rng(5))
+    instance = drawn.with_columns({**drawn.columns, "usd": np.ones(drawn.jobs)})
+    found = solve_instance(Paid(), instance)
+    told = Paid.worth
+    monkeypatch.setattr(Paid, "worth", lambda self, p: made(told(self, p)))
+    stated = solve_instance(Paid(), instance)
+    assert stated.stats["solver"] != "prices"
+    assert stated.objective == pytest.approx(found.objective, rel=1e-9)
+
+
 def test_most_elastic_jobs_need_no_program() -> None:
     drawn = [elastic(np.random.default_rng(seed)) for seed in range(60)]
-    of_types = [each for each in drawn if each.types > 1]
-    solvers = [solve_instance(ap.get_policy("sia"), each).stats["solver"] for each in of_types]
+    of_types = [each for each in drawn if each.capacity.size > 1]
+    solvers = [solve_instance(ap.Sia(), each).stats["solver"] for each in of_types]
     assert solvers.count("prices") > len(solvers) / 2
 
 
