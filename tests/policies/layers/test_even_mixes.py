@@ -28,4 +28,5 @@ def test_shares_are_the_most_even_that_fill_what_is_left(seed: int) -> None:
     limits = [cp.sum(share, axis=1) == 1, cp.sum(cp.multiply(row, share), axis=1) == wanted]
     limits += [gpus @ share @ type_of == left, cp.multiply(~may, share) == 0]
     cp.Problem(cp.Minimize(uneven), limits).solve(solver=cp.CLARABEL)
+    assert share.value is not None
     np.testing.assert_allclose(found, share.value, rtol=0, atol=1e-5)

@@ -51,7 +51,9 @@ class FilledInTurn(WaterFilling):
     def rates(self, p: Problem) -> Rates:
         group, order = p.column("entity").astype(int), p.column("order")
         gpus = p.count * p.scale_factor
-        return RatesOfGroups(4, group, order, p.count, gpus, lambda alive: 2.0 * alive)
+        return RatesOfGroups(
+            4, group, order, p.count, gpus, lambda alive: np.where(alive, 2.0, 0.0)
+        )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ def drawn(rng: np.random.Generator) -> tuple[RatesOfGroups, OwnLimits, np.ndarra
 
     def share(alive: np.ndarray) -> np.ndarray:
         passed = np.where(alive, weight, 0.0)
-        return passed / passed.sum()
+        return np.asarray(passed / passed.sum())
 
     place = rng.integers(int(rng.choice([1, 3, 100])), size=jobs).astype(float)
     part, per = rng.choice([1.0, 2.0, 0.3], jobs), rng.choice([1.0, 4.0], jobs)
