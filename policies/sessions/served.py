@@ -1,7 +1,6 @@
-"""Objectives over single jobs without a program: served in an order, at prices, by best bargains.
+"""Affine objectives over single jobs without a program: served in an order, or at prices.
 
-The first two, of affine objectives, give an optimum where it is the only one; elsewhere the program
-chooses. So it does among the best bargains of a ratio, unless they are shared by a rule.
+Both give an optimum where it is the only one; elsewhere the program chooses.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.demands import Gains
-    from apportion.policies.solving.ratio import Bargains
     from apportion.policies.solving.solvers.price_walk import Tie
-    from apportion.types import Bools, Floats, Ints
+    from apportion.types import Floats, Ints
 
 
-_SAME, _OTHER = 1e-13, 1e-9
-"""Part of a number by which another one that is the same may differ, and by which others do."""
+_OTHER = 1e-9
+"""Part of a number by which another one that is not the same differs."""
 _APART = 1e-6
 """Least difference, relative to the largest, of what jobs add per GPU that no solver overlooks."""
 
@@ -244,50 +242,3 @@ def served_at_prices(
     gap = relative_gap(value + constant, walk.bound + constant)
     stats = {"solver": "prices", "changed": 0}
     return Attempted(X, sign * value + gains.constant, gap, walk.prices, stats)
-
-
-def best_of(told: Instance, found: Bargains) -> tuple[Bools, float] | None:
-    """Return the cells with the best ratio, and that ratio, which no allocation is better than.
-
-    ``None`` where no job runs, something costs nothing, a ratio is nearly as good, or one on a type
-    without GPUs no worse: that type has a price.
-    """
-    able = told.throughput > 0
-    runs = able & (told.capacity > 0)[told.option_accelerator]
-    if not runs.any() or not (found.costs[able] > 0).all():
-        return None
-    sign = 1.0 if found.maximised else -1.0
-    ratio = np.divide(sign * found.adds, found.costs, out=np.full(able.shape, -np.inf), where=able)
-    best = float(ratio[runs].max())
-    behind = (best - ratio) / (abs(best) or 1.0)
-    chosen = runs & (behind <= _SAME)
-    if ((behind < _OTHER) & ~chosen).any():
-        return None
-    return chosen, sign * best
-
-
-def shared_evenly(told: Instance, best: Bools, costs: Floats) -> Floats | None:
-    """Share the best bargains as `solve_instance` does: spend most, then most evenly.
-
-    Where each job has one, and a GPU of a type costs all alike, what is spent is the GPUs held: all
-    of a type, or as many as its jobs can hold. The least sum of ``GPUs * X**2`` such that ``sum of
-    GPUs * X`` is a constant has one X for all, so each has ``min(1, GPUs of the type / GPUs asked
-    for)`` of its time.
-
-    Returns
-    -------
-    X
-        Shares of time, shape (jobs, options); ``None`` where there is more to choose.
-    """
-    job, option = np.nonzero(best)
-    kind, gpus = told.option_accelerator[option], told.gpus[job, option]
-    if (np.diff(job) == 0).any() or not (gpus > 0).all():
-        return None
-    each, dearest = costs[job, option] / gpus, np.zeros(told.capacity.size)
-    np.maximum.at(dearest, kind, each)
-    if (each < (1 - _SAME) * dearest[kind]).any():
-        return None
-    asked = np.bincount(kind, gpus, told.capacity.size)[kind]
-    X = np.zeros(best.shape)
-    X[job, option] = np.minimum(1.0, told.capacity[kind] / asked)
-    return X

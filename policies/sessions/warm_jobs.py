@@ -18,10 +18,8 @@ from apportion.policies.sessions.job_places import JobPlaces, Stated
 from apportion.policies.sessions.served import (
     LastWalk,
     all_at_their_best,
-    best_of,
     is_plain,
     served,
-    shared_evenly,
 )
 from apportion.policies.sessions.warm_share import WarmShare
 from apportion.policies.solution import ACCURATE, Attempted, Solution
@@ -36,6 +34,7 @@ from apportion.policies.solving.demands import (
     reported,
 )
 from apportion.policies.solving.driver import TIME_LIMIT_S
+from apportion.policies.solving.ratio import at_best_bargains, best_of
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.whole.decide import at_prices
@@ -140,7 +139,7 @@ class WarmJobs:
         self._may = known and is_exact(self.policy, told)
         if not self._may:
             return None
-        alone = None
+        alone = at_best_bargains(told, bargains)
         if gains is not None:
             alone = served(told, gains, jobs, self._last, least=least_prices)
         elif levels is not None and told.jobs < ROWS_TO_MERGE:
@@ -199,25 +198,16 @@ class WarmJobs:
         return _solution(told, best)
 
     def _of_bargains(self, jobs: Ints, told: Instance, found: Bargains) -> Solution:
-        """Spend most on the best bargains, then most evenly: no other cell is in any optimum.
-
-        The ratio does not change with the capacities.
-        """
+        """Spend most on the best bargains, then most evenly: no other cell is in any optimum."""
         known = best_of(told, found)
         if known is None:
             raise SolveError("two ratios are nearly the same")
         best, ratio = known
-        X, stats = shared_evenly(told, best, found.costs), {"solver": "bargains", "changed": 0}
-        if X is None:
-            only = replace(told, throughput=np.where(best, told.throughput, 0.0))
-            spent = np.where(best, found.costs, 0.0)
-            most = Stated(spent / spent.max(), None, told.throughput, 1.0)
-            at = self._chosen(jobs, only, most, second_stage=True, gain=spent)
-            X, stats = at.shares(told), at.stats
-        objective = float((found.adds * X).sum() / (found.costs * X).sum())
-        prices = np.zeros(told.capacity.size)
-        gap = relative_gap(objective, ratio)
-        return _solution(told, Attempted(X, objective, gap, prices, stats))
+        only = replace(told, throughput=np.where(best, told.throughput, 0.0))
+        spent = np.where(best, found.costs, 0.0)
+        most = Stated(spent / spent.max(), None, told.throughput, 1.0)
+        at = self._chosen(jobs, only, most, second_stage=True, gain=spent)
+        return _solution(told, found.attempted(told, at.shares(told), ratio, at.stats))
 
     def _solve(
         self, jobs: Ints, told: Instance, second_stage: bool, least_prices: bool

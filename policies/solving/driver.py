@@ -17,6 +17,7 @@ from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.declared_floors import with_floors_merged
 from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE, worth_merging
 from apportion.policies.solving.demands import (
+    bargains_of,
     fills_further,
     has_earlier,
     levels_of,
@@ -30,6 +31,7 @@ from apportion.policies.solving.options import (
     kept_options,
 )
 from apportion.policies.solving.random_partition import solve_in_parts
+from apportion.policies.solving.ratio import at_best_bargains
 from apportion.policies.solving.rows import Reduction, reduce
 from apportion.policies.solving.solvable import unsolvable
 from apportion.policies.solving.whole.decide import decide
@@ -202,6 +204,10 @@ def _attempts(
     believed = reduction.believed
     if solver == "auto" and fills_further(policy):
         yield "prices", partial(filled_at_prices, policy, believed)
+    if solver == "auto" and second_stage and levels_of(policy, believed) is None:
+        ruled = at_best_bargains(believed, bargains_of(policy, believed))
+        if ruled is not None:
+            yield "bargains", lambda: ruled
     levels = _takes_levels(policy, believed, solver, merge)
     if solver == "arrow" and not (levels and ArrowShare.fits(believed)):
         raise InputError(
@@ -244,16 +250,9 @@ def _takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge:
 
 
 class DeclaredProblem:
-    """The policy's own problem as it stands, compiled on first use.
+    """The policy's own problem over reduced rows as it stands, compiled on first use.
 
-    Parameters
-    ----------
-    policy
-        Whose problem it is.
-    reduction
-        Rows over which it is posed.
-    second_stage
-        Whether what the objective leaves open is chosen as well.
+    What its objective leaves open is chosen as well where `second_stage` says so.
     """
 
     def __init__(self, policy: Policy, reduction: Reduction, second_stage: bool) -> None:

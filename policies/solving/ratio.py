@@ -1,12 +1,13 @@
-"""Slopes of affine expressions, and a ratio of two of these as a linear program.
+"""Slopes of affine expressions, and a ratio of two of these: a linear program, or a rule.
 
 ``max over X of N(X) / D(X)``, N and D affine, is posed over ``Y = X * scale`` with ``D = 1``
 (Charnes and Cooper, 1962): every number that is no coefficient of X is multiplied by the scale.
+Where N and D are sums over single jobs the best bargains are shared by a rule (`at_best_bargains`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -19,13 +20,20 @@ from cvxpy.constraints import Equality, Inequality
 from scipy import sparse
 
 from apportion.errors import InputError
+from apportion.policies.solution import Attempted
+from apportion.policies.solving.certificate import relative_gap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
-    from apportion.types import Floats
+    from apportion.types import Bools, Floats
+
+
+_SAME, _OTHER = 1e-13, 1e-9
+"""Part of a number by which another one that is the same may differ, and by which others do."""
 
 
 def affine_in(
@@ -114,11 +122,77 @@ class Bargains(NamedTuple):
         """Read them off a ratio of which `p` has the variables; ``None`` if it is another one."""
         sides = [affine_in(side, p.throughput, p.X) for side in objective.args[0].args]
         sums = [found[0] for found in sides if found is not None and found[1] == 0]
-        if len(sums) < 2 or not p.instance.solo:
+        if len(sums) < 2 or p.inexact or not p.instance.solo:
             return None
         speed = p.instance.throughput
         adds, costs = (of_speed[:, None] * speed + of_time for of_speed, of_time in sums)
         return cls(adds, costs, isinstance(objective, cp.Maximize))
+
+    def attempted(self, told: Instance, X: Floats, best: float, stats: Any) -> Attempted:
+        """Return shares beside the best ratio that there is; more GPUs would not make it better."""
+        objective = float((self.adds * X).sum() / (self.costs * X).sum())
+        prices = np.zeros(told.capacity.size)
+        return Attempted(X, objective, relative_gap(objective, best), prices, stats)
+
+
+def at_best_bargains(told: Instance, found: Bargains | None) -> Attempted | None:
+    """Spend most on the best bargains, then most evenly, where nothing but GPUs limits jobs.
+
+    ``None`` where there are none, or that takes a program.
+    """
+    alone = told.holds_gpus_only and told.hard.size == told.capacity.size
+    known = best_of(told, found) if found and alone else None
+    X = None if found is None or known is None else _shared_evenly(told, known[0], found.costs)
+    if found is None or known is None or X is None:
+        return None
+    return found.attempted(told, X, known[1], {"solver": "bargains", "changed": 0})
+
+
+def best_of(told: Instance, found: Bargains) -> tuple[Bools, float] | None:
+    """Return the cells with the best ratio, and that ratio, which no allocation is better than.
+
+    ``None`` where no job runs, something costs nothing, a ratio is nearly as good, or one on a type
+    without GPUs no worse: that type has a price.
+    """
+    able = told.throughput > 0
+    runs = able & (told.capacity > 0)[told.option_accelerator]
+    if not runs.any() or not (found.costs[able] > 0).all():
+        return None
+    sign = 1.0 if found.maximised else -1.0
+    ratio = np.divide(sign * found.adds, found.costs, out=np.full(able.shape, -np.inf), where=able)
+    best = float(ratio[runs].max())
+    behind = (best - ratio) / (abs(best) or 1.0)
+    chosen = runs & (behind <= _SAME)
+    if ((behind < _OTHER) & ~chosen).any():
+        return None
+    return chosen, sign * best
+
+
+def _shared_evenly(told: Instance, best: Bools, costs: Floats) -> Floats | None:
+    """Share the best bargains as the second stage does: spend most, then most evenly.
+
+    Where each job has one, and a GPU of a type costs all alike, what is spent is the GPUs held: all
+    of a type, or as many as its jobs can hold. The least sum of ``GPUs * X**2`` such that ``sum of
+    GPUs * X`` is a constant has one X for all, so each has ``min(1, GPUs of the type / GPUs asked
+    for)`` of its time.
+
+    Returns
+    -------
+    X
+        Shares of time, shape (jobs, options); ``None`` where there is more to choose.
+    """
+    job, option = np.nonzero(best)
+    kind, gpus = told.option_accelerator[option], told.gpus[job, option] * told.count[job]
+    if (np.diff(job) == 0).any() or not (gpus > 0).all():
+        return None
+    each, dearest = costs[job, option] / gpus, np.zeros(told.capacity.size)
+    np.maximum.at(dearest, kind, each)
+    if (each < (1 - _SAME) * dearest[kind]).any():
+        return None
+    asked = np.bincount(kind, gpus, told.capacity.size)[kind]
+    X = np.zeros(best.shape)
+    X[job, option] = np.minimum(1.0, told.capacity[kind] / asked)
+    return X
 
 
 def over_scale(
