@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from apportion.checks import number
 from apportion.errors import InputError, unknown_name
-from apportion.policies.base import HasOrder, Policy
 from apportion.policies.instance import Instance
 from apportion.policies.problem import Problem
 from apportion.policies.solving.driver import solve_instance
@@ -20,10 +19,10 @@ from apportion.policies.water_filling import RatesOfGroups, WaterFilling
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
-    from apportion.policies.base import Rates
-    from apportion.types import Floats, Ints
+    from apportion.policies.base import HasOrder, Policy, Rates
+    from apportion.types import Bools, Floats, Ints
 
 
 _LOG = logging.getLogger(__name__)
@@ -98,8 +97,7 @@ class HierarchicalFairness(WaterFilling):
         for entity in self._named() if self.weights else ():
             if entity not in self.weights:
                 raise unknown_name("entity in inner", entity, self.weights)
-        each = self.inner.values() if isinstance(self.inner, Mapping) else [self.inner]
-        own = [policy for policy in map(_policy, each) if policy]
+        own = [policy for policy in self._within.values() if policy]
         read = dict.fromkeys(sorted({name for policy in own for name in policy.columns}))
         object.__setattr__(self, "columns", tuple(dict.fromkeys(("weight", "entity", *read))))
         traits = _PASSED_ON & {one for policy in own for one in policy.traits}
@@ -111,7 +109,7 @@ class HierarchicalFairness(WaterFilling):
         leaf = p.column("entity").astype(int)
         self._check_weights(names)
         wanted, order = self._inside(p, leaf)
-        gpus, share = p.count * p.scale_factor, partial(self._shares, names)
+        gpus, share = p.count * p.scale_factor, self._shares(names)
         return RatesOfGroups(len(names), leaf, order, wanted, gpus, share)
 
     def _inside(self, p: Problem, leaf: Ints) -> tuple[Floats, Floats]:
@@ -122,22 +120,32 @@ class HierarchicalFairness(WaterFilling):
         names = p.instance.entities
         if self._named():
             _tell_of_unknown(self._named(), names)
-        share = self._shares(names, np.bincount(leaf, minlength=len(names)) > 0)
+        there = np.bincount(leaf, minlength=len(names)) > 0
         wanted, order = p.count * p.weight, np.zeros(leaf.size)
-        for entity in np.unique(leaf):
-            here, policy = np.flatnonzero(leaf == entity), _policy(self._inner_of(names[entity]))
-            if policy and isinstance(policy, HasOrder):
+        within = [
+            self._inner_of(name) if some else None
+            for name, some in zip(names, there.tolist(), strict=True)
+        ]
+        for policy in {id(one): one for one in within if one}.values():
+            its = np.array([one is policy for one in within])
+            if hasattr(policy, "order"):  # quicker than ``isinstance``
                 told = p if policy.heterogeneity_aware else Problem(p.instance.blind_to_types())
-                order[here] = ranks(policy.order(told)[here], relative=_ROUNDING)
-            elif policy:
+                here, place = its[leaf], cast("HasOrder", policy).order(told)
+                order[here] = ranks(place[here], relative=_ROUNDING)
+                continue
+            share = self._shares(names)(there)
+            for entity in np.flatnonzero(its):
+                here = np.flatnonzero(leaf == entity)
                 wanted[here], order[here] = _divided(p, policy, here, float(share[entity]))
         return np.asarray(wanted, dtype=float), np.asarray(order, dtype=float)
 
     def _check_weights(self, names: tuple[str, ...]) -> None:
         """Name an entity without a weight; one with a weight may have no jobs for now."""
+        if not self.weights:
+            return
         nodes = {node for name in names for node in _path(name)}
         for node in sorted(nodes):
-            if self.weights and node not in self.weights:
+            if node not in self.weights:
                 raise InputError(
                     f"Entity {node!r} has no weight; weights are given for "
                     f"{', '.join(map(repr, self.weights))}."
@@ -147,29 +155,48 @@ class HierarchicalFairness(WaterFilling):
         """Return the paths of which there is an inner policy of their own."""
         return tuple(self.inner) if isinstance(self.inner, Mapping) else ()
 
-    def _inner_of(self, entity: str) -> Policy | str:
-        """Inner policy of an entity: its own, or that of the nearest entity above."""
-        if not isinstance(self.inner, Mapping):
-            return self.inner
-        while entity not in self.inner and "/" in entity:
-            entity = entity.rpartition("/")[0]
-        return self.inner.get(entity, "fairness")
+    @cached_property
+    def _within(self) -> dict[str, Policy | None]:
+        """What is asked within entities, by path; that of the path "" is for all."""
+        inner = self.inner if isinstance(self.inner, Mapping) else {"": self.inner}
+        return {path: _policy(policy) for path, policy in inner.items()}
 
-    def _shares(self, names: tuple[str, ...], alive: NDArray[np.bool_]) -> Floats:
-        """Rate of each leaf entity: down the tree, siblings that are alive share by weight."""
-        paths = [_path(name) for name in names]
-        living = {node for path, lives in zip(paths, alive, strict=True) if lives for node in path}
-        total: dict[str, float] = {}
-        for node in sorted(living):
-            parent = node.rpartition("/")[0]
-            total[parent] = total.get(parent, 0.0) + self.weights.get(node, 1.0)
-        share = [
-            np.prod([self.weights.get(n, 1.0) / total[n.rpartition("/")[0]] for n in path])
-            if lives
-            else 0.0
-            for path, lives in zip(paths, alive, strict=True)
-        ]
-        return np.array(share, dtype=float)
+    def _inner_of(self, entity: str) -> Policy | None:
+        """Inner policy of an entity: its own, or that of the nearest entity above."""
+        while entity and entity not in self._within:
+            entity = entity.rpartition("/")[0]
+        return self._within.get(entity)
+
+    def _shares(self, names: tuple[str, ...]) -> Callable[[Bools], Floats]:
+        """Return the rate of each leaf entity, given which are alive."""
+        return partial(_split, names, tuple(self.weights.items()))
+
+
+def _split(names: tuple[str, ...], weights: tuple[tuple[str, float], ...], alive: Bools) -> Floats:
+    """Return the rate of each leaf entity."""
+    return _split_among(names, weights, tuple(alive.tolist()))
+
+
+@lru_cache
+def _split_among(
+    names: tuple[str, ...], weights: tuple[tuple[str, float], ...], alive: tuple[bool, ...]
+) -> Floats:
+    """Split the rate down the tree: siblings that are alive share by weight."""
+    weight_of, paths = dict(weights), [_path(name) for name in names]
+    living = {node for path, lives in zip(paths, alive, strict=True) if lives for node in path}
+    total: dict[str, float] = {}
+    for node in sorted(living):
+        parent = node.rpartition("/")[0]
+        total[parent] = total.get(parent, 0.0) + weight_of.get(node, 1.0)
+    share = [
+        np.prod([weight_of.get(n, 1.0) / total[n.rpartition("/")[0]] for n in path])
+        if lives
+        else 0.0
+        for path, lives in zip(paths, alive, strict=True)
+    ]
+    rates = np.array(share, dtype=float)
+    rates.flags.writeable = False
+    return rates
 
 
 @lru_cache

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from apportion.policies.base import PassesRatesOn
 from apportion.policies.solving.demands import (
     SpeedProblem,
     has_earlier,
@@ -19,7 +18,7 @@ from apportion.policies.solving.worst_off.water_filling import Steady
 from apportion.policies.water_filling import RatesOfGroups, WaterFilling
 
 if TYPE_CHECKING:
-    from apportion.policies.base import Policy, Rates
+    from apportion.policies.base import PassesRatesOn, Policy, Rates
     from apportion.policies.instance import Instance
     from apportion.policies.solving.worst_off.own_limits import OwnLimits
     from apportion.types import Bools, Floats
@@ -70,7 +69,7 @@ class StatedRates(NamedTuple):
     @classmethod
     def of(cls, policy: Policy, told: Instance) -> StatedRates | None:
         """Read it off a policy; ``None`` where there is more to it than levels of jobs."""
-        if isinstance(policy, PassesRatesOn):
+        if hasattr(policy, "rates") and hasattr(policy, "utility"):  # quicker than isinstance
             return cls._passed_on(policy, told)
         levels = levels_of(policy, told)
         if levels is None or levels.constrained or not levels.proportional:
