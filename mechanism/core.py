@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats, Ints
 
 
-_ARRAYS = (
-    *("ids", "number", "scale", "slots", "served", "last_type"),
-    *("target", "speed", "received", "owed"),
-)
+_COLUMNS = ("ids", "number", "scale", "served", "last_type", "target", "speed", "received", "owed")
 
 
 class RoundCore(Resumable):
@@ -73,7 +70,7 @@ class RoundCore(Resumable):
     that earlier targets have left open).
     """
 
-    kept = (*_ARRAYS, "elapsed_s", "_next_id", "placer")
+    kept = (*_COLUMNS, "slots", "elapsed_s", "_next_id", "placer")
 
     def __init__(
         self,
@@ -92,6 +89,7 @@ class RoundCore(Resumable):
         self.carry_over, self.work_conserving = carry_over, work_conserving
         self.elapsed_s, self._next_id = 0.0, 0
         self._candidates: Candidates | None = None
+        self._all_fit = False
         self._preference: Ints | None = None
         self.models: Callable[[Ints], Sequence[str]] | None = None
         self.resources: tuple[Floats, Floats] | None = None
@@ -114,33 +112,33 @@ class RoundCore(Resumable):
 
         Without a `number` rows are numbered as they come.
         """
-        rows, blank = len(speed), np.zeros_like(speed)
+        rows, blank, own = len(speed), np.zeros(speed.shape), vars(self)
         ids = np.arange(self._next_id, self._next_id + rows)
         added = {
             "ids": ids,
-            "number": ids if number is None else number,
+            "number": (number := ids if number is None else number),
             "scale": np.asarray(scale, dtype=np.intp),
             "served": np.zeros(rows),
-            "last_type": np.full(rows, -1),
+            "last_type": np.zeros(rows, dtype=np.intp) - 1,
             "target": blank,
             "owed": blank,
             "speed": speed,
             "received": blank + self.round_seconds / 2,
         }
         for name, values in added.items():
-            setattr(self, name, np.concatenate([getattr(self, name), values]))
+            own[name] = np.concatenate((own[name], values))
         if self._preference is not None:
-            more = preferences(speed, added["number"], self._place)
-            self._preference = np.concatenate([self._preference, more])
+            more = preferences(speed, number, self._place)
+            self._preference = np.concatenate((self._preference, more))
         self._next_id += rows
         self._one_job_each()
 
     def keep(self, mask: Bools) -> None:
         """Drop the rows outside the mask and free their devices."""
         self.devices.release(self.ids[~mask & (self.last_type >= 0)].tolist())
-        stay = np.flatnonzero(mask)
-        for name in _ARRAYS:
-            setattr(self, name, getattr(self, name).take(stay, axis=0))
+        stay, own = mask.nonzero()[0], vars(self)
+        for name in _COLUMNS:
+            own[name] = own[name].take(stay, axis=0)
         if self._preference is not None:
             self._preference = self._preference.take(stay, axis=0)
         self._one_job_each()
@@ -175,10 +173,10 @@ class RoundCore(Resumable):
     def ask(self) -> GangRound:
         """Choose the gangs of the next round and give them devices; some may get none and wait."""
         if self.settled:  # all go on; only the order of their priorities may be another one
-            rows, types = self._wanted()
+            rows, types = self.wanted()
             return GangRound(rows, types, np.zeros((rows.size, 1), dtype=bool), NOBODY)
         rows, types = self._choose()
-        now = np.full(self.ids.size, -1)
+        now = np.zeros(self.ids.size, dtype=np.intp) - 1
         now[rows] = types
         fresh = self.last_type[rows] != types
         stopped = ((self.last_type >= 0) & (self.last_type != now)).nonzero()[0]
@@ -208,7 +206,7 @@ class RoundCore(Resumable):
 
         That is as long as the gang that ran longest. With `times`, of so many equal rounds.
         """
-        longest = float(seconds.max()) if seconds.size else self.round_seconds
+        longest = float(seconds[seconds.argmax()]) if seconds.size else self.round_seconds
         cells = rows * self.kind.size + columns
         received = self.received.reshape(-1)
         received[cells] = add_repeatedly(received[cells], seconds, times)
@@ -224,23 +222,20 @@ class RoundCore(Resumable):
         of them fit: then priorities, which change from round to round, decide nothing.
         """
         rows, types = self.candidates.rows, self.candidates.types
-        if not self.work_conserving or self.slots.shape[1] > 1 or rows.size != self.ids.size:
+        if not self._all_fit or (self.last_type[rows] != types).nonzero()[0].size:
             return False
-        kinds = self.kind[types]
-        needed = np.bincount(kinds, weights=self.scale[rows], minlength=self.capacity.size)
-        if self.resources is not None:
-            usage, room = self.resources
-            if (usage[rows, types].sum(axis=0) > room).any():
-                return False
-        return bool((self.last_type[rows] == types).all() and (needed <= self.capacity).all())
+        held = self.resources
+        return held is None or not (held[0][rows, types].sum(axis=0) > held[1]).any()
 
     @property
     def candidates(self) -> Candidates:
         """Every row and type with a share of time."""
         if self._candidates is None:
-            self._candidates = Candidates.of(
+            self._candidates = wanted = Candidates.of(
                 self.target, self.speed, self.owed, self.preference, self._order
             )
+            alone = self.work_conserving and self.slots.shape[1] == 1
+            self._all_fit = alone and wanted.fit(self.scale, self.capacity, self.kind)
         return self._candidates
 
     @property
@@ -261,9 +256,11 @@ class RoundCore(Resumable):
 
     def _choose(self) -> tuple[Ints, Ints]:
         """Serve the shares by priority, then fill what is idle with whoever can run there."""
+        rows, types = self.wanted()
+        if self._all_fit and self.resources is None:
+            return rows, types
         free = self.capacity.copy()
         taken = np.zeros(self.ids.size, dtype=bool)
-        rows, types = self._wanted()
         held = None if self.resources is None else (self.resources[0], self.resources[1].copy())
         chosen = self._taken(rows, types, free, taken, held)
         rows, types = rows[chosen], types[chosen]
@@ -288,7 +285,7 @@ class RoundCore(Resumable):
         beside = None if held is None else (held[0][rows, columns], held[1])
         return select(self.slots[rows], columns, self.scale[rows], free, taken, beside=beside)
 
-    def _wanted(self) -> tuple[Ints, Ints]:
+    def wanted(self) -> tuple[Ints, Ints]:
         """Return rows and types with a share in the order in which they are served."""
         if self.in_turn and self.slots.shape[1] == 1:
             facts = self.last_type, self.speed, self.scale, self.capacity, self.kind

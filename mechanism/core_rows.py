@@ -32,22 +32,25 @@ class CoreRows(Resumable):
 
     Attributes
     ----------
-    first, second
-        Jobs of each row, by their number in the job table; `second` is -1 for a single job.
+    second
+        Second job of each row, by its number in the job table; -1 for a single job.
     """
 
-    kept = ("first", "second")
+    kept = ("second",)
 
     def __init__(self, core: RoundCore) -> None:
         self.core = core
-        self.first = np.empty(0, dtype=np.intp)
         self.second = np.empty(0, dtype=np.intp)
+
+    @property
+    def first(self) -> Ints:
+        """First job of each row, by its number in the job table."""
+        return self.core.number
 
     def arrive(self, jobs: Ints, speed: Floats, scale: Ints) -> None:
         """Append a row for each new job."""
         self.core.append(speed, scale, jobs)
-        self.first = np.append(self.first, jobs)
-        self.second = np.append(self.second, np.full(jobs.size, _NOBODY))
+        self.second = np.concatenate((self.second, np.zeros(jobs.size, dtype=np.intp) + _NOBODY))
         self._describe()
 
     def take_over(self, past: Past, models: Sequence[str]) -> None:
@@ -72,10 +75,7 @@ class CoreRows(Resumable):
             rows = [row_of[pair[:1]] for pair in pairs]
             core.append(np.zeros((len(pairs), core.kind.size)), core.scale[rows], jobs[:, 0])
             row_of |= {pair: len(row_of) + place for place, pair in enumerate(pairs)}
-            self.first, self.second = (
-                np.append(each, jobs[:, place])
-                for place, each in enumerate((self.first, self.second))
-            )
+            self.second = np.append(self.second, jobs[:, 1])
             self._describe()
             none = np.zeros(owed.shape[1])
             owed = np.vstack([owed, *(past.owed_by_pair.get(pair, none) for pair in pairs)])
@@ -105,7 +105,6 @@ class CoreRows(Resumable):
         new = ~np.isin(wanted, self._keys(self.first, self.second))
         blank = np.zeros((int(new.sum()), self.core.capacity.size))
         self.core.append(blank, scale[pairs[new]].max(axis=1, initial=0), pairs[new, 0])
-        self.first = np.append(self.first, pairs[new, 0])
         self.second = np.append(self.second, pairs[new, 1])
         there = self._keys(self.first, self.second)
         order = np.argsort(there)
@@ -146,7 +145,7 @@ class CoreRows(Resumable):
         """Drop completed jobs and pairs; a pair of which one job goes on is wound up."""
         if not self._has_pairs:
             stay = np.ones(self.first.size, dtype=bool)
-            stay[np.searchsorted(self.first, done)] = False  # the order of submission is sorted
+            stay[self.first.searchsorted(done)] = False  # the order of submission is sorted
             self._keep(stay)
             return
         gone = np.column_stack([np.isin(self.first, done), np.isin(self.second, done)])
@@ -164,10 +163,10 @@ class CoreRows(Resumable):
     def lines(self, chosen: GangRound) -> tuple[Gangs, Bools]:
         """Return the gangs of a round, a line for each of their jobs, and which of them start."""
         rows, core = chosen.rows, self.core
-        first, second = self.first[rows], self.second[rows]
-        names = core.ids[rows]
+        names, first = core.ids[rows], core.number[rows]
         held = core.placer.held_by(names)
         gangs = Gangs(first, names, chosen.types, core.scale[rows], devices=held)
+        second = self.second[rows]
         paired = (second != _NOBODY).nonzero()[0]
         if not paired.size:
             return gangs, chosen.starts[:, 0]
@@ -185,11 +184,11 @@ class CoreRows(Resumable):
 
     @property
     def _has_pairs(self) -> bool:
-        return bool((self.second != _NOBODY).any())
+        return bool((self.second != _NOBODY).nonzero()[0].size)
 
     def _keep(self, mask: Bools) -> None:
         self.core.keep(mask)
-        self.first, self.second = self.first[mask], self.second[mask]
+        self.second = self.second[mask]
 
     def _keys(self, first: Ints, second: Ints) -> Ints:
         """One number for each row."""
@@ -197,7 +196,7 @@ class CoreRows(Resumable):
 
     def _describe(self) -> None:
         """Tell the core which rows have jobs in common."""
-        single = np.flatnonzero(self.second == _NOBODY)
+        single = (self.second == _NOBODY).nonzero()[0]
         if single.size == self.second.size:
             return
         jobs = self.first[single]  # in the order of submission, so sorted

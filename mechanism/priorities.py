@@ -52,7 +52,7 @@ class Candidates:
         columns where nothing else tells them apart; without a `place` in the order of submission,
         of shape (rows,), rows stand as they are.
         """
-        cells = np.flatnonzero((target >= LEAST_SHARE) & (speed > 0))
+        cells = ((target >= LEAST_SHARE) & (speed > 0)).ravel().nonzero()[0]
         share = target.take(cells)
         rows, types = np.divmod(cells, target.shape[1])
         last = types if preference is None else preference.take(cells)
@@ -62,6 +62,17 @@ class Candidates:
             [last, early, ranks(-share, absolute=SHARE), ranks(-owed.take(cells), absolute=OWED_S)]
         )
         return cls(rows[order], types[order], cells[order], share[order])
+
+    def fit(self, scale: Ints, capacity: Ints, kind: Ints) -> bool:
+        """Tell whether every row is there, and once, and there are GPUs for all of them.
+
+        Parameters are those of `one_type_after_the_other`.
+        """
+        rows = self.rows
+        if rows.size != scale.size or np.bincount(rows).nonzero()[0].size != rows.size:
+            return False
+        needed = np.bincount(kind[self.types], scale[rows], capacity.size)
+        return not (needed > capacity).nonzero()[0].size
 
     def by_priority(
         self, received: Floats, half_round_s: float = 0.0, end_s: float = np.inf
@@ -175,14 +186,10 @@ def preferences(speed: Floats, number: Ints, place: Ints) -> Ints:
         Place of each type in the order of names, shape (types,).
     """
     by_name = place.argsort()
-    usable = speed[:, by_name] > 0
-    many = np.maximum(usable.sum(axis=1, keepdims=True), 1)
+    counted = (speed[:, by_name] > 0).cumsum(axis=1)  # of which each row can run on, so far
     turn = np.empty(speed.shape, dtype=np.intp)
-    turn[:, by_name] = (usable.cumsum(axis=1) - 1 - number[:, None]) % many
-    order = np.lexsort((turn, -speed))
-    ranked = np.empty_like(order)
-    np.put_along_axis(ranked, order, np.arange(place.size)[None, :], axis=1)
-    return ranked
+    turn[:, by_name] = (counted - 1 - number[:, None]) % np.maximum(counted[:, -1:], 1)
+    return np.lexsort((turn, -speed)).argsort(axis=1)
 
 
 def time_at_start(owed: Floats, round_seconds: float, carry_over: bool) -> Floats:
@@ -204,4 +211,6 @@ def time_at_start(owed: Floats, round_seconds: float, carry_over: bool) -> Float
     """
     half = round_seconds / 2
     # Time received stays above zero, as priorities divide by it.
-    return half - (np.clip(owed, -half, 0.9 * half) if carry_over else np.zeros_like(owed))
+    if not carry_over:
+        return np.full(owed.shape, half)
+    return half - np.minimum(np.maximum(owed, -half), 0.9 * half)

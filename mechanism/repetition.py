@@ -25,11 +25,11 @@ def running_sums(start: ArrayLike, step: ArrayLike, times: int) -> Floats:
     first = np.asarray(start, dtype=float)
     sums = np.empty((times + 1, *first.shape))
     sums[0], sums[1:] = first, step
-    return np.asarray(np.add.accumulate(sums, axis=0)[1:], dtype=float)
+    np.add.accumulate(sums, axis=0, out=sums)
+    return sums[1:]
 
 
 def add_repeatedly(start: ArrayLike, step: ArrayLike, times: int) -> Floats:
     """Return the last of the `running_sums`."""
-    if times == 1:
-        return np.asarray(np.add(start, step), dtype=float)
-    return np.asarray(running_sums(start, step, times)[-1])
+    last: Floats = np.add(start, step) if times == 1 else running_sums(start, step, times)[-1]
+    return last

@@ -75,7 +75,7 @@ class InRounds(Resumable):
     ) -> None:
         self.name = name
         self._jobs, self._sharing = jobs, sharing
-        self._lost_s = np.zeros(jobs.jobs) if lost_s is None else lost_s
+        self._lost_s = lost_s if lost_s is not None and lost_s.any() else None
         self._leases = leases
         self._core = (TieredCore if tiered else RoundCore)(
             jobs.capacity,
@@ -101,14 +101,16 @@ class InRounds(Resumable):
         sharing.take_over(past)
         return NOBODY
 
-    def decide(self, event: Event) -> Decision:
-        """Choose the gangs of the next round."""
+    def decide(self, event: Event) -> Decision | None:
+        """Choose the gangs of the next round; ``None`` if it is as the last one."""
         jobs, core_rows, sharing = self._jobs, self._core_rows, self._sharing
         if event.ran is not None:
             self._told(event.ran, event.arrived)
         if event.arrived.size:
             core_rows.arrive(event.arrived, sharing.speed(event.arrived), jobs.scale[event.arrived])
             sharing.changed = True
+        if event.now_s < self._steady_s and not sharing.changed and self._same_order():
+            return None
         resolved = event.now_s >= sharing.due_s
         if resolved:
             core_rows.aim(jobs.active, sharing.solve(event.now_s), jobs.scale)
@@ -121,7 +123,7 @@ class InRounds(Resumable):
             gangs,
             starts,
             core_rows.stopped(chosen),
-            lost_s=jobs.lost_s(gangs.job, self._lost_s),
+            lost_s=0.0 if self._lost_s is None else jobs.lost_s(gangs.job, self._lost_s),
             resolved=resolved,
         )
 
@@ -165,6 +167,11 @@ class InRounds(Resumable):
             # Rounds that begin before this are over before anything else holds.
             self._same_s = held.until_s - length_s
 
+    def _same_order(self) -> bool:
+        """Tell whether gangs that all go on would be named in the order of the last round."""
+        rows = self._core.wanted()[0]
+        return rows.size == self._rows.size and not (rows != self._rows).nonzero()[0].size
+
     def _ask_anew(self) -> GangRound:
         """Choose the gangs of a round that all have to start again, those that go on included."""
         running = np.flatnonzero(self._core.last_type >= 0)
@@ -175,8 +182,9 @@ class InRounds(Resumable):
         """Return until when every round will be as this one if nobody comes or goes."""
         if self._sharing.changed:
             return -np.inf
-        # What is declined while nobody has anything is declined for good.
-        refused = chosen.declined or not self._core.candidates.rows.size
-        nobody_ever = refused and not chosen.rows.size
-        same = self._leases and not chosen.stopped.size and self._core.settled
-        return min(self._sharing.due_s, self._same_s) if same or nobody_ever else -np.inf
+        same = self._leases and self._core.settled
+        if not same:
+            # What is declined while nobody has anything is declined for good.
+            refused = chosen.declined or not self._core.candidates.rows.size
+            same = refused and not chosen.rows.size
+        return min(self._sharing.due_s, self._same_s) if same else -np.inf

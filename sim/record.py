@@ -79,6 +79,8 @@ class Columns(Resumable, Protocol):
 
 _COLUMNS = ("start_s", "end_s", "active_jobs", "running_jobs", "preemptions", "resolved")
 _WHOLE = ("active_jobs", "running_jobs", "preemptions")
+_ONCE = slice(4, 6)
+"""Columns of what happens as a decision takes effect, in the first of many equal rows."""
 
 
 class RoundLog(Columns):
@@ -94,6 +96,7 @@ class RoundLog(Columns):
     kept = ("_stopped", "_resolved", "rounds", "_rows")
 
     def __init__(self, accelerators: Sequence[str]) -> None:
+        self._types = len(accelerators)
         self._names = [*_COLUMNS, *(f"{name}_busy" for name in accelerators)]
         self._rows = np.empty((0, len(self._names)))
         self._stopped, self._resolved = 0, False
@@ -106,7 +109,7 @@ class RoundLog(Columns):
     def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         """Write a row for each of the stretches."""
         self._make_room(ran.times)
-        busy = _gpu_seconds(ran, len(self._names) - len(_COLUMNS)).tolist()
+        busy = _gpu_seconds(ran, self._types).tolist()
         counts = (active, _running(ran.gangs), self._stopped, self._resolved)
         if ran.times == 1:
             self._rows[self.rounds] = (now_s, end_s, *counts, *busy)
@@ -114,9 +117,8 @@ class RoundLog(Columns):
             ends_s = running_sums(now_s, ran.length_s, ran.times)
             rows = self._rows[self.rounds : self.rounds + ran.times]
             rows[:] = (now_s, now_s, *counts, *busy)
-            rows[1:, _COLUMNS.index("start_s")] = ends_s[:-1]
-            rows[:, _COLUMNS.index("end_s")] = ends_s
-            rows[1:, _COLUMNS.index("resolved")] = False
+            rows[1:, 0], rows[:, 1] = ends_s[:-1], ends_s
+            rows[1:, _ONCE] = 0.0
         self.rounds += ran.times
         self._stopped, self._resolved = 0, False
 
@@ -146,7 +148,7 @@ def _gpu_seconds(ran: GangProgress, types: int) -> Floats:
     if gangs.mate is not None:
         lead = gangs.mate >= np.arange(gangs.mate.size)
         used, option = used[lead], option[lead]
-    busy = np.bincount(option, weights=used, minlength=types).astype(float)
+    busy = np.bincount(option, used, types).astype(float)
     return busy if gangs.share is None else busy * ran.length_s
 
 

@@ -143,7 +143,7 @@ class TieredCore(RoundCore):
             wanted = self.candidates
             many = wanted.rows.size
             return wanted.rows, wanted.types.copy(), [Spot(NETWORK)] * many, many
-        rows, columns = self._wanted()
+        rows, columns = self.wanted()
         rooms = [TierRoom(pool.gpus) for pool in self.placer.pools]
         taken = np.zeros(self.ids.size, dtype=bool)
         held = None if self.resources is None else (self.resources[0], self.resources[1].copy())

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Stretches that nothing distinguishes are booked together, but not more than memory is for.
 _AT_ONCE = 500
+# Sums of so many are rounded by far less, as is the time left of who is as good as done.
+_CERTAIN = 1e-6
 
 
 def one_after_the_other(first: GangProgress, second: GangProgress) -> GangProgress:
@@ -33,16 +35,24 @@ def one_after_the_other(first: GangProgress, second: GangProgress) -> GangProgre
     )
 
 
+def seconds_of(steps: Floats, rate: Floats) -> Floats:
+    """Return how long steps take; two jobs that were only believed to fit one GPU make none."""
+    if rate.nonzero()[0].size == rate.size:
+        return steps / rate
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return steps / rate
+
+
 def repeats(now_s: float, length_s: float, until_s: float, needed_s: Floats) -> Floats:
     """Return the ends of stretches that begin before a time and in which nobody is done."""
     if until_s <= now_s + length_s:
         return np.empty(0)
-    # One less than fits, whatever the rounding of a long sum.
-    whole = int(min(needed_s.min(initial=np.inf) / length_s - 1, _AT_ONCE))
+    least_s = np.minimum.reduce(needed_s, initial=np.inf)
+    whole = int(min(least_s / length_s - _CERTAIN, _AT_ONCE))
     if whole < 2:
         return np.empty(0)
     ends_s = running_sums(now_s, length_s, whole)
-    begun = 1 + int(np.searchsorted(ends_s[:-1], until_s))
+    begun = 1 + int(ends_s[:-1].searchsorted(until_s))
     return ends_s[:begun]
 
 

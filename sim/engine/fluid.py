@@ -8,7 +8,7 @@ import numpy as np
 
 from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Decision, DutyCycle, GangProgress, Gangs
 from apportion.resumable import Resumable, packed, unpacked
-from apportion.sim.engine.duty_cycle import DutyClock, one_after_the_other, repeats
+from apportion.sim.engine.duty_cycle import DutyClock, one_after_the_other, repeats, seconds_of
 from apportion.sim.engine.speeds import LastingRates, Speeds
 from apportion.sim.engine.true_state import ROUNDING
 
@@ -89,8 +89,7 @@ class Fluid(Resumable):
         if to_completion:
             return self._run_on(now_s, length_s, changes_s)
         gangs, lost_s = self._gangs, self._lost_s
-        with np.errstate(divide="ignore"):  # two jobs that were only believed to fit one GPU
-            needed_s = self._truth.remaining[gangs.job] / self._rate
+        needed_s = seconds_of(self._truth.remaining[gangs.job], self._rate)
         if lost_s is None:
             if not gangs.job.size and np.isinf(until_s):
                 return np.inf, self._ran(needed_s, needed_s, length_s)
@@ -99,8 +98,7 @@ class Fluid(Resumable):
                 return float(ends_s[-1]), self._repeated(length_s, ends_s.size)
         else:
             needed_s = lost_s + needed_s
-        changes = (needed_s < length_s).any() or changes_s < now_s + length_s
-        if changes and not self._speeds.apart:
+        if not self._speeds.apart and (changes_s < now_s + length_s or (needed_s < length_s).any()):
             return self._run_among(now_s, length_s)
         own_s = np.minimum(needed_s, length_s)
         held_s = own_s if gangs.mate is None else np.maximum(own_s, own_s[gangs.mate])
@@ -112,7 +110,7 @@ class Fluid(Resumable):
         done = gangs.job[finished]
         if done.size:
             self._truth.complete(done, now_s + needed_s[finished])
-        passed_s = float(held_s.max()) if held_s.size else length_s
+        passed_s = float(held_s[held_s.argmax()]) if held_s.size else length_s
         self._pass(passed_s)
         return now_s + passed_s, self._ran(worked_s, held_s, passed_s, done)
 
@@ -254,10 +252,7 @@ class Fluid(Resumable):
             of_job = np.bincount(gangs.job, weights=rate * gangs.share, minlength=self._truth.jobs)
             rate = of_job[jobs].astype(float)
         remaining = self._truth.remaining[jobs]
-        if rate.nonzero()[0].size == rate.size:
-            return jobs, rate, remaining, remaining / rate
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return jobs, rate, remaining, remaining / rate
+        return jobs, rate, remaining, seconds_of(remaining, rate)
 
     def _hold(self, passed_s: float) -> Floats:
         """Book devices had all the time, or a share of it, perhaps by a job on several types.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 11
+_VERSION = 12
 """Of what a file holds; to be raised with any change of what `Resumable` parts return."""
 
 

@@ -145,7 +145,7 @@ class TrueState(Resumable):
     @property
     def left(self) -> int:
         """Number of jobs that are not complete, those to come included."""
-        return self.jobs - self.done
+        return self.arrival_s.size - self._arrived + self.active.size
 
     @property
     def idle(self) -> bool:
@@ -177,7 +177,7 @@ class TrueState(Resumable):
         """Move the jobs that have arrived into the cluster and return them."""
         if now_s < self.next_arrival_s:
             return NOBODY
-        until = int(np.searchsorted(self._heard_s, now_s, side="right"))
+        until = int(self._heard_s.searchsorted(now_s, side="right"))
         arrived = np.arange(self._arrived, until)
         self._arrived = until
         self._are_here(np.concatenate([self.active, arrived]))
@@ -247,7 +247,7 @@ class TrueState(Resumable):
         if not self._divided:
             share = isolated_share(self.capacity, self._sizes, self.active.size)
             own = share[self._size_of[self.active]]
-            rate = (own * self.speed[self.active]).sum(axis=1)
+            rate = np.add.reduce(own * self.speed[self.active], axis=1)
             self._isolated_rate[self.active] = rate / self.alone_slowdown[self.active]
             self._divided = True
         return self._isolated_rate

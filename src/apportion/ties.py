@@ -55,7 +55,7 @@ def order_of(values: Floats, *, absolute: float = 0.0) -> Ints:
     """
     order = values.argsort(kind="stable")
     differs = _differs(values[order], absolute)
-    if (differs | (order[1:] > order[:-1])).all():
+    if not (~differs & (order[1:] < order[:-1])).nonzero()[0].size:
         return order
     group = np.zeros(values.size, dtype=np.intp)
     group[1:] = differs.cumsum()
@@ -120,15 +120,18 @@ def significant(value: float) -> float:
 
 def _differs(ascending: Floats, absolute: float, relative: float = RELATIVE) -> NDArray[np.bool_]:
     """Tell which of some sorted values differ from the one before, shape (n - 1,)."""
+    differs: NDArray[np.bool_]
     before, after = ascending[:-1], ascending[1:]
     least = relative * np.maximum(after, -before)  # the larger size of both, as they are sorted
     if absolute:
         least = np.maximum(least, absolute)
     if not after.size or (ascending[0] > -np.inf and ascending[-1] < np.inf):
-        return np.asarray(after - before > least)
+        differs = after - before > least
+        return differs
     with np.errstate(invalid="ignore"):
         apart = after - before  # equal infinities are NaN apart
-    return np.asarray((apart > least) | (apart == np.inf))
+    differs = (apart > least) | (apart == np.inf)
+    return differs
 
 
 _NUMBER = re.compile(r"0*([1-9][0-9]*|0)")

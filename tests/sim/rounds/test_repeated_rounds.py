@@ -9,11 +9,13 @@ from tests.seeds import sampled
 
 from apportion.mechanism.core import RoundCore
 from apportion.mechanism.repetition import add_repeatedly, running_sums
+from apportion.mechanism.rounds import InRounds
 from apportion.sim import Run, Workload, simulate
 from apportion.sim.engine import duty_cycle
 
 if TYPE_CHECKING:
     from apportion.mechanism.core_rows import GangRound
+    from apportion.mechanism.scheduler import Decision, Event
 
 DAY_S = 86_400.0
 
@@ -106,3 +108,43 @@ def test_repeated_sums_are_rounded_as_in_a_loop() -> None:
     assert running_sums(start, step, 1000).tolist() == [sums.tolist() for sums in looped[1:]]
     assert add_repeatedly(start, step, 1000).tolist() == looped[-1].tolist()
     assert add_repeatedly(start, step, 1).tolist() == looped[1].tolist()
+
+
+@pytest.mark.parametrize("seed", sampled(range(6), 2))
+def test_rounds_that_are_not_decided_anew_equal_rounds_that_are(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    count = 12
+    load = workload(
+        rng.uniform(0.05, 0.6, count).tolist(),
+        rng.uniform(0, DAY_S, count).round().tolist(),
+        rng.choice([1, 2, 4], count).tolist(),
+    )
+    options: dict[str, Any] = {
+        "cluster": {"v100": int(rng.integers(4, 9)), "k80": int(rng.integers(4, 9))},
+        "preemption_overhead_seconds": float(rng.choice([0.0, 33.3])),
+        "resolve_seconds": float(rng.choice([0.0, 5000.0])),
+    }
+    policy = str(rng.choice(["max_min_fairness", "fifo", "makespan"]))
+    decided: list[Decision | None] = []
+    decide = InRounds.decide
+
+    def watched(rounds: InRounds, event: Event) -> Decision | None:
+        decided.append(decide(rounds, event))
+        return decided[-1]
+
+    monkeypatch.setattr(InRounds, "decide", watched)
+    seldom = simulate(policy, load, **options)
+    assert None in decided or len(decided) < len(seldom.rounds)
+    monkeypatch.setattr(InRounds, "_steady_until", lambda *_: -np.inf)
+    decided.clear()
+    always = simulate(policy, load, **options)
+    assert None not in decided
+    assert len(decided) == len(always.rounds)
+    for told, then in zip(_tables(seldom), _tables(always), strict=True):
+        pd.testing.assert_frame_equal(told, then, check_exact=True)
+
+
+def _tables(ran: Run) -> list[pd.DataFrame]:
+    return [ran.jobs, ran.rounds, *ran.tables.values()]
