@@ -130,9 +130,10 @@ class RoundLog(Columns):
 
     def tables(self, schedule: pd.DataFrame | None) -> dict[str, pd.DataFrame]:
         """Return the table, indexed by the number of the round."""
-        index = pd.RangeIndex(self.rounds, name="round")
-        rows = pd.DataFrame(self._rows[: self.rounds].copy(), columns=self._names, index=index)
-        return {"rounds": rows.astype(dict.fromkeys(_WHOLE, np.int64) | {"resolved": bool})}
+        columns = dict(zip(self._names, self._rows[: self.rounds].T, strict=True))
+        columns |= {name: columns[name].astype(np.int64) for name in _WHOLE}
+        columns["resolved"] = columns["resolved"].astype(bool)
+        return {"rounds": pd.DataFrame(columns).rename_axis("round")}
 
     def state(self) -> dict[str, Any]:
         """Return the rows so far, for JSON."""

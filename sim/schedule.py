@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,8 @@ class ScheduleLog(Resumable):
         self._count = 0
         self._job = np.empty(256, dtype=np.intp)
         self._times_s = np.empty((2, 256))
-        self._places: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._places: defaultdict[tuple[int, tuple[int, ...]], int] = defaultdict()
+        self._places.default_factory = self._places.__len__  # each has the next number
         self._place = array("q")
         self._held: list[Held] = []
 
@@ -92,9 +94,7 @@ class ScheduleLog(Resumable):
     def _number_places(self) -> None:
         """Write numbers in place of devices, which are few."""
         places = self._places
-        self._place.extend(
-            places.setdefault((kind, tuple(devices)), len(places)) for kind, devices in self._held
-        )
+        self._place.extend([places[kind, tuple(devices)] for kind, devices in self._held])
         self._held.clear()
 
     def state(self) -> dict[str, Any]:
@@ -116,10 +116,10 @@ class ScheduleLog(Resumable):
         self._number_places()
         place = np.array(self._place, dtype=np.intp)
         kinds = np.array([kind for kind, _ in self._places], dtype=np.intp)
-        devices = _objects(devices for _, devices in self._places)
+        devices = _objects([devices for _, devices in self._places])
+        of = [machine.__getitem__ for machine in self._machine_of]
         machines = _objects(
-            tuple(dict.fromkeys(self._machine_of[kind][device] for device in devices))
-            for kind, devices in self._places
+            [tuple(dict.fromkeys(map(of[kind], devices))) for kind, devices in self._places]
         )
         times_s = self._times_s[:, : self._count]
         stayed = times_s[1] != times_s[0]
@@ -133,9 +133,8 @@ class ScheduleLog(Resumable):
         return pd.DataFrame(dict(zip(SCHEDULE_COLUMNS, columns, strict=True)))
 
 
-def _objects(values: Iterable[tuple[int, ...]]) -> NDArray[np.object_]:
+def _objects(values: list[tuple[int, ...]]) -> NDArray[np.object_]:
     """Make an array whose entries are tuples."""
-    listed = list(values)
-    objects = np.empty(len(listed), dtype=object)
-    objects[:] = listed
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
     return objects

@@ -146,19 +146,19 @@ class Workload:
             For a type without throughputs, or a job that can run on no type of the cluster.
         """
         cluster = Cluster.of(cluster)
-        known = self.on(cluster)
-        for name in cluster.accelerators:
-            if name not in known.throughputs.columns:
+        known, types = self.on(cluster), list(cluster.accelerators)
+        for name in types:
+            if name not in known.accelerators:
                 raise unknown_name("accelerator in the throughputs", name, self.throughputs.columns)
-        steps_per_s = known._speeds()[list(cluster.accelerators)].where(self._may_run(cluster), 0.0)
-        runs = steps_per_s.to_numpy() > 0
+        told = known.throughputs.to_numpy(dtype=float)[:, [*map(known.accelerators.index, types)]]
+        steps_per_s = told[throughput_rows(self.jobs, known.throughputs)]
+        runs = (steps_per_s > 0) & self._may_run(cluster)
         fits = self.jobs["scale_factor"].to_numpy()[:, None] <= cluster.counts
         stuck = ~(runs & fits).any(axis=1)
         if stuck.any():
-            first = int(np.argmax(stuck))
-            job = self.jobs.index.tolist()[first]
-            raise _cannot_run(job, self.jobs.iloc[first], cluster, runs[first])
-        return steps_per_s.where(fits, 0.0)
+            first, ids = int(stuck.argmax()), self.jobs.index.tolist()
+            raise _cannot_run(ids[first], self.jobs.iloc[first], cluster, runs[first])
+        return pd.DataFrame(np.where(runs & fits, steps_per_s, 0.0), self.jobs.index, types)
 
     def fitting(self, cluster: Cluster | Mapping[str, int] | str) -> Workload:
         """Leave out jobs that hold more GPUs than a cluster has of any one type; a note says so.

@@ -280,6 +280,8 @@ def of_types_given(table: pd.DataFrame, suffix: str, cluster: Cluster) -> pd.Dat
     first = min(map(names.index, present))
     others = [name for name in names if name not in present]
     columns = [*others[:first], *own, *others[first:]]
+    if len(columns) == len(names):
+        return table.iloc[:, [*map(names.index, columns)]]
     return table.reindex(columns=columns, fill_value=0.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -14,6 +15,8 @@ from apportion.pairs import PairThroughputs
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.beliefs.completed_pairs import CompletedPairs
@@ -42,15 +45,17 @@ class Believed(Resumable, Protocol):
     speed
         Steps/s of each job on each type, 0 where it cannot run, shape (jobs, types). It may change
         in place, for the jobs that `observe` returns.
-    pairs
-        What jobs are believed to make beside each other; ``None`` if nothing is known of pairs.
     fixed
         Whether `speed` never changes.
     """
 
     speed: Floats
-    pairs: BelievedPairs | None
     fixed: bool
+
+    @property
+    def pairs(self) -> BelievedPairs | None:
+        """What jobs are believed to make beside each other; ``None`` if nothing is known of it."""
+        ...
 
     def observe(self, gangs: Gangs, rate: Floats, seconds: Floats) -> Ints:
         """Learn from what has run.
@@ -115,13 +120,17 @@ class Told:
 
     def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Tell the workload's speeds."""
-        pairs = truth.beside
         estimates: Any = self.pair_estimates
+        if estimates is None:
+            return _Fixed(truth.speed, lambda: truth.beside)
+        pairs: BelievedPairs | None = truth.beside
         if hasattr(estimates, "start"):
-            return _Fixed(truth.speed, estimates.start(truth, workload, cluster))
-        if pairs is not None and estimates is not None:
-            pairs = pairs.estimated(estimates, workload, cluster, self.learn_pairs, self.rows)
-        return _Fixed(truth.speed, pairs)
+            pairs = estimates.start(truth, workload, cluster)
+        elif truth.beside is not None:
+            pairs = truth.beside.estimated(
+                estimates, workload, cluster, self.learn_pairs, self.rows
+            )
+        return _Fixed(truth.speed, lambda: pairs)
 
 
 @dataclass(frozen=True)
@@ -137,22 +146,27 @@ class Agnostic:
         runs = truth.speed > 0
         logarithms = np.log(np.where(runs, truth.speed, 1.0)).sum(axis=1) / runs.sum(axis=1)
         speed = np.where(runs, np.exp(logarithms)[:, None], 0.0)
-        pairs = truth.beside
-        if pairs is not None:
-            ratio = np.divide(speed, truth.speed, out=np.zeros_like(speed), where=runs)
-            pairs = pairs.believed_times(ratio)
-        return _Fixed(speed, pairs)
+        ratio = np.divide(speed, truth.speed, out=np.zeros_like(speed), where=runs)
+        return _Fixed(speed, lambda: truth.beside and truth.beside.believed_times(ratio))
 
 
 class _Fixed(Resumable):
-    """Speeds of single jobs that stay as told, and pairs of which the truth may come out."""
+    """Speeds of single jobs that stay as told, and pairs of which the truth may come out.
+
+    `pairs` returns what is told of these; it is asked where they matter.
+    """
 
     kept = ("pairs",)
 
     fixed = True
 
-    def __init__(self, speed: Floats, pairs: BelievedPairs | None) -> None:
-        self.speed, self.pairs = speed, pairs
+    def __init__(self, speed: Floats, pairs: Callable[[], BelievedPairs | None]) -> None:
+        self.speed, self._pairs = speed, cache(pairs)
+
+    @property
+    def pairs(self) -> BelievedPairs | None:
+        """What is told of pairs; ``None`` if nothing is known of them."""
+        return self._pairs()
 
     def observe(self, gangs: Gangs, rate: Floats, seconds: Floats) -> Ints:
         """Learn of pairs; return the jobs that turned out not to fit one GPU."""

@@ -132,16 +132,18 @@ def with_modelled_speeds(
             raise unknown_name("accelerator in speed", name, wanted)
         number(f"The speed of {name!r}", factor, strict=True)
     table = workload.throughputs
-    known = [name for name in table.columns if name in ACCELERATORS and table[name].gt(0).any()]
     new = [name for name in wanted if name in given or name not in table.columns]
     new = [name for name in new if name in given or name in ACCELERATORS]
+    if not new:
+        return workload
+    known = [name for name in table.columns if name in ACCELERATORS and table[name].gt(0).any()]
     if given and not known:
         raise InputError(
             f"speed of {', '.join(map(repr, given))} is times that of a type of "
             f"apportion.accelerators(), and the throughputs are of none, but of "
             f"{', '.join(map(repr, table.columns))}; give a column of throughputs."
         )
-    if not new or not known:
+    if not known:
         return workload
     reference = max(known, key=lambda name: ACCELERATORS[name].fp16)
     notes, factors = [], {}

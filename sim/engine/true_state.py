@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from apportion.resumable import Resumable, unpacked
 from apportion.sim.sharing import PairSpeeds
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     import pandas as pd
 
@@ -88,7 +89,7 @@ class TrueState(Resumable):
         self.total = table["total_steps"].to_numpy(dtype=float)
         steps = table["steps_remaining"] if "steps_remaining" in table else table["total_steps"]
         self.remaining = steps.to_numpy(dtype=float).copy()
-        self.beside = PairSpeeds.of(workload, cluster)
+        self._beside: Callable[[], PairSpeeds | None] = partial(PairSpeeds.of, workload, cluster)
         self.split_ratio: Floats | None = None
         if placement_sensitive:
             self._slow_down_large_gangs(workload.split_ratio(cluster), cluster)
@@ -127,10 +128,14 @@ class TrueState(Resumable):
         machine = [cluster.machines(name).max(initial=0) for name in cluster.accelerators]
         always = self.scale[:, None] > np.array(machine)
         factor = np.where(always, ratio, 1.0)
-        self.speed = self.speed * factor
-        if self.beside is not None:
-            self.beside = self.beside.slowed_down(factor)
+        self.speed, beside = self.speed * factor, self._beside
+        self._beside = lambda: (pairs := beside()) and pairs.slowed_down(factor)
         self.split_ratio = np.where(always, 1.0, ratio)
+
+    @cached_property
+    def beside(self) -> PairSpeeds | None:
+        """What jobs make beside each other, if that is known; looked up where it matters."""
+        return self._beside()
 
     @property
     def jobs(self) -> int:

@@ -286,3 +286,22 @@ def test_who_is_left_out_of_a_pair_is_preempted_and_its_partner_is_not() -> None
         result = run(workload, cluster, policy, preemption_overhead_seconds=overhead_s)
         assert result.jobs["start_s"].notna().all()
         check_schedule(result, workload, cluster, sharing=True, work_conserving=True)
+
+
+def test_pairs_are_looked_up_only_where_gpus_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[pd.DataFrame] = []
+    lookup = PairThroughputs.lookup
+
+    def watched(pairs: PairThroughputs, jobs: pd.DataFrame, types: Any) -> Any:
+        asked.append(jobs)
+        return lookup(pairs, jobs, types)
+
+    monkeypatch.setattr(PairThroughputs, "lookup", watched)
+    shared = two_jobs(0.8)
+    alone = run(shared, {"v100": 1}, "max_min_fairness")
+    assert not asked
+    bare = run(replace(shared, pairs=None), {"v100": 1}, "max_min_fairness")
+    pd.testing.assert_frame_equal(alone.jobs, bare.jobs, check_exact=True)
+    together = run(shared, {"v100": 1})
+    assert len(asked) == 1
+    assert (together.jobs["completion_s"] < alone.jobs["completion_s"].max()).all()

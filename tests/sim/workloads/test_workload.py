@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.sim.drawn.generate import generate_workload
 from apportion.sim.traces import read_workload
 from apportion.sim.workload import Workload
+from apportion.sim.workload_tables import of_types_given
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -214,3 +216,37 @@ def test_throughputs_with_a_blank_name_are_refused(tmp_path: Path) -> None:
         speeds.write_text(f"{header}\nbert,1,30,10\n")
         with pytest.raises(InputError, match="column of the throughputs"):
             read_workload(tmp_path / "jobs.csv", throughputs=speeds)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_speeds_of_jobs_on_a_cluster_one_by_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = throughputs(v100=[10.0, 30.0, 2.0], k80=[4.0, 8.0, 0.0], p100=[5.0, 0.0, 1.0])
+    rows = [("lm", 1), ("lm", 4), ("gan", 1)]
+    drawn = [rows[k] for k in rng.integers(3, size=20)]
+    told = pd.DataFrame(drawn, columns=["job_type", "scale_factor"])
+    told["total_steps"], told["runs_on"] = 10.0, rng.choice(["v100", "of another cluster"], 20)
+    cluster = Cluster.of({"p100": int(rng.integers(1, 6)), "v100": 4})
+    load = Workload("drawn", told, table)
+    speeds = load.throughput_of(cluster)
+    assert speeds.columns.tolist() == list(cluster.accelerators)
+    by_row, found = table.to_dict("index"), speeds.to_dict("index")
+    for job, row in load.jobs.to_dict("index").items():
+        for name, count in cluster.gpus.items():
+            anywhere = row["runs_on"] not in cluster.accelerators
+            may = row["scale_factor"] <= count and (anywhere or row["runs_on"] == name)
+            by_hand = by_row[row["job_type"], row["scale_factor"]][name] if may else 0.0
+            assert found[job][name] == by_hand
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_by_type_come_in_the_order_of_the_cluster(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    gpus = {name: int(rng.integers(3)) for name in rng.permutation(["a", "b", "c", "d"])}
+    cluster = Cluster.of(gpus | {"e": 1})
+    there = [f"{name}_s" for name in sorted(cluster.gpus) if cluster.gpus[name]]
+    table = pd.DataFrame(rng.uniform(size=(3, len(there) + 2)), columns=["x", *there, "y"])
+    ordered = of_types_given(table, "_s", cluster)
+    own = [f"{name}_s" for name in cluster.gpus]
+    expected = table.reindex(columns=["x", *own, "y"]).fillna(0.0)
+    pd.testing.assert_frame_equal(ordered, expected)
