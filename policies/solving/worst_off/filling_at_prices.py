@@ -23,9 +23,9 @@ from apportion.errors import SolveError
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
 from apportion.policies.solving.demands import reported
-from apportion.policies.solving.solvers.demand_columns import DemandColumns
 from apportion.policies.solving.solvers.even_ties import Indifferent
 from apportion.policies.solving.worst_off.buyers import Buyers
+from apportion.policies.solving.worst_off.demand_columns import DemandColumns
 from apportion.policies.solving.worst_off.last_filling import LastFilling
 from apportion.policies.solving.worst_off.own_limits import OwnLimits
 from apportion.policies.solving.worst_off.stated_rates import StatedRates
@@ -141,7 +141,8 @@ def _steps(
     jobs, types = buyers.gpus.size, buyers.capacity.size
     level, active, full = np.zeros(jobs), np.ones(jobs, dtype=bool), np.zeros(types, dtype=bool)
     search = DemandColumns(buyers.speed, buyers.held, buyers.kind, buyers.capacity)
-    may, worth = np.insert(buyers.speed > 0, 0, True, axis=1), _worth(buyers) * rising.unit
+    may, worth = np.ones((jobs, buyers.kind.size + 1), dtype=bool), _worth(buyers) * rising.unit
+    may[:, 1:] = buyers.speed > 0
     steps, held = list[_Stop](), np.zeros(types, dtype=bool)
     while active.any():
         place = len(steps)
@@ -170,31 +171,32 @@ def _step(
     search: DemandColumns, rising: StatedRates, path: Rise, full: Bools, near: Near | None
 ) -> _Stop | None:
     """Rise along a path as far as types allow."""
-    last = path.last
-    if near is None or not last > 0:
+    if near is None or not path.until(0.0) > 0:
         return None
+
+    known: dict[float, tuple[Floats, Floats, Floats]] = {}
 
     def demand(height: float) -> tuple[Floats, Floats]:
-        level, slope = path.along(height)
-        return rising.unit * level, rising.unit * slope
+        if height not in known:
+            level, slope = path.along(height)
+            known[height] = level, rising.unit * level, rising.unit * slope
+        return known[height][1:]
 
-    heights = near.height, last
     if near.known is not None:
-        search.rise_at(near.known, demand, heights)
-    elif not search.rise(demand, heights, near.at):
+        search.rise_at(near.known, demand, near.height, path.until)
+    elif not search.rise(demand, near.height, path.until, near.at):
         return None
-    level, own, stands = path.along(search.height)[0], path.first, path.standing(search.height)
-    may, apart = search.choices()
-    if search.height >= last:  # all make what they can
+    slope, level = demand(search.height)[1], known[search.height][0]
+    own, stands = path.first, path.standing(search.height)
+    if path.until(search.height) <= search.height:  # all make what they can
         if stands.any():
             return None
         nobody = np.zeros_like(search.idle)
-        return _Stop(level, nobody, full, search.anywhere(), 0 * search.prices, (last, own))
+        height = search.height, own
+        return _Stop(level, nobody, full, search.anywhere(), 0 * search.prices, height)
+    (may, apart), grows = search.choices(), search.dearer(slope)
     price, y = np.where(full, 0.0, search.prices) / search.dearest, search.marginal()
-    if apart <= _APART or _unclear(price) or _unclear(y[stands]):
-        return None
-    grows = search.dearer(demand(search.height)[1])
-    if not grows > 0:
+    if apart <= _APART or _unclear(price) or _unclear(y[stands]) or not grows > 0:
         return None
     go_on, full = stands & (y <= _NONE), full | (price > _NONE)
     if full.all():

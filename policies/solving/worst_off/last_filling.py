@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from apportion.policies.solving.solvers.demand_columns import DemandColumns
+    from apportion.policies.solving.worst_off.demand_columns import DemandColumns
     from apportion.types import Bools, Floats
 
 _KNOWN = 8
@@ -32,12 +32,12 @@ class LastFilling:
     height, at
         How high each step rose, and the columns at which its prices were found.
     known
-        Prices that were right of late, the last ones first: few are so again and again.
+        Prices that were right of late, a row each, the last ones first: few are so again and again.
     """
 
     height: list[float] = field(default_factory=list)
     at: list[Floats] = field(default_factory=list)
-    known: list[list[Floats]] = field(default_factory=list)
+    known: list[Floats] = field(default_factory=list)
 
     def near(self, place: int, full: Bools, held: Bools, *, anew: bool) -> Near | None:
         """Return where to begin a step, or ``None`` where it is to be at known prices.
@@ -46,10 +46,11 @@ class LastFilling:
         """
         height = self.height[place] if place < len(self.height) else np.inf
         if not anew:
-            least, most = np.where(held, -np.inf, 0.0), np.where(full & ~held, 0.0, np.inf)
-            of_step = self.known[place] if place < len(self.known) else []
-            known = [one for one in of_step if ((least <= one) & (one <= most)).all()]
-            return Near(height, np.array(known)) if known else None
+            if place >= len(self.known):
+                return None
+            known, free = self.known[place], np.where(held, -np.inf, 0.0)
+            known = known[((free <= known) & (known <= np.where(full & ~held, 0.0, np.inf))).all(1)]
+            return Near(height, known) if len(known) else None
         open_ = ~full[held | ~full]
         if place < len(self.at) and self.at[place].shape[1] == open_.size:
             return Near(height, at=self.at[place])
@@ -59,6 +60,6 @@ class LastFilling:
         """Note where a step ended."""
         if anew:
             self.at[place:] = [search.at]
-            self.known += [[]] * (place >= len(self.known))
-            self.known[place] = [search.prices, *self.known[place][: _KNOWN - 1]]
+            before = self.known[place : place + 1]
+            self.known[place : place + 1] = [np.vstack([search.prices, *before])[:_KNOWN]]
         self.height[place : None if anew else place + 1] = [search.height]

@@ -140,9 +140,8 @@ class Path(NamedTuple):
         """Height of the first stop."""
         return float(self.height[1])
 
-    @property
-    def last(self) -> float:
-        """Height of the last stop."""
+    def until(self, _: float) -> float:
+        """Return the height of the last stop, beyond a height or not."""
         return float(self.height[-1])
 
     def standing(self, height: float) -> Bools:

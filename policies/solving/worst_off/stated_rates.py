@@ -35,9 +35,8 @@ class Rise(Protocol):
         """Height of the first stop."""
         ...
 
-    @property
-    def last(self) -> float:
-        """Height of the last stop."""
+    def until(self, height: float, /) -> float:
+        """Return the height of a stop beyond another height, or of the last one if none is."""
         ...
 
     def standing(self, height: float) -> Bools:

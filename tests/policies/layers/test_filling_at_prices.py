@@ -143,6 +143,11 @@ def test_types_that_fill_at_once_stay_full(seed: int) -> None:
     assert compared(seed) == ""
 
 
+def test_a_job_that_makes_just_what_one_type_does_may_mix_others() -> None:
+    """All edges that end there cost as much: the one of the hull tells where else it may be."""
+    assert compared(3347) == ""
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", each_seed(5, 20))
 def test_shares_at_prices_are_those_of_the_programs_of_many(part: int) -> None:

@@ -38,14 +38,14 @@ def test_levels_are_those_of_a_path_of_single_stops(part: int) -> None:
         rates, limits, active, level = drawn(rng)
         path = Path.of(Steady(rates), limits, active, level)
         line = LinePath(rates, limits.most, active, level)
-        assert line.last == pytest.approx(path.last, rel=1e-12)
+        assert line.until(np.inf) == pytest.approx(path.until(np.inf), rel=1e-12)
         assert line.first == pytest.approx(path.first, rel=1e-12)
-        if not line.last > 0:
+        if not line.until(np.inf) > 0:
             continue
-        assert not line.standing(line.last).any()
+        assert not line.standing(line.until(np.inf)).any()
         stops = path.height[np.diff(path.height, prepend=-1.0) > 1e-9]
         between = (stops[1:] + stops[:-1]) / 2
-        for height in [*between, *rng.uniform(0, path.last, 3)]:
+        for height in [*between, *rng.uniform(0, path.until(np.inf), 3)]:
             if np.abs(stops - height).min() < 1e-9:
                 continue
             known, slope = path.along(height)
@@ -53,7 +53,9 @@ def test_levels_are_those_of_a_path_of_single_stops(part: int) -> None:
             np.testing.assert_allclose(found, known, rtol=1e-11, atol=1e-12)
             np.testing.assert_allclose(rises, slope, rtol=1e-7, atol=1e-9)
             np.testing.assert_array_equal(line.standing(height), path.standing(height))
-        np.testing.assert_array_equal(line.along(line.last)[0][active], limits.most[active])
+        np.testing.assert_array_equal(
+            line.along(line.until(np.inf))[0][active], limits.most[active]
+        )
 
 
 def part_of(name: str, living: set[str], weights: dict[str, float]) -> float:

@@ -12,7 +12,8 @@ has a row for each type, however many jobs there are, and does not see who is in
 how many options. The next height is the one of which the demands cost all that there is.
 
 Of types that were full before, which have no part in t, some are to stay as full as they are. Their
-rows are equations, ``sum of weights * column = capacity``, whose prices have any sign.
+rows are equations, ``sum of weights * column = capacity``, whose prices have any sign. `ColumnMix`
+solves the program.
 """
 
 from __future__ import annotations
@@ -21,24 +22,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.policies.solving.solvers.column_mix import CHEAPER, ColumnMix
 from apportion.policies.solving.solvers.demand_choices import NEAR, DemandChoices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.types import Bools, Floats
+    from apportion.types import Bools, Floats, Ints
 
     Demand = Callable[[float], tuple[Floats, Floats]]
+    Until = Callable[[float], float]
 
 _PIVOTS, _HEIGHTS, _ROOT_STEPS = 200, 30, 60
-_CHEAPER = 1e-13
-"""By what part of what is paid a column must cost less to count."""
 _STILL = 1e-15
 """Part of a height by which it moves for rounding only."""
 _ROUNDING = 4e-16
 """By what part a job must make less than it can, for no rounding error to make it more."""
-_FAR_COSTS = 1e4
-"""What it costs to be away from full, where all open types are worth one."""
 _ALIKE = 1e-12
 """By how much numbers around 1 that are the same may differ."""
 _NOTHING = 1e-200
@@ -61,12 +60,16 @@ class DemandColumns(DemandChoices):
         At which points each job may be, rest first, shape (jobs, options + 1).
     idle
         Who need make nothing, shape (jobs,).
+    dearest
+        The largest price, whatever its sign.
     """
 
     height = np.nan
     at: Floats
     idle: Bools
+    dearest: float
     _missed: float
+    _edge: Floats
 
     def restrict(self, may: Bools, full: Bools, held: Bools) -> None:
         """Leave jobs some of their points, and leave out types that are full whatever they do.
@@ -79,32 +82,34 @@ class DemandColumns(DemandChoices):
         self._most = self._row_most * self._top * (1 - _ROUNDING)
         self._barred = ~(may[:, self._lower] & may[:, self._upper])
 
-    def rise(self, demand: Demand, heights: tuple[float, float], at: Floats) -> bool:
+    def rise(self, demand: Demand, begin: float, until: Until, at: Floats) -> bool:
         """Find the largest height of which all demands can be met; tell whether it was found.
 
         Parameters
         ----------
         demand
             Throughput that jobs must make at a height, and how fast that grows there.
-        heights
-            One to begin at, and the last one.
+        begin
+            Height to begin at.
+        until
+            Tells of a height a larger one up to which demands are known, or the last one.
         at
             Prices to take the first columns at, a row each.
         """
-        self.height, self.at = min(heights), at
+        self.height, self.at = min(begin, until(begin)), at
         for _ in range(_HEIGHTS):
             self._demanding(demand(self.height)[0])
             part = self._least_part()
             if part is None:
                 return False
-            if part <= 1.0 and self.height >= heights[1]:
+            if part <= 1.0 and self.height >= until(self.height):
                 return self._missed <= _ALIKE
-            before, self.height = self.height, self._root(demand, heights[1])
+            before, self.height = self.height, self._root(demand, until)
             if abs(self.height - before) <= 4 * _STILL * before:
                 return self._missed <= _ALIKE
         return False
 
-    def rise_at(self, known: Floats, demand: Demand, heights: tuple[float, float]) -> None:
+    def rise_at(self, known: Floats, demand: Demand, begin: float, until: Until) -> None:
         """Find a height of which the demands cost all that there is, as at `rise`.
 
         No larger one can be met. If this one can, the prices are right.
@@ -114,13 +119,15 @@ class DemandColumns(DemandChoices):
         known
             Prices, a row each, of which those are taken at which the first demands cost most.
         """
-        self.height = min(heights)
+        self.height = min(begin, until(begin))
         self._demanding(demand(self.height)[0])
-        each = np.column_stack([known, np.zeros(len(known))])[:, None, self._kind]
+        each = np.zeros((len(known), self._capacity.size + 1))
+        each[:, :-1] = known
+        each = each[:, None, self._kind]
         low, up = each[..., self._lower], each[..., self._upper]
         cost = (self._part * (up - low) + low - self._gain).min(axis=2) @ self._gpus
         self.prices = known[int((cost / (known @ self._capacity)).argmax())]
-        self.height = self._root(demand, heights[1])
+        self.height = self._root(demand, until)
 
     def _demanding(self, demand: Floats) -> None:
         """Set what jobs must make; who need make nothing chooses as for next to nothing."""
@@ -129,81 +136,115 @@ class DemandColumns(DemandChoices):
         super()._demanding(np.minimum(made, self._most))
         self._gain[self._barred] = -np.inf
 
-    def _column(self, prices: Floats) -> Floats:
-        """Return the parts of each type that all jobs hold, where prices are parts as well.
+    def _columns(self, prices: Floats) -> Floats:
+        """Return the parts of each type that all jobs hold at some prices, shape (prices, types).
 
-        Of types that are to stay full, what is beyond all of it.
+        Of types that are to stay full, what is beyond all of it. Prices are parts as well.
         """
-        self.prices = np.zeros(self._capacity.size)
-        self.prices[self._open] = prices / self._capacity[self._open]
-        self._choose()
-        return np.asarray((self._taken() / self._capacity)[self._open] - self._exact)
+        types, many = self._capacity.size + 1, len(prices)
+        each = np.zeros((many, types))
+        each[:, self._open] = prices / self._capacity[self._open]
+        each = each[:, None, self._kind]
+        low, up = each[..., self._lower], each[..., self._upper]
+        base = (self._part * (up - low) + low - self._gain).argmin(axis=2)
+        more = self._gpus * self._part[np.arange(self._top.size), base]
+        points = np.concatenate([self._lower[base], self._upper[base]], axis=1)
+        place = self._kind[points] + types * np.arange(many)[:, None]
+        held = np.concatenate([self._gpus - more, more], axis=1)
+        summed = np.bincount(place.ravel(), held.ravel(), many * types).reshape(many, types)
+        return np.asarray(summed[:, self._open] / self._capacity[self._open] - self._exact)
 
     def _least_part(self) -> float | None:
         """Find the least part of the types that are not full yet with which all demands are met.
 
-        `prices` and the choices are those at which the demands cost most.
+        `prices` are those at which the demands cost most.
         """
-        types, at = self._open.size, [*self.at]
-        mix = _Mix(self._column(at[0]), self._exact)
-        for each in at[1:]:
-            mix.add(self._column(each))
+        mix = ColumnMix(self._columns(self.at), self._exact)
         for _ in range(_PIVOTS):
             if not mix.solve():
                 return None
-            column = self._column(mix.prices)
-            if mix.saves(column) <= _CHEAPER:
-                self._missed = mix.missed
-                self.at = np.array([mix.prices, *(at[one] for one in mix.used)])[: types + 1]
+            column = self._columns(mix.prices[None])
+            if mix.saves(column[0]) <= CHEAPER:
+                self._missed, self.prices = mix.missed, np.zeros(self._capacity.size)
+                self.prices[self._open] = mix.prices / self._capacity[self._open]
+                self.at = np.concatenate([mix.prices[None], self.at[mix.used]])[
+                    : mix.prices.size + 1
+                ]
                 return mix.part
             mix.add(column)
-            at.append(mix.prices)
+            self.at = np.concatenate([self.at, mix.prices[None]])
         return None
 
-    def _root(self, demand: Demand, highest: float) -> float:
-        """Return the height of which the demands cost as much as there is, by Newton's method."""
+    def _root(self, demand: Demand, until: Until) -> float:
+        """Return the height of which the demands cost as much as there is, by Newton's method.
+
+        Jobs have chosen for it then, from the height whose demands they have.
+        """
         budget, height, low, high = float(self.prices @ self._capacity), self.height, 0.0, np.inf
+        each = self._per_point(self.prices)
+        dearer = each[self._upper] - each[self._lower]
+        per_step, everyone = dearer / self._span, np.arange(self._top.size)
+        self.dearest = float(np.abs(self.prices).max())
         for _ in range(_ROOT_STEPS):
-            wanted, slope = demand(height)
-            self._demanding(wanted)
-            self._choose()
-            over = float(self.prices @ self._taken()) - budget
+            cost = self._part * dearer + each[self._lower] - self._gain
+            self._base = cost.argmin(axis=1)
+            self._edge = per_step[everyone, self._base]
+            over = float(cost[everyone, self._base] @ self._gpus) - budget
+            grows = self.dearer(demand(height)[1])
             low, high = (low, min(high, height)) if over > 0 else (max(low, height), high)
-            grows = float(self.prices @ self._growing(slope))
-            new = highest if over <= _STILL * abs(budget) else low
-            new = min(height - over / grows, highest) if grows > 0 else new
+            new = np.inf if over <= _STILL * abs(budget) else low
+            new = height - over / grows if grows > 0 else new
+            new = min(new, until(new))
             if abs(new - height) <= _STILL * height:
                 break
-            height = new if low < new < high else min(0.5 * (low + high), highest)
+            height = new if low < new < high else min(mid := 0.5 * (low + high), until(mid))
+            self._demanding(demand(height)[0])
         return height
 
     def marginal(self) -> Floats:
         """Return what throughput costs each job at the margin, in units of the largest price."""
-        y: Floats = self.duals() / self.dearest
-        return y
-
-    @property
-    def dearest(self) -> float:
-        """The largest price, whatever its sign."""
-        return float(np.abs(self.prices).max())
+        return self._edge / self.dearest
 
     def choices(self) -> tuple[Bools, float]:
         """Return at which points jobs may be, rest first, and how much dearer all else is.
 
         In units of the largest price: nothing is cheaper than what they have if that is > 0.
         """
-        each, everyone = self._per_point(self.prices), np.arange(self._top.size)
+        everyone, hard = np.arange(self._top.size), self.hard
+        over = self._over(everyone, self._edge, self._base)
+        below = (self.may & (over < -_TIED * self.dearest)).any(axis=1) & ~hard
+        if below.any():
+            self._to_hull(below.nonzero()[0])
+            over = self._over(everyone, self._edge, self._base)
         low, up = self._lower[self._base], self._upper[self._base]
-        over = each - self.duals()[:, None] * self._row
-        over -= over[everyone, up][:, None]
         over[everyone, up] = over[everyone, low] = 0.0
-        over[:, 1:][self._row[:, 1:] <= 0.0] = np.inf
-        hard = self.hard
         if hard.any():  # nothing else is fast enough, but what is as fast
+            each = self._per_point(self.prices)
             over[hard] = np.where(self._as_fast[hard], np.abs(each - each[up[hard], None]), np.inf)
             over[hard, 0] = 0.0  # for no time at all
         may = self.may & (over <= _TIED * self.dearest)
         return may, float(over[self.may & ~may].min(initial=np.inf) / self.dearest)
+
+    def _over(self, jobs: Ints, edge: Floats, base: Ints) -> Floats:
+        """Return how much dearer each point is than the line of an edge, shape (..., points)."""
+        each = self._per_point(self.prices)
+        line = each[self._upper[base]] - edge * self._above[jobs, base]
+        return np.asarray(each - edge[..., None] * self._row[jobs] - line[..., None])
+
+    def _to_hull(self, jobs: Ints) -> None:
+        """Let jobs that make what they do at one point alone choose an edge of the hull there.
+
+        All edges that end there cost as much.
+        """
+        each = self._per_point(self.prices)
+        dearer = each[self._upper] - each[self._lower]
+        cost = self._part[jobs] * dearer + each[self._lower] - self._gain[jobs]
+        alike = cost <= cost.min(axis=1)[:, None] + _ALIKE * self.dearest
+        edge = (dearer / self._span[jobs]).T
+        over = self._over(jobs, edge, np.arange(len(edge))[:, None])
+        worst = np.where(self.may[jobs], over, np.inf).min(axis=2)
+        base = np.where(alike.T, worst, -np.inf).argmax(axis=0)
+        self._base[jobs], self._edge[jobs] = base, edge[base, np.arange(jobs.size)]
 
     def anywhere(self) -> Bools:
         """Return at which points jobs may be to make their demands, whatever it costs."""
@@ -218,81 +259,9 @@ class DemandColumns(DemandChoices):
 
     def dearer(self, slope: Floats) -> float:
         """Return how fast what demands cost grows, where they grow so fast."""
-        return float(self.prices @ self._growing(slope))
+        return float((slope / self._top * self._edge) @ self._gpus)
 
     @property
     def hard(self) -> Bools:
         """Who must be where it is fastest, all the time."""
         return np.asarray(self._wanted >= self._row_most - _ALIKE)
-
-
-class _Mix:
-    """The program over columns, solved by the simplex method from its last basis.
-
-    Its variables by number: the part t, -1; what is left idle of each type, or, of one that is to
-    stay full, how far it is from that, which costs so much that there is none in the end if there
-    need be none; the weights of columns.
-    """
-
-    def __init__(self, column: Floats, exact: Bools) -> None:
-        types = column.size
-        self.columns, self.basis = [column], [*range(types), types]
-        self.basis[int(np.where(exact, -np.inf, column).argmax())] = -1
-        self._sign = np.where(exact & (column > 0), -1.0, 1.0)
-        self._exact = exact
-
-    def add(self, column: Floats) -> None:
-        """Add a column."""
-        self.columns.append(column)
-
-    def saves(self, column: Floats) -> float:
-        """Return how much less than what is paid a column costs, as a part of it."""
-        return (self.part - float(self.prices @ column)) / self.part
-
-    @property
-    def used(self) -> list[int]:
-        """Places of the columns that are in use."""
-        columns = [one - self.columns[0].size for one in self.basis]
-        return [one for one in columns if one >= 0]
-
-    def solve(self) -> bool:
-        """Bring in columns and idle types as long as that saves anything; False if it cannot."""
-        types = self.columns[0].size
-        for _ in range(_PIVOTS):
-            matrix = np.array([self._of(one) for one in self.basis]).T
-            try:
-                inverse = np.linalg.inv(matrix)
-            except np.linalg.LinAlgError:
-                return False
-            place = self.basis.index(-1)
-            dual, value = inverse[place], inverse[:, types]
-            far = [0 <= one < types and self._exact[one] for one in self.basis]
-            dual = dual + _FAR_COSTS * inverse[far].sum(axis=0)
-            self.missed, self.part = float(np.abs(value[far]).sum()), float(dual[types])
-            self.prices = np.where(self._exact, -dual[:types], np.maximum(-dual[:types], 0.0))
-            idle = np.where(self._exact, -np.inf, dual[:types])
-            saved = np.concatenate([idle, self.part - np.array(self.columns) @ self.prices])
-            enters = int(saved.argmax())
-            if saved[enters] <= _CHEAPER * self.part:
-                return True
-            moves = inverse @ self._of(enters)
-            falls = (moves > _ALIKE) | (far & (value <= _ALIKE) & (np.abs(moves) > _ALIKE))
-            falls[place] = False  # t is free
-            if not falls.any():
-                return False
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.where(falls, np.maximum(value, 0.0) / np.abs(moves), np.inf)
-            self.basis[int(ratio.argmin())] = enters
-        return False
-
-    def _of(self, one: int) -> Floats:
-        """Return the column of a variable in the program."""
-        types = self.columns[0].size
-        entries = np.zeros(types + 1)
-        if one < 0:
-            entries[:types] = np.where(self._exact, 0.0, -1.0)
-        elif one < types:
-            entries[one] = self._sign[one]
-        else:
-            entries[:types], entries[types] = self.columns[one - types], 1.0
-        return entries
