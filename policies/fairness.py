@@ -128,8 +128,7 @@ def _by_themselves(instance: Instance) -> Instance:
         member_row=own,
         member_job=own,
         member_share=np.ones(own.size),
-        usage=instance.usage[instance.row_alone],
-        plain_usage=None,
+        own_usage=instance.usage[instance.row_alone],
     )
 
 

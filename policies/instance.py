@@ -47,6 +47,15 @@ def usage_of_gpus(gpus: Floats, accelerator: Ints, resources: int) -> sparse.csr
     return sparse.csr_array(held, shape=(rows, options * resources))
 
 
+def _among_all(usage: sparse.csr_array, last: int, resources: int) -> sparse.csr_array:
+    """Return usage of the last resources, shape (rows, options * last), as one of all of them."""
+    used = usage.tocoo()
+    option, resource = np.divmod(used.coords[1], last)
+    cells = (used.coords[0], (option + 1) * resources - last + resource)
+    shape = (usage.shape[0], usage.shape[1] // last * resources)
+    return sparse.csr_array((used.data, cells), shape=shape)
+
+
 @dataclass(frozen=True, eq=False)
 class Instance:
     """One allocation problem: jobs, options, resources and what is known of them, as arrays.
@@ -60,9 +69,6 @@ class Instance:
         Steps/s of each member under each option, shape (members, options); 0 = cannot run.
     member_row, member_job
         Row and job of each member, shape (members,).
-    usage
-        What a row holds while it runs under an option, sparse, shape (rows, options * resources),
-        resources fastest.
     capacity
         Hard capacity of each resource, infinite for one that has none, shape (resources,). The
         accelerator types come first.
@@ -85,9 +91,10 @@ class Instance:
     option_tier
         Tier of each option, its place in `apportion.cluster.TIERS`, shape (options,); ``None``
         where options are no tiers.
-    plain_usage
-        The same object as ``usage`` where a row holds its scale factor of the accelerators of an
-        option and nothing else, as `of_jobs` poses it; another or ``None`` if that is not known.
+    own_usage
+        What a row holds while it runs under an option, sparse, shape (rows, options * resources),
+        resources fastest; ``None`` where that is its scale factor of the accelerators of the option
+        and nothing else, as `of_jobs` poses it.
     alike
         Whether types are taken to be alike, as by a policy that is blind to them: throughputs are
         those of `Instance.blind_to_types`, and what jobs are compared with has them run as fast on
@@ -97,7 +104,6 @@ class Instance:
     throughput: Floats
     member_row: Ints
     member_job: Ints
-    usage: sparse.csr_array
     capacity: Floats
     option_accelerator: Ints
     columns: Mapping[str, Floats]
@@ -107,7 +113,7 @@ class Instance:
     types: int | None = None
     resource_names: tuple[str, ...] = ()
     option_tier: Ints | None = None
-    plain_usage: sparse.csr_array | None = field(default=None, repr=False)
+    own_usage: sparse.csr_array | None = None
     alike: bool = False
 
     def __post_init__(self) -> None:
@@ -127,7 +133,7 @@ class Instance:
     @cached_property
     def rows(self) -> int:
         """Number of rows of the allocation matrix."""
-        return int(self.usage.shape[0])
+        return self.jobs if self.own_usage is None else int(self.own_usage.shape[0])
 
     @cached_property
     def options(self) -> int:
@@ -139,10 +145,11 @@ class Instance:
         """Identical jobs that each job stands for, shape (jobs,)."""
         return self.columns["count"]
 
-    @property
-    def holds_gpus_only(self) -> bool:
-        """Whether a row is known to hold its scale factor in GPUs of an option, nothing else."""
-        return self.usage is self.plain_usage
+    @cached_property
+    def usage(self) -> sparse.csr_array:
+        """What a row holds under an option, shape (rows, options * resources); see `own_usage`."""
+        own, kind = self.own_usage, self.option_accelerator
+        return usage_of_gpus(self.gpus, kind, self.capacity.size) if own is None else own
 
     @cached_property
     def hard(self) -> Ints:
@@ -245,30 +252,29 @@ class Instance:
         resource_names
             Names of the types.
         """
-        gpus = np.asarray(scale_factor, dtype=float)
-        posed = cls.of_options(
+        return cls.of_options(
             throughput,
-            gpus[:, None],
+            None,
             capacity,
             option_accelerator=np.arange(np.size(capacity)),
-            columns={"scale_factor": gpus, **(columns or {})},
+            columns={"scale_factor": scale_factor, **(columns or {})},
+            prices=prices,
             resource_names=resource_names,
             texts=texts,
         )
-        known = posed.prices if prices is None else np.asarray(prices, dtype=float)
-        return replace(posed, prices=known, plain_usage=posed.usage)
 
     @classmethod
     def of_options(
         cls,
         throughput: ArrayLike,
-        gpus: ArrayLike,
+        gpus: ArrayLike | None,
         capacity: ArrayLike,
         *,
         option_accelerator: ArrayLike | None = None,
         columns: Mapping[str, ArrayLike] | None = None,
         usage: sparse.csr_array | None = None,
         resource_capacity: ArrayLike = (),
+        prices: ArrayLike | None = None,
         resource_names: tuple[str, ...] = (),
         option_tier: Ints | None = None,
         texts: Mapping[str, tuple[str, ...]] | None = None,
@@ -282,7 +288,7 @@ class Instance:
         throughput
             Steps/s of each job under each option, shape (jobs, options); 0 = cannot run.
         gpus
-            GPUs that a job holds under an option, shape (options,) or (jobs, options).
+            GPUs that a job holds, (options,) or (jobs, options); ``None``: its scale factor alone.
         capacity
             GPUs of each type, shape (types,).
         option_accelerator
@@ -294,38 +300,33 @@ class Instance:
             resources fastest.
         resource_capacity
             Capacity of each of those, infinite where it has none, shape (resources,).
-        resource_names
-            Names of all resources, types first.
-        option_tier
-            Tier of each option, if it has one, shape (options,).
-        texts
-            What columns of texts say, by column, if ``columns`` has the places of it.
+        prices, resource_names, option_tier, texts
+            As of an `Instance`; prices are unknown by default.
         """
         speed, types = np.asarray(throughput, dtype=float), np.asarray(capacity, dtype=float)
         jobs, options = speed.shape
         accelerator = np.zeros(options, dtype=np.intp)
         if option_accelerator is not None:
             accelerator[:] = option_accelerator
-        held = np.broadcast_to(np.asarray(gpus, dtype=float), speed.shape)
         beside = np.asarray(resource_capacity, dtype=float)
-        resources = types.size + beside.size
-        own = usage_of_gpus(held, accelerator, resources)
-        if usage is not None:
-            used = usage.tocoo()
-            option, resource = np.divmod(used.coords[1], beside.size)
-            column = option * resources + types.size + resource
-            own = own + sparse.csr_array((used.data, (used.coords[0], column)), shape=own.shape)
-        ones = np.ones(jobs)
+        resources, held = types.size + beside.size, None
+        if gpus is not None:
+            each = np.broadcast_to(np.asarray(gpus, dtype=float), speed.shape)
+            held = usage_of_gpus(each, accelerator, resources)
+        if held is not None and usage is not None and beside.size:
+            held = held + _among_all(usage, beside.size, resources)
+        ones, own = np.ones(jobs), np.arange(jobs)
         known = {name: np.asarray(each, dtype=float) for name, each in (columns or {}).items()}
         return cls(
             throughput=speed,
-            member_row=np.arange(jobs),
-            member_job=np.arange(jobs),
-            usage=own,
+            member_row=own,
+            member_job=own,
+            member_share=ones,
+            own_usage=held,
             capacity=np.append(types, beside),
             option_accelerator=accelerator,
             columns={"weight": ones, "count": ones, "scale_factor": ones} | known,
-            prices=np.full(resources, np.nan),
+            prices=np.full(resources, np.nan) if prices is None else np.array(prices, dtype=float),
             types=types.size,
             resource_names=resource_names,
             option_tier=option_tier,
@@ -336,15 +337,13 @@ class Instance:
         """Keep some jobs of a problem whose rows are single jobs, each with a new count."""
         own = np.arange(jobs.size)
         columns = {name: values[jobs] for name, values in self.columns.items()}
-        usage = self.usage[jobs]
         return replace(
             self,
             throughput=self.throughput[jobs],
             member_row=own,
             member_job=own,
             member_share=np.ones(own.size),
-            usage=usage,
-            plain_usage=usage if self.holds_gpus_only else None,
+            own_usage=None if self.own_usage is None else self.own_usage[jobs],
             columns={**columns, "count": count},
         )
 
@@ -422,7 +421,7 @@ class Instance:
     @cached_property
     def gpus(self) -> Floats:
         """GPUs that a row holds under each option, shape (rows, options)."""
-        if self.holds_gpus_only:
+        if self.own_usage is None:
             return np.broadcast_to(self.columns["scale_factor"][:, None], (self.rows, self.options))
         return gpus_of_rows(self)
 

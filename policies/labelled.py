@@ -323,7 +323,8 @@ def instance_of(
         speed, fits = speeds_of_rows(tensor, held, room)
     if not fits.all():
         raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
-    usage = plain = usage_of_gpus(held, accelerator, types)
+    plain = per_option is None and tensor.solo and not resources
+    usage = None if plain else usage_of_gpus(held, accelerator, types)
     if resources:
         named = names_of_resources(cluster, resources)
         capacity = np.append(capacity, [resource.limit for resource in resources])
@@ -334,8 +335,7 @@ def instance_of(
         member_row=row,
         member_job=job,
         member_share=np.ones(row.size),
-        usage=usage,
-        plain_usage=plain if per_option is None and tensor.solo else None,
+        own_usage=usage,
         capacity=capacity,
         option_accelerator=accelerator,
         columns=columns,

@@ -110,7 +110,7 @@ def gpus_held(instance: Instance) -> Floats:
 
 def _of_one_size(instance: Instance) -> bool:
     """Whether every job is sure to hold its scale factor wherever it runs."""
-    return instance.solo and instance.holds_gpus_only
+    return instance.solo and instance.own_usage is None
 
 
 def isolated_throughput(instance: Instance) -> Floats:
@@ -206,7 +206,7 @@ def _gpu_columns(instance: Instance) -> Ints:
 
 def hourly_price(instance: Instance) -> Floats:
     """Return US dollars for an hour of a row under each option, shape (rows, options)."""
-    if instance.holds_gpus_only:
+    if instance.own_usage is None:
         return instance.gpus * instance.prices[instance.option_accelerator]
     each = sparse.kron(sparse.eye_array(instance.options), instance.prices[:, None], format="csr")
     return np.asarray((instance.usage @ each).toarray(), dtype=float)

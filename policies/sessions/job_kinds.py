@@ -136,7 +136,7 @@ class JobClasses:
             member_row=own,
             member_job=own,
             member_share=np.ones(own.size),
-            usage=sparse.csr_array(sparse.vstack([row.usage for row in rows])),
+            own_usage=sparse.csr_array(sparse.vstack([row.usage for row in rows])),
             columns={**columns, "count": np.maximum(np.array(self.count, dtype=float), 1.0)},
         )
 

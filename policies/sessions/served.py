@@ -65,7 +65,7 @@ def is_plain(instance: Instance) -> bool:
     """Whether rows are a job each that hold GPUs of hard capacities only."""
     return (
         instance.jobs > 0
-        and instance.holds_gpus_only
+        and instance.own_usage is None
         and instance.solo
         and instance.hard.size == instance.capacity.size
         and bool((instance.count == 1).all())

@@ -42,7 +42,7 @@ class SharedLimits:
     def of(cls, instance: Instance) -> SharedLimits:
         """List what rows hold."""
         rows, options = instance.rows, instance.options
-        if instance.holds_gpus_only and bool((instance.columns["scale_factor"] > 0).all()):
+        if instance.own_usage is None and bool((instance.columns["scale_factor"] > 0).all()):
             row, resource = np.repeat(np.arange(rows), options), instance.option_accelerator
             held = instance.gpus.ravel()
             every = np.broadcast_to(resource, (rows, options)).ravel()

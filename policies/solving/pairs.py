@@ -98,7 +98,7 @@ def add_pairs(
         member_share=np.concatenate(
             [instance.member_share, 1 / instance.count[first], 1 / instance.count[second]]
         ),
-        usage=_stack_usage(instance, gpus),
+        own_usage=_stack_usage(instance, gpus),
     )
     return extended, np.column_stack([first, second])
 

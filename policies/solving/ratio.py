@@ -140,7 +140,7 @@ def at_best_bargains(told: Instance, found: Bargains | None) -> Attempted | None
 
     ``None`` where there are none, or that takes a program.
     """
-    alone = told.holds_gpus_only and told.hard.size == told.capacity.size
+    alone = told.own_usage is None and told.hard.size == told.capacity.size
     known = best_of(told, found) if found and alone else None
     X = None if found is None or known is None else _shared_evenly(told, known[0], found.costs)
     if found is None or known is None or X is None:

@@ -109,13 +109,10 @@ class GivenOrder:
             new_option[options] = np.arange(options.size)
             columns["current_option"] = np.where(now < 0, -1.0, new_option[now])
         accelerator, tier = new_type[instance.option_accelerator[options]], instance.option_tier
-        held = None
-        if instance.holds_gpus_only:
-            held = np.repeat(columns["scale_factor"][:, None], options.size, axis=1)
+        if instance.own_usage is None:
+            usage = None
         elif (only := nothing_but_gpus(instance)) is not None:
-            held = only[self.rows][:, options]
-        if held is not None:
-            usage = usage_of_gpus(held, accelerator, resources.size)
+            usage = usage_of_gpus(only[self.rows][:, options], accelerator, resources.size)
         else:
             column = (options[:, None] * self.all_resources + resources).ravel()
             usage = sparse.csr_array(instance.usage[self.rows][:, column])
@@ -126,8 +123,7 @@ class GivenOrder:
             member_row=row,
             member_job=job,
             member_share=instance.member_share[member],
-            usage=usage,
-            plain_usage=usage if instance.holds_gpus_only else None,
+            own_usage=usage,
             capacity=instance.capacity[resources],
             prices=instance.prices[resources],
             option_accelerator=accelerator,
@@ -310,7 +306,7 @@ def group_identical(
         if name in instance.columns:
             keys.append(instance.columns[name])
     usage = instance.usage
-    if instance.holds_gpus_only:
+    if instance.own_usage is None:
         keys += [instance.columns["scale_factor"]]
     elif usage.nnz == instance.rows * instance.options:
         keys += [usage.data.reshape(instance.rows, -1)]

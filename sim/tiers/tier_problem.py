@@ -134,7 +134,7 @@ def tier_problem(
         throughput=speed,
         member_row=np.arange(scale.size),
         member_job=np.arange(scale.size),
-        usage=sparse.csr_array(usage),
+        own_usage=sparse.csr_array(usage),
         capacity=np.array(capacity),
         option_accelerator=kind,
         columns=always | dict(columns),

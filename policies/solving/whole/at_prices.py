@@ -146,7 +146,7 @@ def _is_plain(told: Instance) -> bool:
     types = told.capacity.size
     if not (told.solo and told.hard.size == types == told.types and "pinned" not in told.columns):
         return False
-    if not told.holds_gpus_only and nothing_but_gpus(told) is None:
+    if told.own_usage is not None and nothing_but_gpus(told) is None:
         return False
     return bool((told.count == 1).all() and (told.capacity > 0).all())
 

@@ -170,7 +170,7 @@ class ArrowShare:
 
 def _draws_on(instance: Instance) -> NDArray[np.bool_]:
     """Whether any row holds a resource under an option, shape (options, resources)."""
-    if instance.holds_gpus_only:
+    if instance.own_usage is None:
         return np.equal.outer(instance.option_accelerator, np.arange(instance.capacity.size))
     cells = np.bincount(
         instance.usage.indices,

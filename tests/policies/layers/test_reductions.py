@@ -264,7 +264,16 @@ def test_options_are_checked_by_name(bench: type[Bench]) -> None:
         solve_instance(FIFO(), instance, solver="arrow")
 
 
-@pytest.mark.parametrize("policy", [MaxMinFairness, Makespan, FinishTimeFairness, FIFO, MinCost])
+class _BoundedCost(MinCost):
+    """Constraints of its own leave it to a program."""
+
+    def constraints(self, p: Problem) -> list[cp.Constraint]:
+        return [p.throughput <= p.fastest_throughput]
+
+
+@pytest.mark.parametrize(
+    "policy", [MaxMinFairness, Makespan, FinishTimeFairness, FIFO, _BoundedCost]
+)
 def test_a_failed_solve_raises_or_falls_back_on_the_isolated_share(
     policy: type[Policy], bench: type[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,7 @@ def drawn(rng: np.random.Generator) -> Instance:
         most = float(own[np.arange(jobs), speed.argmax(axis=1), 0].sum())
         at = replace(
             at,
-            usage=sparse.csr_array(usage.reshape(jobs, -1)),
+            own_usage=sparse.csr_array(usage.reshape(jobs, -1)),
             capacity=np.append(at.capacity, max(most, 0.1)),
             prices=np.append(prices, 0.0),
             types=types,
