@@ -96,7 +96,7 @@ def _watched_run(workload: ap.Workload, cluster: ap.Cluster, watched: _Watched) 
         def parts(self, decider: object, about: AboutRun) -> Parts:
             told = parts.racks(about, terms)
             alone = about.workload.throughput_of(cluster).to_numpy(dtype=float)
-            speed = at_tiers(alone, tier_slowdowns(about.workload, cluster, told.network))
+            speed = at_tiers(alone, tier_slowdowns(about.workload, told.devices.placings))
             plans = _WatchedPlans(DallyRound(), rule, speed, watched)
             return parts.offered(about, told, terms.make(told, plans), terms)
 

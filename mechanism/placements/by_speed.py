@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Placements whose worth is known by heart: those of a cluster come again and again.
 _REMEMBERED = 50_000
+# Bytes of what is free, kept with the placements that were found best there.
+_REMEMBERED_BYTES = 2**23
 
 
 class Pace(Protocol):
@@ -95,6 +97,7 @@ class Placing:
         self._alone: dict[tuple[int, int, int], Placement | None] = {}
         self._worths: dict[tuple[str, Placement], Worth] = {}
         self._parts: dict[tuple[bytes, int, int], Parts | None] = {}
+        self._found: dict[tuple[bytes, str, int, int, Worth | None], Placement | None] = {}
 
     def worth(self, model: str, placement: Placement) -> Worth:
         """Time of a step over its compute time, and tier: less is better.
@@ -145,12 +148,28 @@ class Placing:
     def _best(
         self, free: Int64s, model: str, gpus: int, tier: int, below: Worth | None
     ) -> Placement | None:
+        """Return the best free placement that is below a worth.
+
+        Of a full cluster little is free, and so the same GPUs are often offered to gangs alike.
+        """
+        ways = self._ways(model, gpus, tier)
+        if not ways or (below is not None and ways[0].worth >= below):
+            return None
+        key = free.tobytes(), model, gpus, tier, below
+        if key not in self._found:
+            if len(self._found) * free.nbytes > _REMEMBERED_BYTES:
+                self._found.clear()
+            self._found[key] = self._tried(ways, free, model, gpus, below)
+        return self._found[key]
+
+    def _tried(
+        self, ways: list[_Recipe], free: Int64s, model: str, gpus: int, below: Worth | None
+    ) -> Placement | None:
         """Try the ways from the best on, until those that are left cannot be better."""
-        found, room = None, None
-        for way in self._ways(model, gpus, tier):
+        found, room = None, _Room(free, gpus)
+        for way in ways:
             if below is not None and way.worth >= below:
                 break
-            room = room or _Room(free, gpus)
             for placement in self._realised(way, room, gpus):
                 worth = self.worth(model, placement)
                 if below is None or worth < below:

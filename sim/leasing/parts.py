@@ -62,14 +62,13 @@ def _by_policy(mechanism: Leases, policy: Policy, about: AboutRun) -> Parts:
     terms = terms.under(replace(mechanism, timers=timers))
     told = racks(about, terms)
     believed = about.believed()
-    ordered, present, network = about.workload, about.present, told.network
     if places:
         _check_fixed(policy, believed)
-        slowdown = tier_slowdowns(ordered, present, network)
+        slowdown = tier_slowdowns(about.workload, told.devices.placings)
         plans = RoundPlans(policy, terms.rule, at_tiers(believed.speed, slowdown))
         return offered(about, told, terms.make(told, plans), terms)._replace(asked=plans.asked)
     shares = TierShares(
-        *(policy, told.jobs, believed, ordered, present, network),
+        *(policy, told, believed, about.workload),
         lease_s=terms.lease_s,
         pause_s=max(terms.checkpoints_s(told.jobs.job_type, told.jobs.scale.tolist()), default=0.0),
         resolve_seconds=mechanism.resolve_seconds,

@@ -17,11 +17,12 @@ from apportion.sim.network import get_network
 from apportion.sim.network.model import placings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from apportion.cluster import Cluster
     from apportion.mechanism.devices import Held
     from apportion.mechanism.job_table import JobTable
+    from apportion.mechanism.placements.by_speed import Placing
     from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.beliefs import Believed
     from apportion.sim.network import NetworkModel
@@ -164,26 +165,20 @@ def at_tiers(alone: Floats, slowdown: Floats) -> Floats:
     return np.asarray(speeds.reshape(slowdown.shape), dtype=np.float64)
 
 
-def tier_slowdowns(workload: Workload, cluster: Cluster, network: NetworkModel) -> Floats:
+def tier_slowdowns(workload: Workload, placings: Sequence[Placing]) -> Floats:
     """Time of a step of every job at each option over its compute time, shape (jobs, options).
 
-    On the fastest placement at the tier; infinite where the gang can have none.
+    On the fastest placement of a type at the tier; infinite where the gang can have none.
 
     Raises
     ------
     InputError
         If the network model does not know a job type.
     """
-    placings = placings_of(cluster, network)
-    slowdowns = np.full((len(workload), len(placings), len(TIERS)), np.inf)
-    job_types, gangs = workload.jobs["job_type"].tolist(), workload.jobs["scale_factor"].tolist()
-    for job, (job_type, gpus) in enumerate(zip(job_types, gangs, strict=True)):
-        for kind, tier in np.ndindex(len(placings), len(TIERS)):
-            placing = placings[kind]
-            placement = placing.best_alone(job_type, gpus, tier)
-            if placement is not None:
-                slowdowns[job, kind, tier] = placing.worth(job_type, placement)[0]
-    return slowdowns.reshape(len(workload), -1)
+    jobs = workload.jobs
+    gangs = list(zip(jobs["job_type"].tolist(), jobs["scale_factor"].tolist(), strict=True))
+    known = {gang: [each.slowdowns(*gang) for each in placings] for gang in dict.fromkeys(gangs)}
+    return np.array([known[gang] for gang in gangs]).reshape(len(gangs), -1)
 
 
 def seen_slowdowns(
@@ -212,8 +207,11 @@ def seen_slowdowns(
     """
     if network is None and (split_ratio is None or workload.unconsolidated is None):
         return None
-    free = tier_slowdowns(workload, cluster, get_network("none", cluster=cluster))
-    slowdown = free.copy() if network is None else tier_slowdowns(workload, cluster, network)
+    alike = placings_of(cluster, get_network("none", cluster=cluster))
+    free = tier_slowdowns(workload, alike)
+    slowdown = free.copy()
+    if network is not None:
+        slowdown = tier_slowdowns(workload, placings_of(cluster, network))
     if split_ratio is not None and workload.unconsolidated is not None:
         by_type = slowdown.reshape(*split_ratio.shape, len(TIERS))
         keys = pd.MultiIndex.from_frame(workload.jobs[["job_type", "scale_factor"]])

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.mechanism.devices import Devices
 from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
 from apportion.mechanism.priorities import Candidates, time_at_start
 from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanisms.past import told_otherwise
 from apportion.resumable import Resumable
-from apportion.sim.network.model import placings_of
 from apportion.sim.tiers.tier_problem import TierOptions, tier_slowdowns
 from apportion.sim.tiers.tier_resolver import TieredResolver
 from apportion.ties import OWED_S, first_of
@@ -21,9 +19,8 @@ from apportion.ties import OWED_S, first_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apportion.cluster import Cluster
+    from apportion.mechanism.decider import About
     from apportion.mechanism.devices import Held
-    from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.offers import WaitingJobs
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from apportion.mechanisms.past import Past
     from apportion.policies import Instance, Policy
     from apportion.sim.beliefs import Believed
-    from apportion.sim.network import NetworkModel
     from apportion.sim.solves.standing import Solves
     from apportion.sim.workload import Workload
     from apportion.types import Bools, Floats, Ints
@@ -56,12 +52,13 @@ class TierShares(Resumable):
     ----------
     policy
         The policy.
-    told
-        What is known of the jobs.
+    about
+        What is told of the jobs, and the whole racks, each of one accelerator type, with what slows
+        gangs down there.
     believed
         What is believed of their speeds on the types, communication aside.
-    workload, cluster, network
-        Jobs, whole racks, each of one accelerator type, and what slows gangs down.
+    workload
+        The jobs.
     lease_s
         Length of a lease, seconds.
     pause_s
@@ -87,11 +84,9 @@ class TierShares(Resumable):
     def __init__(
         self,
         policy: Policy,
-        told: JobTable,
+        about: About,
         believed: Believed,
         workload: Workload,
-        cluster: Cluster,
-        network: NetworkModel,
         *,
         lease_s: float,
         pause_s: float,
@@ -101,14 +96,14 @@ class TierShares(Resumable):
     ) -> None:
         self._policy, self._rule = policy, rule
         self._lease_s, self._pause_s = lease_s, pause_s
-        placings, layout = placings_of(cluster, network), Devices.of(cluster).layout
+        placings, layout = about.devices.placings, about.layout
+        self._told = told = about.jobs
 
         def slowdown_at(job: int, held: Held) -> float:
             return placings[held[0]].worth(told.job_type[job], layout.placement(held))[0]
 
-        slowdown = tier_slowdowns(workload, cluster, network)
-        self._told = told
-        options = TierOptions(told, believed, slowdown, slowdown_at, cluster)
+        slowdown = tier_slowdowns(workload, placings)
+        options = TierOptions(told, believed, slowdown, slowdown_at, about.cluster)
         self._table, self._pose_of = options.table, options.pose
         times, speed = (resolve_seconds, resolve_every), options.table.speed
         self.resolver = TieredResolver(policy, *times, options, pose=self._pose)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -119,6 +120,25 @@ def test_a_gang_in_a_crowd_has_the_best_of_what_is_free(
         kept = chosen(table, pace, gang._replace(before=numbers(table, before)), name)
         assert kept == before or placing.worth(model, kept) < placing.worth(model, before)
         assert placing.worth(model, kept)[0] <= best[0] * (1 + LOSS[network])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 80), st.integers(1, 9), st.integers(0, 2)), max_size=12))
+def test_what_was_found_before_is_what_would_be_found(asked: list[tuple[int, int, int]]) -> None:
+    model_of = get_network("table1", cluster=TWO_RACKS)
+    remembers = placings_of(TWO_RACKS, model_of)[0]
+    before = ((0, 0, 1), (1, 0, 1))
+    for crowd, gpus, tier in [*asked, *asked]:
+        free = np.array(np.unravel_index(crowd, (3, 3, 3, 3)), dtype=np.int64).reshape(2, 2)
+        free[:, 0] += 1
+        fresh = placings_of(TWO_RACKS, model_of)[0]
+        for model in ("VGG11", "ResNet18"):
+            for one, other in (
+                (remembers.fastest, fresh.fastest),
+                (partial(remembers.better, before=before), partial(fresh.better, before=before)),
+            ):
+                assert one(free, model, gpus, tier) == other(free, model, gpus, tier)
+        free[:] = 0  # what is remembered does not hang on the array that was asked with
 
 
 def test_without_a_network_gangs_are_packed_as_best_fit_does() -> None:

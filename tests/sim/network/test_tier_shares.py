@@ -11,6 +11,7 @@ from apportion.errors import InputError
 from apportion.policies import get_policy, solve, solve_instance
 from apportion.sim import Workload, generate_rack_workload, simulate
 from apportion.sim.network import get_network
+from apportion.sim.network.model import placings_of
 from apportion.sim.tiers.tier_problem import at_tiers, tier_problem, tier_slowdowns
 from apportion.tensor import ThroughputTensor
 
@@ -19,7 +20,7 @@ RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 
 def tier_speeds(workload: Workload, cluster: Cluster, network: Any) -> Any:
     alone = workload.throughput_of(cluster).to_numpy(dtype=float)
-    return at_tiers(alone, tier_slowdowns(workload, cluster, network))
+    return at_tiers(alone, tier_slowdowns(workload, placings_of(cluster, network)))
 
 
 def jobs_of(*gangs: int, hours: float = 10.0, **columns: Any) -> Workload:
@@ -40,6 +41,20 @@ def test_speeds_are_known_at_the_tiers_that_a_gang_can_lie_at(gpus: int, tiers: 
     # One GPU lies in a machine only, more than 4 in none, more than 8 in no rack.
     assert np.count_nonzero(speeds) == tiers
     assert speeds[2] > 0 or gpus == 1
+
+
+@pytest.mark.parametrize("network", ["none", "table1", "table1_model"])
+def test_the_slowdown_at_a_tier_is_that_of_the_best_placement_there(network: str) -> None:
+    cluster = Cluster.of_racks({"v100": 2, "k80": 1}, machines_per_rack=3, gpus_per_machine=4)
+    workload = generate_rack_workload(jobs=30, seed=2, max_scale_factor=24)
+    placings = placings_of(cluster, get_network(network, cluster=cluster))
+    found = tier_slowdowns(workload, placings).reshape(30, 2, len(TIERS))
+    jobs = workload.jobs[["job_type", "scale_factor"]].itertuples(index=False)
+    for job, (model, gpus) in enumerate(jobs):
+        for kind, tier in np.ndindex(2, len(TIERS)):
+            best = placings[kind].best_alone(model, gpus, tier)
+            worth = np.inf if best is None else placings[kind].worth(model, best)[0]
+            assert found[job, kind, tier] == worth
 
 
 def test_speeds_are_the_isolated_one_over_one_plus_the_overhead() -> None:
