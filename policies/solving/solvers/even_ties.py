@@ -11,9 +11,11 @@ it (`Indifferent.dearest`).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 if TYPE_CHECKING:
     from apportion.types import Bools, Floats, Ints
@@ -28,6 +30,31 @@ _MET = 1e-10
 _MOST_TRIED = 12
 _EVEN, _APART = 1e-12, 1e-9
 """By how much costs that are the same may differ, and less of a difference is none."""
+
+
+@cache
+def _pairs(points: int) -> tuple[Ints, Ints]:
+    """List pairs of points; one with itself makes more than is wanted."""
+    low, up = np.triu_indices(points)
+    return low, up
+
+
+@cache
+def _workspace(size: int) -> tuple[int, int]:
+    """Return how much room the least squares of a square system take, in floats and integers."""
+    floats, integers, _ = lapack.dgelsd_lwork(size, size, 1, _RANK)  # pyright: ignore[reportAttributeAccessIssue]
+    return int(floats), int(integers)
+
+
+def _least_squares(matrix: Floats, right: Floats) -> Floats:
+    """Return what `numpy.linalg.lstsq` does, whose Python takes longer than a few types."""
+    if not right.size:
+        return right
+    solve = lapack.dgelsd  # pyright: ignore[reportAttributeAccessIssue]
+    found, _, _, failed = solve(matrix, right, *_workspace(right.size), cond=_RANK)
+    if failed:
+        raise np.linalg.LinAlgError("Singular values were not found.")
+    return np.asarray(found).ravel()
 
 
 class _Equalities(NamedTuple):
@@ -142,7 +169,7 @@ class Indifferent(NamedTuple):
         given = holds_row.T @ nu + holds.T @ tau
         system, short = of_held.T @ moves @ of_held, left[held] - given @ of_held
         number = np.zeros(left.size)
-        number[held] = np.linalg.lstsq(system, short, rcond=_RANK)[0]
+        number[held] = _least_squares(system, short)
         by_point = type_of @ number
         nu, tau = nu - of_nu @ by_point, tau - of_tau @ by_point
         pull = by_point + nu[:, None] * row + tau[:, None]
@@ -200,7 +227,7 @@ class Indifferent(NamedTuple):
 
     def _corners(self) -> tuple[Floats, Bools]:
         """Return mixes of one or two points, shape (jobs, mixes, points), and which each may."""
-        low, up = np.triu_indices(self.row.shape[1])  # a point with itself: more than is wanted
+        low, up = _pairs(self.row.shape[1])
         span, alone = self.row[:, up] - self.row[:, low], low == up
         over = self.wanted[:, None] - self.row[:, low]
         part = np.divide(over, span, out=np.zeros_like(span), where=span != 0)

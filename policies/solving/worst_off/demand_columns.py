@@ -28,6 +28,7 @@ from apportion.policies.solving.solvers.demand_choices import NEAR, DemandChoice
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from apportion.policies.solving.worst_off.last_filling import Near
     from apportion.types import Bools, Floats, Ints
 
     Demand = Callable[[float], tuple[Floats, Floats]]
@@ -42,6 +43,8 @@ _ALIKE = 1e-12
 """By how much numbers around 1 that are the same may differ."""
 _NOTHING = 1e-200
 """A demand that is none, as a part of what a job makes where it is fastest."""
+_MOST_CELLS = 500_000
+"""So many costs of choices are worked out at once."""
 _TIED = 1e-10
 """By what part of the largest price a choice may be dearer that is as good."""
 
@@ -82,21 +85,19 @@ class DemandColumns(DemandChoices):
         self._most = self._row_most * self._top * (1 - _ROUNDING)
         self._barred = ~(may[:, self._lower] & may[:, self._upper])
 
-    def rise(self, demand: Demand, begin: float, until: Until, at: Floats) -> bool:
+    def rise(self, demand: Demand, near: Near, until: Until) -> bool:
         """Find the largest height of which all demands can be met; tell whether it was found.
 
         Parameters
         ----------
         demand
             Throughput that jobs must make at a height, and how fast that grows there.
-        begin
-            Height to begin at.
+        near
+            Where to begin. Unless it is `surely` the prices are not looked at again.
         until
             Tells of a height a larger one up to which demands are known, or the last one.
-        at
-            Prices to take the first columns at, a row each.
         """
-        self.height, self.at = min(begin, until(begin)), at
+        self.height, self.at = min(near.height, until(near.height)), near.at
         for _ in range(_HEIGHTS):
             self._demanding(demand(self.height)[0])
             part = self._least_part()
@@ -105,7 +106,7 @@ class DemandColumns(DemandChoices):
             if part <= 1.0 and self.height >= until(self.height):
                 return self._missed <= _ALIKE
             before, self.height = self.height, self._root(demand, until)
-            if abs(self.height - before) <= 4 * _STILL * before:
+            if not near.surely or abs(self.height - before) <= 4 * _STILL * before:
                 return self._missed <= _ALIKE
         return False
 
@@ -142,6 +143,8 @@ class DemandColumns(DemandChoices):
         Of types that are to stay full, what is beyond all of it. Prices are parts as well.
         """
         types, many = self._capacity.size + 1, len(prices)
+        if many > 1 and many * self._part.size > _MOST_CELLS:
+            return np.concatenate([self._columns(one[None]) for one in prices])
         each = np.zeros((many, types))
         each[:, self._open] = prices / self._capacity[self._open]
         each = each[:, None, self._kind]

@@ -101,12 +101,12 @@ def filled_at_prices(
     if buyers is None or rising is None or not (rising.unit > 0).all():
         raise SolveError("What rises is no throughput that GPUs alone limit.")
     last, filled = last or LastFilling(), None
-    for anew in (False, True) if last.known else (True,):
-        steps = _steps(buyers, rising, last, anew=anew)
+    for way in last.ways:
+        steps = _steps(buyers, rising, last, way)
         X = None if steps is None else _evenest(buyers, rising, steps)
         if steps is not None and X is not None:
             filled = _certified(told, rising, steps, make_feasible(X, told), least)
-        elif anew:
+        elif way == 2:
             raise SolveError("Prices do not tell whom they stop.")
         if filled is not None:
             break
@@ -130,13 +130,11 @@ def filled_by_jobs(
     return filled._replace(objective=objective, prices=slope * filled.prices)
 
 
-def _steps(
-    buyers: Buyers, rising: StatedRates, last: LastFilling, *, anew: bool
-) -> list[_Stop] | None:
+def _steps(buyers: Buyers, rising: StatedRates, last: LastFilling, way: int) -> list[_Stop] | None:
     """Rise step by step until nobody can; ``None`` where it is not clear who stops.
 
-    If not `anew`, at known prices. No levels at all are higher than those that
-    cost all that there is at some prices, so if shares make these in the end, the prices are right.
+    No levels at all are higher than those that cost all that there is at some prices, whatever the
+    way to these, so if shares make such levels in the end, the prices are right.
     """
     jobs, types = buyers.gpus.size, buyers.capacity.size
     level, active, full = np.zeros(jobs), np.ones(jobs, dtype=bool), np.zeros(types, dtype=bool)
@@ -149,10 +147,10 @@ def _steps(
         most = np.where(may[:, 1:], buyers.speed, 0.0).max(axis=1) / rising.unit
         path = rising.path(OwnLimits(most, worth, float(types)), active, level)
         search.restrict(may, full, held)
-        step = _step(search, rising, path, full, last.near(place, full, held, anew=anew))
+        step = _step(search, rising, path, full, last.near(place, full, held, way))
         if step is None:
             return None
-        last.ended(place, search, anew=anew)
+        last.ended(place, search, way)
         steps.append(step)
         held |= step.full & ~full
         held[int(np.where(full, -np.inf, step.prices).argmax())] = False  # the others fill it
@@ -184,7 +182,7 @@ def _step(
 
     if near.known is not None:
         search.rise_at(near.known, demand, near.height, path.until)
-    elif not search.rise(demand, near.height, path.until, near.at):
+    elif not search.rise(demand, near, path.until):
         return None
     slope, level = demand(search.height)[1], known[search.height][0]
     own, stands = path.first, path.standing(search.height)

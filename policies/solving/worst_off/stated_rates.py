@@ -73,7 +73,7 @@ class StatedRates(NamedTuple):
         levels = levels_of(policy, told)
         if levels is None or levels.constrained or not levels.proportional:
             return None
-        return cls(levels.rate, lambda active: active.astype(float), 0.0)
+        return cls(levels.rate, _each_alike, 0.0)
 
     @classmethod
     def _passed_on(cls, policy: Policy, told: Instance) -> StatedRates | None:
@@ -97,7 +97,45 @@ class StatedRates(NamedTuple):
         """Return how jobs go up from where they are until nobody can, or nothing is left."""
         if isinstance(self.rates, RatesOfGroups):
             return LinePath(self.rates, limits.most, active, level)
+        if self.rates is _each_alike:
+            return AlikePath(limits.most, active, level)
         return Path.of(Steady(self.rates), limits, active, level)
+
+
+def _each_alike(active: Bools) -> Floats:
+    """Let all rise as fast, whoever else does."""
+    return active.astype(float)
+
+
+class AlikePath:
+    """A path of jobs that all rise as fast as the height, until each stops at what it has at most.
+
+    Attributes
+    ----------
+    first
+        Height of the first stop.
+    """
+
+    def __init__(self, most: Floats, active: Bools, level: Floats) -> None:
+        self._level, self._most, self._active = level, most, active
+        self._stop = np.where(active, np.maximum(most - level, 0.0), -1.0)
+        self.first = float(self._stop.min(where=active, initial=np.inf))
+        self._last = float(self._stop.max())
+
+    def until(self, _: float) -> float:
+        """Return the height of the last stop."""
+        return self._last
+
+    def standing(self, height: float) -> Bools:
+        """Return who has not stopped yet, shape (jobs,)."""
+        stands: Bools = self._stop > height
+        return stands
+
+    def along(self, height: float) -> tuple[Floats, Floats]:
+        """Return the levels at a height, and how fast they rise up to there, shape (jobs,) each."""
+        rises = self._stop >= height
+        level = np.where(rises, self._level + height, self._most)
+        return np.where(self._active, level, self._level), rises.astype(float)
 
 
 def _unit(stated: PassesRatesOn, p: SpeedProblem) -> Floats | None:

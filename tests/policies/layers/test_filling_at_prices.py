@@ -6,6 +6,7 @@ from unittest.mock import patch
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 from tests.seeds import each_seed
 
 from apportion.errors import SolveError
@@ -23,6 +24,7 @@ from apportion.policies.base import Rates
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving import driver
 from apportion.policies.solving.rows import reduce
+from apportion.policies.solving.solvers.column_mix import ColumnMix
 from apportion.policies.solving.solvers.even_ties import Indifferent
 from apportion.policies.solving.worst_off.filling_at_prices import filled_at_prices
 
@@ -212,3 +214,32 @@ def test_a_job_that_may_make_more_fills_what_is_left() -> None:
     least = Indifferent(*jobs, freed).evenest(*of_types, np.array([0.1, 0.5]), ~full)
     assert least is not None  # 0.2 would be made by (0.16, 0.08): the first holds 0.1
     np.testing.assert_allclose(least, np.array([[0.7, 0.1, 0.2]]), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_mix_takes_the_least_part_of_the_linear_program(seed: int) -> None:
+    rng = np.random.default_rng([41, seed])
+    types, many = int(rng.integers(1, 7)), int(rng.integers(1, 12))
+    columns = np.round(rng.dirichlet(np.ones(types), many) * 3, int(rng.choice([1, 9])))
+    exact = rng.random(types) < 0.2
+    exact[0] = False
+    columns[:, exact] -= columns[:, exact].mean(axis=0)  # it can be just as full
+    mix = ColumnMix(columns[:1], exact)
+    for place in range(1, many):
+        assert mix.solve()
+        mix.add(columns[place][None])
+    assert mix.solve()
+    cost = np.append(np.zeros(many), 1.0)
+    rows = np.column_stack([columns.T, np.where(exact, 0.0, -1.0)])
+    total = np.append(np.ones(many), 0.0)[None]
+    best = linprog(
+        cost,
+        *(rows[~exact], np.zeros((~exact).sum())),
+        *(np.vstack([rows[exact], total]), np.append(np.zeros(exact.sum()), 1.0)),
+        bounds=[(0, None)] * many + [(None, None)],
+    )
+    assert mix.missed < 1e-12
+    assert mix.part == pytest.approx(best.fun, rel=1e-9)
+    assert mix.prices[~exact].sum() == pytest.approx(1.0)
+    assert (columns @ mix.prices).min() == pytest.approx(mix.part, rel=1e-9)
+    assert np.isin(mix.used, np.arange(many)).all()

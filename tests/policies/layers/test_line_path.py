@@ -6,6 +6,7 @@ import pytest
 from apportion.policies import HierarchicalFairness, Instance, Problem
 from apportion.policies.solving.worst_off.line_path import LinePath
 from apportion.policies.solving.worst_off.own_limits import OwnLimits, Path
+from apportion.policies.solving.worst_off.stated_rates import AlikePath, Rise
 from apportion.policies.solving.worst_off.water_filling import Steady
 from apportion.policies.water_filling import RatesOfGroups
 
@@ -31,31 +32,40 @@ def drawn(rng: np.random.Generator) -> tuple[RatesOfGroups, OwnLimits, np.ndarra
     return rates, OwnLimits(most, np.zeros(jobs), 0.0), active, level
 
 
+def compare(line: Rise, path: Path, most: np.ndarray, active: np.ndarray, seed: int) -> None:
+    """Check that a line has the levels of a path."""
+    last, rng = line.until(np.inf), np.random.default_rng(seed)
+    assert last == pytest.approx(path.until(np.inf), rel=1e-12)
+    assert line.first == pytest.approx(path.first, rel=1e-12)
+    if not last > 0:
+        return
+    assert not line.standing(last).any()
+    stops = path.height[np.diff(path.height, prepend=-1.0) > 1e-9]
+    between = (stops[1:] + stops[:-1]) / 2
+    for height in [*between, *rng.uniform(0, path.until(np.inf), 3)]:
+        if np.abs(stops - height).min() < 1e-9:
+            continue
+        known, slope = path.along(height)
+        found, rises = line.along(height)
+        np.testing.assert_allclose(found, known, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(rises, slope, rtol=1e-7, atol=1e-9)
+        np.testing.assert_array_equal(line.standing(height), path.standing(height))
+    np.testing.assert_array_equal(line.along(last)[0][active], most[active])
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_levels_are_those_of_a_path_of_single_stops(part: int) -> None:
     for seed in range(50):
-        rng = np.random.default_rng([31, part, seed])
-        rates, limits, active, level = drawn(rng)
+        rates, limits, active, level = drawn(np.random.default_rng([31, part, seed]))
         path = Path.of(Steady(rates), limits, active, level)
-        line = LinePath(rates, limits.most, active, level)
-        assert line.until(np.inf) == pytest.approx(path.until(np.inf), rel=1e-12)
-        assert line.first == pytest.approx(path.first, rel=1e-12)
-        if not line.until(np.inf) > 0:
-            continue
-        assert not line.standing(line.until(np.inf)).any()
-        stops = path.height[np.diff(path.height, prepend=-1.0) > 1e-9]
-        between = (stops[1:] + stops[:-1]) / 2
-        for height in [*between, *rng.uniform(0, path.until(np.inf), 3)]:
-            if np.abs(stops - height).min() < 1e-9:
-                continue
-            known, slope = path.along(height)
-            found, rises = line.along(height)
-            np.testing.assert_allclose(found, known, rtol=1e-11, atol=1e-12)
-            np.testing.assert_allclose(rises, slope, rtol=1e-7, atol=1e-9)
-            np.testing.assert_array_equal(line.standing(height), path.standing(height))
-        np.testing.assert_array_equal(
-            line.along(line.until(np.inf))[0][active], limits.most[active]
-        )
+        compare(LinePath(rates, limits.most, active, level), path, limits.most, active, seed)
+
+
+def test_levels_of_jobs_that_rise_alike_are_those_of_single_stops() -> None:
+    for seed in range(50):
+        _, limits, active, level = drawn(np.random.default_rng([32, seed]))
+        path = Path.of(Steady(lambda rising: rising.astype(float)), limits, active, level)
+        compare(AlikePath(limits.most, active, level), path, limits.most, active, seed)
 
 
 def part_of(name: str, living: set[str], weights: dict[str, float]) -> float:
