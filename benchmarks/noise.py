@@ -54,9 +54,9 @@ LOADS = {
 def main() -> None:
     """Draw, compare, and print both tables."""
     options = parser(
-        "noise", "Marks of tables against many draws.", "four small draws"
+        "noise", "Marks of tables against many draws.", "three small draws"
     ).parse_args()
-    draws = 5 if options.quick else 60
+    draws = 3 if options.quick else 60
     for load, each in LOADS.items():
         print(f"{load}: {draws} draws of {each.jobs} jobs, {each.jobs_per_hour:g} an hour, on")
         print(f"  {each.cluster}; jobs from {each.measured[0]:.0%} to {each.measured[1]:.0%} count")

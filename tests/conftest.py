@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.seeds import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,6 +23,13 @@ settings.load_profile("any machine")
 # Thousands of tests are collected, all of which stay: nothing of them is garbage. (They are not
 # frozen afterwards: hypothesis asks the collector who refers to its generators.)
 gc.disable()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say which marks the run leaves out, before tests are imported and their cases made."""
+    marks = config.option.markexpr
+    if " or " not in marks:
+        left_out.update(each[4:] for each in marks.split(" and ") if each.startswith("not "))
 
 
 def pytest_collection_finish() -> None:

@@ -34,18 +34,6 @@ FIGURES = sorted((ROOT / "benchmarks").rglob("README.md"))
 WITH_CODE = [page for page in PAGES if python_blocks(page.read_text(encoding="utf-8"))]
 
 
-def has_parts_for_workers(page: Path) -> bool:
-    """Whether a page defines what worker processes must have as well."""
-    code = "\n".join(python_blocks(page.read_text(encoding="utf-8")))
-    return "n_jobs=1" in code and re.search("^(class|def) ", code, re.M) is not None
-
-
-# Beside the slow ones those with parts for workers, and one that is shortened below.
-APART = [
-    page for page in WITH_CODE if page.name in {*SLOW, "sweeps.md"} or has_parts_for_workers(page)
-]
-
-
 def run_apart(script: Path, folder: Path) -> None:
     """Run a script in a process of its own."""
     done = subprocess.run(
@@ -87,7 +75,7 @@ def script_of(page: Path, folder: Path) -> Path:
 )
 def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     script = script_of(page, tmp_path)
-    if page.name == "sweeps.md":  # with fewer jobs, as the test below has it as it is
+    if page.name == "sweeps.md":  # with fewer jobs
         text = script.read_text()
         assert '"jobs": 30,' in text
         script.write_text(text.replace('"jobs": 30,', '"jobs": 6,'))
@@ -95,7 +83,9 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", APART, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [each for each in WITH_CODE if each.name in SLOW], ids=lambda page: page.name
+)
 def test_the_code_of_a_page_runs_in_a_process_of_its_own(page: Path, tmp_path: Path) -> None:
     script = script_of(page, tmp_path)
     # Parts that a script defines must be there in its worker processes as well.

@@ -12,7 +12,7 @@ from apportion.testing import check_policy
 QUICK = [policy for policy in BUILT_IN if policy.name != "strategy_proof"]
 
 
-@pytest.mark.parametrize("policy", sampled(QUICK, 4), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", sampled(QUICK, 6), ids=lambda policy: policy.name)
 def test_built_in_policies_keep_the_contract(policy: Any) -> None:
     check_policy(policy())
 

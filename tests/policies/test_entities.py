@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
+from tests.seeds import each_seed
 from tests.sim.rounds.capped import drawn, excess
 
 import apportion as ap
@@ -29,7 +30,7 @@ def levelled(used: np.ndarray, most: np.ndarray, gpus: float) -> np.ndarray:
     return np.clip(level - used, 0.0, most)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", each_seed(8, 25))
 def test_entities_are_raised_to_one_level(seed: int) -> None:
     rng = np.random.default_rng(seed)
     entities, jobs = int(rng.integers(1, 5)), int(rng.integers(1, 12))
@@ -157,7 +158,7 @@ def lent(case: dict[str, Any]) -> tuple[float, float]:
     return float(first.fun), -float(second.fun)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", each_seed(8, 30))
 def test_quotas_come_first_and_the_rest_is_lent(seed: int) -> None:
     rng = np.random.default_rng(seed)
     entities, n, k = int(rng.integers(1, 4)), int(rng.integers(1, 9)), int(rng.integers(1, 4))

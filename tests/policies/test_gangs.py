@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from tests.seeds import sampled
 
 from apportion.policies.placements.machine_groups import packing_limits, packing_patterns
 
@@ -60,7 +61,7 @@ def test_patterns_are_the_packings_to_which_nothing_can_be_added(
     assert {tuple(map(float, p)) for p in packing_patterns(sizes, gpus)} == full
 
 
-@pytest.mark.parametrize(("sizes", "gpus"), MIXES)
+@pytest.mark.parametrize(("sizes", "gpus"), sampled(MIXES, 2))
 def test_limits_say_what_patterns_say(sizes: tuple[int, ...], gpus: int) -> None:
     limits = packing_limits(sizes, gpus)
     assert limits.exact

@@ -226,7 +226,7 @@ def check(policy: Policy, seed: int) -> None:
         assert off(base.X, other.solve(policy).X.rename(index=names)) <= accuracy
 
 
-@pytest.mark.parametrize("policy", sampled(variants(), 2), ids=repr)
+@pytest.mark.parametrize("policy", sampled(variants(), 5), ids=repr)
 def test_order_names_and_company_change_nothing(policy: Policy) -> None:
     check(policy, seed=1)
 

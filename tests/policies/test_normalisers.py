@@ -24,7 +24,7 @@ def most_in_a_slice(speed: Any, gpus: Any, slice_gpus: Any, kind: Any) -> float:
     return -float(found.fun or 0.0)
 
 
-@pytest.mark.parametrize("seed", each_seed(25, 150))
+@pytest.mark.parametrize("seed", each_seed(10, 150))
 def test_the_most_of_a_slice_is_that_of_a_linear_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     options = int(rng.integers(1, 9))
@@ -160,7 +160,7 @@ def facts() -> tuple[pd.DataFrame, ap.Cluster]:
 
 
 @pytest.mark.parametrize("suffix", ["", "_agnostic"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 4))
 def test_jobs_that_run_in_combinations_only(name: str, suffix: str) -> None:
     jobs, workers = facts()
     if name in ALONE_ONLY:

@@ -91,7 +91,7 @@ def check_feasible(problem: Bench, X: NDArray[np.float64]) -> None:
 
 
 @AWARE
-@pytest.mark.parametrize(("policy", "optimum"), sampled(LINEAR, 2))
+@pytest.mark.parametrize(("policy", "optimum"), sampled(LINEAR, 3))
 @few
 @given(seed=SEEDS)
 def test_linear_programs_equal_an_independent_one(

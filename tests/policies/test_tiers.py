@@ -133,7 +133,7 @@ def test_optima_are_those_of_the_problem_with_packing_patterns(goal: str, seed: 
     check_feasible(allocation.X, jobs)
 
 
-@pytest.mark.parametrize("policy", sampled(BUILT_IN, 2), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", sampled(BUILT_IN, 4), ids=lambda policy: policy.name)
 def test_every_policy_solves_over_tiers(policy: type[Policy]) -> None:
     speed, jobs = draw(7, GANGS)
     allocation = solve(policy(), speed, workers=CLUSTER, jobs=jobs)

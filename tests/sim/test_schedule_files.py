@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import sampled
 from tests.sim.workloads.generated import draw
 
 import apportion as ap
@@ -22,7 +23,7 @@ ENDINGS = ["csv", "csv.gz", "parquet"]
 POLICIES = ["fifo", "max_min_fairness", "gandiva_packing"]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", sampled(ENDINGS, 3))
 @pytest.mark.parametrize("seed", range(6))
 def test_the_schedule_of_a_run_comes_back(seed: int, ending: str, tmp_path: Path) -> None:
     decider = [*POLICIES, "dally", "gandiva", "themis"][seed]

@@ -24,8 +24,8 @@ DECIDERS = (
     "minimum_completion_time",
     BatchScheduler("few", backfill="conservative", depth=2, gpus_per_reservation=2),
 )
-SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 20))]
-SEEDS += [pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 60)]
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(4, 8))]
+SEEDS += [pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 60)]
 
 
 def drawn(seed: int) -> tuple[ap.Workload, str]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mechanism.offers.without_a_run import Alone
+from tests.seeds import sampled
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
@@ -227,11 +228,11 @@ def drive(mechanism: Alone, seed: int, steps: range, *, apart: bool = False) -> 
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))
-@pytest.mark.parametrize("fit", ["best_fit", "first_fit", "random"])
+@pytest.mark.parametrize("fit", sampled(["best_fit", "random", "first_fit"], 2))
 def test_leases_end_with_the_offers_as_they_do_before(name: str, fit: str) -> None:
     scheduler = replace(get_scheduler(name), placement=fit)
     cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
-    for seed in range(4):
+    for seed in range(2):
         once, apart = (Alone(scheduler, cluster, seed=seed) for _ in range(2))
         told = drive(once, seed, range(40))
         assert told == drive(apart, seed, range(40), apart=True)

@@ -50,7 +50,7 @@ def most_of(speed: Floats, bundle: Floats, gang: float) -> float:
 
 
 @pytest.mark.parametrize("policy", ["max_min_fairness", "shortest_job_first", "isolated"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", each_seed(1, 3))
 def test_witnesses_are_those_of_linear_programs(policy: str, seed: int) -> None:
     speed, workers, jobs = drawn(seed)
     found: Any = ap.audit(policy, speed, workers=workers, jobs=jobs, lies=())

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
+from tests.seeds import each_seed
 
 from apportion.policies import (
     FinishTimeFairness,
@@ -300,7 +301,7 @@ def ends_of_the_optima(program: ArrowProgram, toward: Floats) -> tuple[Floats, F
     return found[0], found[1]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", each_seed(12, 40))
 def test_a_corner_that_is_found_is_the_only_optimum(seed: int) -> None:
     instance = mixed(seed)
     program = program_of(instance, instance.fastest_throughput)

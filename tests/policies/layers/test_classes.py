@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from tests.seeds import sampled
 
 from apportion.policies import (
     BUILT_IN,
@@ -72,7 +73,7 @@ def test_classes_count_their_jobs(bench: type[Bench]) -> None:
     np.testing.assert_array_equal(reduced.throughput[class_of], instance.throughput)
 
 
-@pytest.mark.parametrize("policy", GROUPED, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", sampled(GROUPED, 2), ids=lambda policy: policy.name)
 def test_grouping_changes_nothing(policy: type[Policy], bench: type[Bench]) -> None:
     instance = bench.random(2, jobs=5, types=3).repeated(4).instance
     grouped = solve_instance(policy(), instance)
@@ -84,7 +85,7 @@ def test_grouping_changes_nothing(policy: type[Policy], bench: type[Bench]) -> N
     np.testing.assert_allclose(grouped.prices, single.prices, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("policy", GROUPED, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", sampled(GROUPED, 3), ids=lambda policy: policy.name)
 def test_what_comes_along_keeps_what_is_asked_of_policies_of_ones_own(
     policy: type[Policy], bench: type[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,11 +3,12 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 from apportion.policies.solving.solvers.even_ties import Indifferent
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", each_seed(15, 40))
 def test_shares_are_the_most_even_that_fill_what_is_left(seed: int) -> None:
     rng = np.random.default_rng([41, seed])
     jobs, types = int(rng.integers(1, 7)), int(rng.integers(2, 5))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from tests.seeds import ranges_of_seeds
+from tests.seeds import each_seed, ranges_of_seeds
 
 import apportion as ap
 from apportion.errors import InputError
@@ -169,7 +169,7 @@ class Dearest(ap.Policy):
         )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", each_seed(2, 4))
 def test_an_entity_shares_by_any_policy(seed: int) -> None:
     """One type and more jobs than GPUs: an entity has its part, and closed forms divide it."""
     rng = np.random.default_rng(seed)

@@ -181,7 +181,7 @@ NO_BOUND = {"min_cost", "min_cost_slos", "isolated", "proportional", "strategy_p
 """Bargains leave nothing scarce, and of shares that are given prices prove nothing."""
 
 
-@pytest.mark.parametrize("policy", sampled(BUILT_IN, 2), ids=lambda policy: policy.name)
+@pytest.mark.parametrize("policy", sampled(BUILT_IN, 4), ids=lambda policy: policy.name)
 def test_prices_prove_the_objective(policy: Any) -> None:
     for seed in range(4):
         i = drawn(seed)

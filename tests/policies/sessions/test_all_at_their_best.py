@@ -55,7 +55,7 @@ def drawn(rng: np.random.Generator) -> Instance:
     return at
 
 
-@pytest.mark.parametrize("seed", each_seed(20, 400))
+@pytest.mark.parametrize("seed", each_seed(8, 400))
 def test_with_room_for_everyone_each_runs_where_it_is_fastest_and_nothing_has_a_price(
     seed: int,
 ) -> None:

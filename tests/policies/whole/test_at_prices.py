@@ -68,7 +68,7 @@ def best_of_all(worth: Floats, instance: Instance) -> float:
     return -float(found.fun)
 
 
-@pytest.mark.parametrize("seed", each_seed(40, 2000))
+@pytest.mark.parametrize("seed", each_seed(15, 2000))
 def test_the_best_whole_decision_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = drawn(np.random.default_rng(seed))
     if not instance.jobs:
@@ -109,7 +109,7 @@ def elastic(rng: np.random.Generator) -> Instance:
 
 
 @pytest.mark.parametrize("name", ["sia", "deepboot"])
-@pytest.mark.parametrize("seed", each_seed(60, 2000))
+@pytest.mark.parametrize("seed", each_seed(20, 2000))
 def test_elastic_jobs_have_the_decision_of_the_program(
     seed: int, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,7 +81,7 @@ _INTERPRETED = """
 from tests.sim.contention.test_engines_agree import assert_agree
 from apportion.sim.contention.fast import FastEngine
 
-for seed in range(40):
+for seed in range(15):
     assert_agree(FastEngine, seed)
 print("agree")
 """

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.seeds import ranges_of_seeds
+from tests.seeds import ranges_of_seeds, sampled
 from tests.sim.stopping.stops import run_with_stops
 
 import apportion as ap
@@ -48,7 +48,7 @@ def test_who_knows_every_type_by_heart_does_as_well_as_who_is_told(seeds: range)
 
 
 @pytest.mark.parametrize("mechanism", ["rounds", "exact"])
-@pytest.mark.parametrize("rows", ["job", "type"])
+@pytest.mark.parametrize("rows", sampled(["job", "type"], 2))
 def test_jobs_are_as_fast_as_they_are_whatever_is_believed(mechanism: Any, rows: Any) -> None:
     workload = some_jobs(2, jobs=14)
     beliefs = Estimated(references=8, rows=rows, seed=3)

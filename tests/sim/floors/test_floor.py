@@ -183,7 +183,7 @@ def _program(jobs: JobGroups, cuts: np.ndarray) -> float:
     return float(best) * hour
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", each_seed(3, 10))
 def test_jobs_one_after_the_other_on_one_gpu(seed: int) -> None:
     rng = np.random.default_rng(seed)
     run_s = rng.integers(1, 50, 5) * 60.0
@@ -228,7 +228,7 @@ def test_what_has_no_floor_is_refused() -> None:
         floor(drawn(3), "fast=0,slow=0")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", each_seed(1, 3))
 def test_a_gpu_is_worth_what_it_lowers_the_proof_by(seed: int) -> None:
     """The prices that prove a floor prove one with more GPUs, too."""
     jobs = groups(seed)
@@ -244,7 +244,7 @@ def test_a_gpu_is_worth_what_it_lowers_the_proof_by(seed: int) -> None:
     assert ap.floor(drawn(seed), "fast=200,slow=300").shorter_by_s["slow"] <= 1e-9
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", each_seed(4, 10))
 def test_fairness_of_jobs_one_after_the_other_on_one_gpu(seed: int) -> None:
     """In any order: a job in an isolated 1/n share takes n seconds for each of its own."""
     rng = np.random.default_rng(seed)

@@ -62,7 +62,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(sorted(VARIANTS), 2))
+@pytest.mark.parametrize("name", sampled(sorted(VARIANTS), 4))
 def test_leases_that_are_no_events_change_nothing(
     random_workload: Draw, network: NetworkModel, name: str
 ) -> None:

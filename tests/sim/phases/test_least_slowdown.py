@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.sim.network.contention import PhaseNetwork
@@ -46,7 +47,7 @@ def test_jobs_that_are_alike_share_a_link_evenly(jobs: int, duty: float, least: 
     assert least_slowdown(meeting) == pytest.approx(least, rel=1e-6)
 
 
-@pytest.mark.parametrize("number", range(30))
+@pytest.mark.parametrize("number", each_seed(10, 30))
 def test_a_grid_of_slowdowns_has_none_that_is_less(number: int) -> None:
     meeting = drawn(number)
     sent = np.array([profile.mean_gbps for profile in meeting.profiles])

@@ -123,7 +123,7 @@ def three_ways(case: Case, seed: int, tried: int) -> tuple[float, float, float]:
 @pytest.mark.parametrize(
     ("numbers", "tried"),
     [
-        ((14,), 1000),
+        ((14,), 300),
         pytest.param(range(84), 5000, marks=pytest.mark.slow),
     ],
     ids=["one", "grid"],
@@ -140,7 +140,7 @@ def test_no_random_pace_and_shift_is_much_better(numbers: Sequence[int], tried: 
 @pytest.mark.parametrize(
     ("numbers", "tried"),
     [
-        pytest.param((3,), 400, marks=pytest.mark.thorough),
+        pytest.param((3,), 120, marks=pytest.mark.thorough),
         pytest.param(range(11), 2000, marks=pytest.mark.slow),
     ],
     ids=["one", "eleven"],

@@ -45,7 +45,7 @@ def drawn(seed: int) -> tuple[str, ap.Workload, dict[str, int], dict[str, Any]]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seeds", ranges_of_seeds(4, 80))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 80))
 def test_runs_are_the_same_warm_and_anew(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     kept, certified = [], WarmJobs.certified
 

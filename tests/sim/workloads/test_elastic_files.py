@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pytest
+from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.errors import InputError
@@ -43,7 +44,7 @@ def with_columns(rng: np.random.Generator) -> ap.ElasticWorkload:
     return replace(drawn(), jobs=drawn().jobs.assign(**{name: columns[name] for name in names}))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", each_seed(8, 30))
 def test_columns_come_back_as_they_were(seed: int, tmp_path: Path) -> None:
     load = with_columns(np.random.default_rng(seed))
     file, _ = load.save(tmp_path / ("jobs.csv.gz" if seed % 2 else "jobs.csv"))

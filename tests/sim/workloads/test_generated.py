@@ -83,7 +83,7 @@ def check(name: str, seed: int, most_jobs: int) -> None:
     lone(case)
 
 
-@pytest.mark.parametrize("name", sampled([*POLICIES, *SCHEDULERS], 2))
+@pytest.mark.parametrize("name", sampled([*POLICIES, *SCHEDULERS], 4))
 def test_drawn_simulations(name: str) -> None:
     check(name, seed=0, most_jobs=6)
 
