@@ -264,9 +264,9 @@ class RoundCore(Resumable):
         held = None if self.resources is None else (self.resources[0], self.resources[1].copy())
         chosen = self._taken(rows, types, free, taken, held)
         rows, types = rows[chosen], types[chosen]
-        if self.work_conserving and free.any():
+        if self.work_conserving and free.nonzero()[0].size:
             waiting = self._waiting(taken, free)
-            if waiting.any():
+            if waiting.nonzero()[0].size:
                 more, where = idle_first(self.served, self.speed, waiting, self.preference)
                 chosen = self._taken(more, where, free, taken, held)
                 rows = np.concatenate([rows, more[chosen]])
@@ -295,7 +295,7 @@ class RoundCore(Resumable):
 
     def _waiting(self, taken: Bools, free: Ints) -> Bools:
         """Rows of one job that does not run yet and would fit somewhere."""
-        waiting: Bools = ~taken[self.slots[:, 0]] & (self.scale <= free.max())
+        waiting: Bools = ~taken[self.slots[:, 0]] & (self.scale <= free[free.argmax()])
         if self.slots.shape[1] > 1:
             waiting &= (self.slots == self.slots[:, :1]).all(axis=1)
         return waiting

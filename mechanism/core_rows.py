@@ -144,9 +144,9 @@ class CoreRows(Resumable):
     def complete(self, done: Ints) -> None:
         """Drop completed jobs and pairs; a pair of which one job goes on is wound up."""
         if not self._has_pairs:
-            stay = np.ones(self.first.size, dtype=bool)
-            stay[self.first.searchsorted(done)] = False  # the order of submission is sorted
-            self._keep(stay)
+            gone = np.zeros(self.first.size, dtype=bool)
+            gone[self.first.searchsorted(done)] = True  # the order of submission is sorted
+            self._keep(~gone)
             return
         gone = np.column_stack([np.isin(self.first, done), np.isin(self.second, done)])
         broken = gone.any(axis=1)

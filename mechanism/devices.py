@@ -211,7 +211,8 @@ class Devices:
             free[kind] += devices
             if gang in split:
                 split.remove(gang)
-            self._memory_gb.pop(gang, None)
+            if self._memory_gb:
+                self._memory_gb.pop(gang, None)
         for pool, devices in zip(self.pools, free, strict=True):
             if devices:
                 pool.give_back(devices)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ _ALMOST = 0.01
 _STAYING = 2.0
 
 
-@dataclass(frozen=True)
-class Candidates:
+class Candidates(NamedTuple):
     """Every (row, type) with a positive share, in the order that breaks ties of the priority.
 
     The most owed come first, then larger shares, then earlier submission, then the types as
@@ -159,11 +157,11 @@ def idle_first(
         Which of its types a row takes first, as `preferences` returns it, shape (rows, types); the
         fastest without, and of equal ones the first column.
     """
-    rows = np.flatnonzero(waiting)
+    rows = waiting.nonzero()[0]
     rows = rows[order_of(served[rows], absolute=OWED_S)]
     liking = -speed[rows] if preference is None else preference[rows]
-    fastest = np.argsort(liking, axis=1, kind="stable")
-    each, types = np.repeat(rows, speed.shape[1]), fastest.ravel()
+    fastest = liking.argsort(axis=1, kind="stable")
+    each, types = rows.repeat(speed.shape[1]), fastest.ravel()
     runs = speed[each, types] > 0
     return each[runs], types[runs]
 

@@ -55,11 +55,11 @@ def select(
     if beside is not None:
         return _walk_resources(slots, types, gpus, free, taken, *beside)
     loop_below = SEQUENTIAL_BELOW if loop_below is None else loop_below
-    accepted = []
     left = np.arange(types.size)
     if left.size > loop_below and _all_fit(slots, types, gpus, free, taken):
         _occupy(left, slots, types, gpus, free, taken)
         return left
+    accepted = []
     while left.size > loop_below:
         fits = (gpus[left] <= free[types[left]]) & ~taken[slots[left]].any(axis=1)
         left = left[fits]
@@ -118,7 +118,7 @@ def _one_by_one(left: Ints, slots: Ints, types: Ints, gpus: Ints, free: Ints, ta
         walked = _walk_combinations(slots.tolist(), *rest)
     else:
         walked = _walk_jobs(slots[:, 0].tolist(), *rest)
-    chosen = np.array(walked, dtype=np.intp)
+    chosen = np.frombuffer(walked, dtype=np.bool_).nonzero()[0]
     free[:] = room
     taken[slots[chosen]] = True
     return left[chosen]
@@ -126,12 +126,12 @@ def _one_by_one(left: Ints, slots: Ints, types: Ints, gpus: Ints, free: Ints, ta
 
 def _walk_jobs(
     jobs: list[int], types: list[int], gpus: list[int], room: list[int], busy: list[bool]
-) -> list[int]:
-    """Take candidates of one job each in order; `room` and `busy` are updated."""
-    chosen, total = [], sum(room)
+) -> bytearray:
+    """Mark candidates of one job each that are taken in order; `room` and `busy` are updated."""
+    chosen, total = bytearray(len(jobs)), sum(room)
     for position, (job, kind, size) in enumerate(zip(jobs, types, gpus, strict=True)):
         if size <= room[kind] and not busy[job]:
-            chosen.append(position)
+            chosen[position] = True
             busy[job] = True
             room[kind] -= size
             total -= size
@@ -142,12 +142,12 @@ def _walk_jobs(
 
 def _walk_combinations(
     jobs: list[list[int]], types: list[int], gpus: list[int], room: list[int], busy: list[bool]
-) -> list[int]:
-    """Take candidates of several jobs each in order; `room` and `busy` are updated."""
-    chosen = []
+) -> bytearray:
+    """Mark candidates of several jobs each that are taken in order, as `_walk_jobs`."""
+    chosen = bytearray(len(jobs))
     for position, (members, kind, size) in enumerate(zip(jobs, types, gpus, strict=True)):
         if size <= room[kind] and not any(map(busy.__getitem__, members)):
-            chosen.append(position)
+            chosen[position] = True
             for job in members:
                 busy[job] = True
             room[kind] -= size

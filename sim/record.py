@@ -210,12 +210,14 @@ class Record(Resumable):
         """Return what the run of a policy or a scheduler has come to, when all jobs are done."""
         about, truth = self._about, self._truth
         self._progress.finish(truth)
-        tables = self._tables(parts)
+        tables, jobs, ids = self._tables(parts), self._jobs(), about.given.jobs.index
         run = Run(
             policy=label,
             workload=about.given.name,
             cluster=about.cluster,
-            jobs=of_types_given(self._jobs().loc[about.given.jobs.index], "_s", about.cluster),
+            jobs=of_types_given(
+                jobs if jobs.index.equals(ids) else jobs.loc[ids], "_s", about.cluster
+            ),
             rounds=of_types_given(tables.pop("rounds"), "_busy", about.cluster),
             settings=about.settings,
             wall_seconds=0.0,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -137,8 +138,9 @@ def throughput_rows(jobs: pd.DataFrame, throughputs: pd.DataFrame) -> NDArray[np
 
 def find_rows(jobs: pd.DataFrame, throughputs: pd.DataFrame) -> NDArray[np.intp]:
     """Position of every job's row in the throughputs, shape (jobs,); -1 where there is none."""
-    keys = pd.MultiIndex.from_arrays([jobs[name] for name in THROUGHPUT_KEYS])
-    return throughputs.index.get_indexer(keys)
+    rows = dict(zip(throughputs.index.tolist(), range(len(throughputs)), strict=True))
+    keys = zip(*(jobs[name].tolist() for name in THROUGHPUT_KEYS), strict=True)
+    return np.array([*map(rows.get, keys, repeat(-1))], dtype=np.intp)
 
 
 def _no_throughput(job: object, row: pd.Series[Any], throughputs: pd.DataFrame) -> InputError:

@@ -145,7 +145,7 @@ class TableSpeeds(Speeds):
     def rates(self, gangs: Gangs, there: Bools | None = None) -> Floats:
         """Look up table speed, or speed beside the mate, times the ratio of split gangs."""
         truth, job, option, mate = self._truth, gangs.job, gangs.option, gangs.mate
-        rate = np.asarray(truth.speed[job, option], dtype=float)
+        rate: Floats = truth.speed[job, option]
         if mate is not None and truth.beside is not None:
             paired = (mate != np.arange(mate.size)).nonzero()[0]
             own = truth.beside.beside(job[paired], job[mate[paired]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,6 +98,7 @@ class TrueState(Resumable):
         self.isolated_s, self._isolated_rate = np.zeros((2, len(table)))
         self.preemptions = np.zeros(len(table), dtype=np.int64)
         self.held_s, self.gpu_s = np.zeros((2, *self.speed.shape))
+        self._cells = self.held_s.reshape(-1), self.gpu_s.reshape(-1)  # the same, one by one
         self._arrived = 0
         self._heard_s = np.ceil(self.arrival_s / tick_s) * tick_s if tick_s else self.arrival_s
         self._times_heard: list[float] = [*self._heard_s.tolist(), np.inf]
@@ -121,7 +122,8 @@ class TrueState(Resumable):
         self._are_here(self.told.active)
         # Shares of equal gangs are equal, and found once for all jobs that come or go together.
         sizes, self._size_of = np.unique(self.scale, return_inverse=True)
-        self._sizes, self._divided = sizes.astype(float), False
+        self._share = cache(partial(isolated_share, self.capacity, sizes.astype(float)))
+        self._divided = False
 
     def _slow_down_large_gangs(self, ratio: Floats, cluster: Cluster) -> None:
         """Take the speed when split for the speed of gangs that are larger than any machine."""
@@ -222,7 +224,7 @@ class TrueState(Resumable):
     ) -> None:
         """Book the time and the GPU-seconds of jobs on their types, in so many equal rounds."""
         cells = jobs if self.capacity.size == 1 else jobs * self.capacity.size + types
-        held, used = self.held_s.reshape(-1), self.gpu_s.reshape(-1)
+        held, used = self._cells
         if times == 1:
             held[cells] += seconds
             used[cells] += gpu_seconds
@@ -250,8 +252,7 @@ class TrueState(Resumable):
     def _rate_alone(self) -> Floats:
         """Steps/s of the active jobs in an isolated 1/n share, shape (jobs,)."""
         if not self._divided:
-            share = isolated_share(self.capacity, self._sizes, self.active.size)
-            own = share[self._size_of[self.active]]
+            own = self._share(self.active.size)[self._size_of[self.active]]
             rate = np.add.reduce(own * self.speed[self.active], axis=1)
             self._isolated_rate[self.active] = rate / self.alone_slowdown[self.active]
             self._divided = True

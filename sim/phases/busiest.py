@@ -45,10 +45,10 @@ def busiest_links(run: Run, workload: Workload, network: Any) -> dict[str, pd.Da
         ``gbps``, ``job``, ``job_type``, ``gpus``, and its communication profile, ``period_s`` and
         ``phases`` (of start, seconds, Gb/s). Nothing without a network that knows its links.
     """
+    if network is None or "schedule" not in run.tables:
+        return {}
     cluster = present_types(run.cluster)
-    knows = network is not None and "schedule" in run.tables
-    known = get_network(network, cluster=cluster) if knows else None
-    links = None if known is None else known.gang_links
+    links = get_network(network, cluster=cluster).gang_links
     if links is None:
         return {}
     pools = Devices.of(cluster).pools

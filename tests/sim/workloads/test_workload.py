@@ -12,7 +12,7 @@ from apportion.errors import InputError
 from apportion.sim.drawn.generate import generate_workload
 from apportion.sim.traces import read_workload
 from apportion.sim.workload import Workload
-from apportion.sim.workload_tables import of_types_given
+from apportion.sim.workload_tables import find_rows, of_types_given
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -250,3 +250,15 @@ def test_columns_by_type_come_in_the_order_of_the_cluster(seed: int) -> None:
     own = [f"{name}_s" for name in cluster.gpus]
     expected = table.reindex(columns=["x", *own, "y"]).fillna(0.0)
     pd.testing.assert_frame_equal(ordered, expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_jobs_are_found_one_by_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = [(f"m{k}", gpus) for k in range(3) for gpus in (1, 2, 4)]
+    known = rng.permutation(len(pairs))[:6].tolist()
+    index = pd.MultiIndex.from_tuples([pairs[k] for k in known])
+    drawn = rng.integers(len(pairs), size=30).tolist()
+    told = pd.DataFrame([pairs[k] for k in drawn], columns=["job_type", "scale_factor"])
+    found = find_rows(told, pd.DataFrame({"v100": 1.0}, index=index)).tolist()
+    assert found == [known.index(k) if k in known else -1 for k in drawn]
