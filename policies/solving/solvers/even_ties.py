@@ -124,7 +124,7 @@ class Indifferent(NamedTuple):
             exact = ~self.freed | np.where(fixed.exact, nu >= 0, less)
             beyond = self.gpus @ X @ type_of > left + most
             now = _Equalities(free, exact, full | np.where(fixed.held, number <= 0, beyond))
-            if all(map(np.array_equal, now, fixed)):
+            if not any((new != old).any() for new, old in zip(now, fixed, strict=True)):
                 return self._checked(np.maximum(X, 0.0), type_of[:, now.held], left[now.held])
             fixed = now
         return None

@@ -79,8 +79,8 @@ class DemandColumns(DemandChoices):
 
         Of the full types `held` are those that jobs might fill otherwise, or not at all.
         """
-        self.may, self._exact = may, held[held | ~full]
-        self._open = np.flatnonzero(held | ~full)
+        self._open = (held | ~full).nonzero()[0]
+        self.may, self._exact = may, held[self._open]
         self._row_most = np.where(may, self._row, 0.0).max(axis=1)
         self._most = self._row_most * self._top * (1 - _ROUNDING)
         self._barred = ~(may[:, self._lower] & may[:, self._upper])

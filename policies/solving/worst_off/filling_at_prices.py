@@ -194,7 +194,7 @@ def _step(
         return _Stop(level, nobody, full, search.anywhere(), 0 * search.prices, height)
     (may, apart), grows = search.choices(), search.dearer(slope)
     price, y = np.where(full, 0.0, search.prices) / search.dearest, search.marginal()
-    if apart <= _APART or _unclear(price) or _unclear(y[stands]) or not grows > 0:
+    if apart <= _APART or _unclear(np.concatenate([price, y[stands]])) or not grows > 0:
         return None
     go_on, full = stands & (y <= _NONE), full | (price > _NONE)
     if full.all():
@@ -220,7 +220,8 @@ def _evenest(buyers: Buyers, rising: StatedRates, steps: list[_Stop]) -> Floats 
     part = np.divide(wanted - row[everyone, low], span, out=np.ones(top.size), where=span > _SOME)
     X[everyone, low] = 1.0 - part
     X[everyone, up] += part
-    tied = np.flatnonzero(may.sum(axis=1) > np.where(span > _SOME, 2, 1) + points * (wanted <= 0))
+    most = np.where(span > _SOME, 2, 1) + points * (wanted <= 0)
+    tied = (may.sum(axis=1) > most).nonzero()[0]
     X[tied] = 0.0
     type_of = np.zeros((points, buyers.capacity.size))
     type_of[np.arange(1, points), buyers.kind] = 1.0
