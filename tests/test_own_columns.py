@@ -194,6 +194,7 @@ def test_gates_see_them() -> None:
             assert ends.nunique() == 2
 
 
+@pytest.mark.thorough
 def test_rules_of_leases_see_them() -> None:
     """A gang that no machine has room for takes two as soon as its column says so."""
     jobs = pd.DataFrame(

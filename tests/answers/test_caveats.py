@@ -74,6 +74,7 @@ def test_all_run_and_none_runs() -> None:
         assert ("of who waited" in found) == (kind == "PENDING")
 
 
+@pytest.mark.thorough
 def test_a_cluster_that_was_larger_is_told() -> None:
     log, state, _ = replayed(1, 60_000.0)
     few = {**state, "jobs": [each for each in state["jobs"] if each["job_state"] == "PENDING"]}

@@ -154,6 +154,7 @@ def test_times_are_told_later_where_those_before_came_later(late: float) -> None
     assert told == pytest.approx(late, rel=0.35)
 
 
+@pytest.mark.thorough
 def test_a_forecast_is_where_those_before_came() -> None:
     log, state, ran = replayed(0, 60_000.0)
     plain, tried = (
@@ -173,6 +174,7 @@ def test_a_forecast_is_where_those_before_came() -> None:
     assert again.table().equals(table)
 
 
+@pytest.mark.thorough
 def test_who_asks_again_has_earlier_moments_ready() -> None:
     """As when asked for the first time, also when the log has gone on."""
     foretells = Foretelling("easy", ap.Cluster.of(GPUS), 3600.0, 0, {})

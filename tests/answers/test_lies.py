@@ -91,6 +91,7 @@ def test_all_lies_bring_what_a_loop_over_solve_says(policy: str, seed: int) -> N
         assert row.others_lost_s == pytest.approx(others, rel=1e-5, abs=1.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", each_seed(1, 60))
 def test_nobody_gains_under_isolated_shares(seed: int) -> None:
     found = ap.try_lies(
@@ -100,6 +101,7 @@ def test_nobody_gains_under_isolated_shares(seed: int) -> None:
     assert f"no lie of {found.family} tried helped" in repr(found)
 
 
+@pytest.mark.thorough
 def test_what_the_queue_does_not_look_at_changes_nothing() -> None:
     load = drawn(1, jobs=8)
     found = ap.try_lies("fcfs", load, "v100=2", lies=1000, n_jobs=1)
@@ -109,6 +111,7 @@ def test_what_the_queue_does_not_look_at_changes_nothing() -> None:
     assert {*found.table["about"]} == {*FAMILY}
 
 
+@pytest.mark.thorough
 def test_a_planted_lie_is_found_and_told() -> None:
     """Who says that the work is short is served first by the shortest job first, and waits else."""
     speeds = pd.DataFrame(
@@ -131,6 +134,7 @@ def test_a_planted_lie_is_found_and_told() -> None:
     assert (few.table["job"] == "long").all()  # who waits longest lies first
 
 
+@pytest.mark.thorough
 def test_an_audit_has_the_lies_of_its_run() -> None:
     load, gpus = drawn(2, jobs=8), "k80=2,v100=2"
     found = ap.try_lies("max_min_fairness", load, gpus, lies=16, n_jobs=1)
@@ -147,6 +151,7 @@ def test_an_audit_has_the_lies_of_its_run() -> None:
         ap.audit_run(ap.simulate("fcfs", load, gpus), load, lies=found)
 
 
+@pytest.mark.thorough
 def test_neither_workers_nor_the_order_of_rows_change_the_lies() -> None:
     load = drawn(3, jobs=8)
     turned = ap.Workload("drawn", load.jobs[::-1], load.throughputs[::-1])

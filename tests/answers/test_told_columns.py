@@ -57,6 +57,7 @@ QUEUE = {"now": 1000, "jobs": [WAITING | {"job_id": name} for name in ("a", "b",
 OPTIONS: dict[str, Any] = {"futures": 6, "preemption_overhead_seconds": 0.0}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", each_seed(1, 3))
 def test_a_policy_goes_by_its_column(seed: int) -> None:
     """All GPUs at once for each, so that the order of starts is that of the column."""
@@ -69,6 +70,7 @@ def test_a_policy_goes_by_its_column(seed: int) -> None:
     assert (np.diff(found.starts_s[order], axis=0) > 0).all()
 
 
+@pytest.mark.thorough
 def test_jobs_that_come_have_the_values_of_the_log() -> None:
     """One of the log is more urgent than who waits, or none is."""
     log, state = with_urgency(0), told(QUEUE, urgency=[3.0, 3.0, 3.0])
@@ -134,6 +136,7 @@ def test_what_the_log_tells_of_later_is_left_out() -> None:
         ap.forecast("easy", STATE, long, "a100=4")
 
 
+@pytest.mark.thorough
 def test_columns_that_runs_tell_are_not_asked_for() -> None:
     found = ap.forecast("fifo", QUEUE, later(jobs_of(0), 1e6), "a100=4", **OPTIONS)
     assert (found.starts_s[1] >= found.starts_s[0]).all()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 SPEC = {"jobs": 10, "jobs_per_hour": 8.0, "speed": {"a100": 2.3}}
 
 
+@pytest.mark.thorough
 def test_a_sweep_over_clusters_is_the_sweeps_of_each() -> None:
     several = ap.sweep(["fifo"], SPEC, ["v100=2,a100=1", "v100=4"], seeds=[0, 1], n_jobs=1)
     table = several.table()
@@ -105,6 +106,7 @@ def test_what_if_is_paired_by_hand(tmp_path: Path) -> None:
     assert str(again) == str(found)
 
 
+@pytest.mark.thorough
 def test_gpus_that_nobody_needs_make_no_difference_at_all() -> None:
     found = ap.what_if(["fcfs"], {"jobs": 10}, "v100=20", add="v100=8", seeds=range(2), n_jobs=1)
     assert "no difference at all" in found.sentences()[0]

@@ -227,6 +227,7 @@ def test_closed_forms_of_one_link_are_those_of_brute_force(tmp_path: Path) -> No
     assert "not reproduced" not in shown
 
 
+@pytest.mark.thorough
 def test_the_measured_slowdown_is_set_beside_four_models(tmp_path: Path) -> None:
     run("ada_srsf.measurement", "--out", str(tmp_path))
     table = pd.read_csv(tmp_path / "ada_srsf_measurement.csv").set_index("model")

@@ -174,6 +174,7 @@ def test_fractions_know_slivers() -> None:
     assert (dual[:3] > 0).tolist() == [False, False, True]
 
 
+@pytest.mark.thorough
 def test_policies_about_entities_and_power_are_judged() -> None:
     """Each answer is right; half of it, or what breaks a limit, is not."""
     for policy, spoilt in (("fair_over_time", "off"), ("cohort", "off"), ("power_capped", "off")):

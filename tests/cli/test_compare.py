@@ -57,6 +57,7 @@ def test_end_to_end_in_a_pipe(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_the_recorded_command_repeats_the_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*SMALL, "--policies", "fifo", "--seed", "7", "--jobs", "1", "--out", "first"]
     assert main(["compare", *words]) == 0
@@ -72,6 +73,7 @@ def test_the_recorded_command_repeats_the_comparison(capsys: pytest.CaptureFixtu
     assert first == second
 
 
+@pytest.mark.thorough
 def test_own_jobs_from_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text(
         "job,job_type,scale_factor,total_steps\nlong,a,1,7200\nshort,a,1,3600\n"
@@ -97,6 +99,7 @@ def test_own_jobs_from_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert pd.read_csv("out/compare/summary.csv")["jobs"].tolist() == [1, 1]
 
 
+@pytest.mark.thorough
 def test_a_log_measured_on_other_accelerators(capsys: pytest.CaptureFixture[str]) -> None:
     Path("log.csv").write_text(
         "job_id,submission_time,duration,num_gpu\nx,0,3600,1\ny,0,3600,1\nz,0,60,2\n"

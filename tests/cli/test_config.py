@@ -73,6 +73,7 @@ def test_a_comparison_in_rounds_is_repeated_to_the_byte(
     assert Path("second/jobs.csv").read_bytes() == Path("first/jobs.csv").read_bytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words", sampled([["--arrivals", "poisson"], ["--lease-seconds", "1800"]], 2)
 )
@@ -82,6 +83,7 @@ def test_a_comparison_on_racks_is_repeated(words: list[str]) -> None:
     assert again() == first
 
 
+@pytest.mark.thorough
 def test_speeds_of_ones_own_are_kept_and_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     jobs = ["--generate-jobs", "4", "--policies", "fifo", "--mechanism", "exact"]
     words = [*jobs, "--cluster", "a100=4,h100=2", "--speed", "a100=2.3,h100=4.1"]
@@ -135,6 +137,7 @@ def test_speeds_without_a_cluster_are_refused(capsys: pytest.CaptureFixture[str]
     assert "speeds on a100: 2 times those on v100, as given" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_a_trace_is_read_again_and_a_change_of_it_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -168,6 +171,7 @@ def test_options_beside_the_file_take_the_place_of_its_own() -> None:
     assert replaced["settings"] == first["settings"]
 
 
+@pytest.mark.thorough
 def test_what_words_cannot_say_is_read_back() -> None:
     priced = Cluster({"v100": 2}, prices_per_gpu_hour={"v100": 9.0})
     workload = generate_workload(jobs=3, seed=2, jobs_per_hour=6.0)
@@ -184,6 +188,7 @@ def test_what_words_cannot_say_is_read_back() -> None:
     assert again()["cluster"]["prices_per_gpu_hour"] == {"v100": 9.0}
 
 
+@pytest.mark.thorough
 def test_what_a_file_does_not_hold_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     workload = generate_workload(jobs=2, seed=1)
     told: dict[str, Any] = {"n_jobs": 1, "seed": 1}
@@ -200,6 +205,7 @@ def test_what_a_file_does_not_hold_is_named(capsys: pytest.CaptureFixture[str]) 
     assert "'generate_job'. Did you mean 'generate_jobs'?" in refused(capsys, *config)
 
 
+@pytest.mark.thorough
 def test_a_comparison_stored_under_an_old_name_is_repeated() -> None:
     first = compared(*own_jobs())
     record = json.loads(Path("first/run.json").read_text())

@@ -137,6 +137,7 @@ def test_verbose_shows_where_an_error_came_from(
     assert full.stderr.splitlines()[-1] == brief.strip()
 
 
+@pytest.mark.thorough
 def test_what_stands_in_a_call_of_python_is_not_written_as_an_option(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, list[str]
 NAMES = ("mean JCT, h", "weighted mean JCT, h", "makespan, h", "worst FTF")
 
 
+@pytest.mark.thorough
 def test_floors_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text(JOBS)

@@ -22,6 +22,7 @@ def test_links_of_gangs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "2304 GPUs" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_jobs_that_share_a_link_are_shifted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -45,6 +46,7 @@ def test_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "Loops in the affinity graph: 2" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_profiles_from_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "traffic.csv"
     lines = ["time,a,b,idle"]

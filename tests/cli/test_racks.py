@@ -65,6 +65,7 @@ def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[st
     }
 
 
+@pytest.mark.thorough
 def test_the_recorded_command_repeats_a_comparison_on_racks() -> None:
     words = [*TINY, "--policies", "dally_no_wait", "--arrivals", "poisson", "--seed", "5"]
     words += ["--jobs-per-hour", "30", "--lease-seconds", "1800", "--network", "alpha_beta"]
@@ -78,6 +79,7 @@ def test_the_recorded_command_repeats_a_comparison_on_racks() -> None:
     assert records[0] == records[1]
 
 
+@pytest.mark.thorough
 def test_without_policies_racks_get_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--racks", "2", "--generate-jobs", "4", "--jobs", "1"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[4:9]]
@@ -164,6 +166,7 @@ def test_what_cannot_be_compared_on_racks(
     assert not Path("out", "compare", "summary.csv").exists()
 
 
+@pytest.mark.thorough
 def test_written_jobs_for_racks_run_as_the_generated_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -209,6 +212,7 @@ def test_arrivals_of_generated_jobs_and_the_command_that_repeats_them(
     pd.testing.assert_frame_equal(first, second)
 
 
+@pytest.mark.thorough
 def test_jobs_that_are_too_large_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", "--racks", "1", "--machines-per-rack", "1", "--generate-jobs", "30"]
     words += ["--too-large", "drop", "--policies", "dally", "--jobs", "1"]

@@ -89,6 +89,7 @@ def test_requests_that_cannot_be_served(capsys: pytest.CaptureFixture[str]) -> N
     assert "line 3: arrival_s is '-2'" in refused(capsys, *serve, "--gpus", "1")
 
 
+@pytest.mark.thorough
 def test_the_fewest_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     made = generated("--slo-factor", "4", "--rate", "0.1")
     capsys.readouterr()

@@ -130,6 +130,7 @@ def test_tables_that_make_no_sense(
     assert message in refused(capsys, str(file), "--workers", "v100=1")
 
 
+@pytest.mark.thorough
 def test_files_that_cannot_be_read_or_written(
     table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

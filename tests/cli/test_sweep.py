@@ -67,6 +67,7 @@ def test_a_dry_run_lists_the_runs_and_runs_none(capsys: pytest.CaptureFixture[st
     assert lines[-1] == "4 runs, 2 of them to do"
 
 
+@pytest.mark.thorough
 def test_several_traces_and_parquet(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("monday", "friday"):
         rows = "a,0,600,1\nb,300,900,1\n"
@@ -83,6 +84,7 @@ def test_several_traces_and_parquet(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(Path("out/sweep/sweep.json").read_text())["resample"] is True
 
 
+@pytest.mark.thorough
 def test_a_failed_run_is_told_at_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

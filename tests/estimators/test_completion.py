@@ -52,6 +52,7 @@ def test_chosen_by_hold_out_low_rank_beats_column_means_by_far(kind: type[BaseIm
     assert error < 0.2 * np.abs(means - truth)[missing].mean()
 
 
+@pytest.mark.thorough
 def test_hold_out_prefers_few_factors_for_noise_and_enough_for_structure() -> None:
     truth, holes = low_rank(0, (60, 40), 4, missing=0.3)
     assert AlternatingLeastSquares(seed=1).fit(holes).rank_ >= 4

@@ -133,6 +133,7 @@ COLUMNS = (
 )
 
 
+@pytest.mark.thorough
 def test_jobs_are_held_to_the_type_of_their_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -156,6 +156,7 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(
     pd.testing.assert_frame_equal(resumed.jobs(), whole.jobs())
 
 
+@pytest.mark.thorough
 def test_other_settings_are_no_resumption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

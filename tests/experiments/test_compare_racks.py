@@ -111,6 +111,7 @@ def test_fingerprints_tell_schedulers_options_networks_and_leases_apart() -> Non
     assert mark(get_scheduler("dally")) == marks[0]
 
 
+@pytest.mark.thorough
 def test_an_interrupted_comparison_of_schedulers_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

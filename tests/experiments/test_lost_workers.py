@@ -67,6 +67,7 @@ def test_every_task_gets_what_is_shared() -> None:
     assert [found[number] for number in range(3)] == [each + BIG.sum() for each in (1, 2, 3)]
 
 
+@pytest.mark.thorough
 def test_a_given_workload_is_swept_alike_in_any_number_of_processes() -> None:
     what: dict[str, Any] = {"workloads": generate_workload(jobs=4, jobs_per_hour=10.0)}
     what |= {"policies": ["fifo", "isolated"], "cluster": "v100=2", "seeds": [0, 1]}
@@ -162,6 +163,7 @@ def test_what_does_not_let_us_in_is_told(
         ray_cluster._check_reachable("auto")
 
 
+@pytest.mark.thorough
 def test_a_wrong_port_of_dask_is_told(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: pip install apportion[dask]")
     monkeypatch.setattr("apportion.experiments.machine.dask_cluster._SECONDS_TO_CONNECT", 1.0)

@@ -47,6 +47,7 @@ def test_each_runs_as_it_does_by_itself(mixed: Any) -> None:
         assert mixed[label].settings == alone.settings
 
 
+@pytest.mark.thorough
 def test_the_table_and_the_record_say_by_which_mechanism(mixed: Any, tmp_path: Path) -> None:
     summary = mixed.summary()
     assert list(summary.columns[:2]) == ["policy", "mechanism"]
@@ -185,6 +186,7 @@ def test_a_sweep_says_it_of_each_run_and_goes_on(tmp_path: Path) -> None:
     assert {label: own["mechanism"] for label, own in by_policy.items()} == WAYS
 
 
+@pytest.mark.thorough
 def test_a_row_that_failed_has_its_mechanism_and_alone_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +289,7 @@ def test_who_does_not_run_is_nobody_to_set_others_against(
     )
 
 
+@pytest.mark.thorough
 def test_on_racks_queues_have_the_network_of_leases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

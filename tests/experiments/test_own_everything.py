@@ -66,6 +66,7 @@ def most_above(run: ap.Run, caps_w: Any) -> float:
     return float(max(drawn))
 
 
+@pytest.mark.thorough
 def test_the_cap_holds_in_every_round_and_every_part_counts() -> None:
     left = example()
     own, other = left["compared"].runs.values()

@@ -15,6 +15,7 @@ def some_jobs(**what: Any) -> ap.Workload:
     return ap.generate_workload(jobs=16, jobs_per_hour=6.0, seed=4, **what)
 
 
+@pytest.mark.thorough
 def test_each_is_above_the_floor_by_what_is_said() -> None:
     jobs, labels = some_jobs(), ["shortest_job_first", "fcfs"]
     compared = ap.compare(labels, jobs, CLUSTER, n_jobs=1)
@@ -33,6 +34,7 @@ def test_each_is_above_the_floor_by_what_is_said() -> None:
     assert compared.notes[-1] in repr(compared)
 
 
+@pytest.mark.thorough
 def test_those_that_share_gpus_have_no_floor() -> None:
     jobs = replace(some_jobs(), pairs=ap.generate_pair_throughputs(accelerators=["v100", "k80"]))
     alone, shared = "max_min_fairness", "max_min_fairness_space_sharing"
@@ -43,6 +45,7 @@ def test_those_that_share_gpus_have_no_floor() -> None:
     assert not any("anything possible" in note for note in only.notes)
 
 
+@pytest.mark.thorough
 def test_elastic_jobs_have_none() -> None:
     jobs = ap.generate_elastic_workload(jobs=4, seed=0)
     compared = ap.compare(["pollux"], jobs, "t4=8", n_jobs=1)
@@ -75,6 +78,7 @@ def test_jobs_shorter_than_the_clock_tells_are_no_accident(arrival_s: list[float
     assert "of anything possible" in compared.notes[-1]
 
 
+@pytest.mark.thorough
 def test_all_three_figures_are_told() -> None:
     jobs = some_jobs()
     compared = ap.compare(["shortest_job_first", "makespan"], jobs, CLUSTER, n_jobs=1)

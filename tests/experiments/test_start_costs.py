@@ -40,6 +40,7 @@ def test_multiples_by_type() -> None:
     assert multiplied(60, 0.5, types) == {"others": 30.0}
 
 
+@pytest.mark.thorough
 def test_a_run_pays_what_was_measured_by_type() -> None:
     jobs = some_jobs()
     by_type = {name: measured_start_s(name) for name in jobs.jobs["job_type"]}
@@ -90,6 +91,7 @@ def test_others_say_what_it_costs_or_have_no_room_for_it(policies: Any, told: An
         ap.compare(policies, jobs, CLUSTER, n_jobs=1, start_costs=[0, 5], **told)
 
 
+@pytest.mark.thorough
 def test_other_costs_stand_beside_and_are_resumed(tmp_path: Any) -> None:
     jobs = some_jobs(12)
     what: Any = {"n_jobs": 1, "start_costs": [0, 1, 5]}
@@ -123,6 +125,7 @@ def test_a_multiple_that_no_round_has_room_for_is_refused_if_somebody_asked() ->
     assert list(compared.at_other_costs) == [0]
 
 
+@pytest.mark.thorough
 def test_elastic_jobs_say_themselves_what_restarts_cost() -> None:
     jobs = ap.generate_elastic_workload(jobs=4, seed=0)
     usual = ap.compare(["pollux"], jobs, "t4=8", n_jobs=1, start_costs="usual")

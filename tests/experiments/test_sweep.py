@@ -77,6 +77,7 @@ def test_every_row_is_what_a_simulation_by_itself_gives(swept: Any) -> None:
                 assert row[figure] == value, figure
 
 
+@pytest.mark.thorough
 def test_the_summary_is_over_the_seeds(swept: Any) -> None:
     summary, table = swept.summary(), swept.table()
     assert len(summary) == 4
@@ -304,6 +305,7 @@ def test_the_plot_shows_means_and_ranges_in_hours(swept: Any) -> None:
         swept.plot("mean_jct")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("simulated")
 def test_several_workloads_have_axes_and_tables_of_their_own() -> None:
     swept = small(workloads=[JOBS, {**JOBS, "name": "philly", "durations": "philly"}], seeds=[0])

@@ -52,6 +52,7 @@ def test_groups_of_a_sweep_are_those_of_its_runs(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_another_column_is_another_sweep(tmp_path: Path) -> None:
     jobs = jobs_of_users()
     plain = ap.sweep(["fcfs"], jobs, CLUSTER, out=tmp_path)

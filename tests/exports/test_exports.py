@@ -49,6 +49,7 @@ def test_groups_have_what_their_jobs_hold() -> None:
         assert gpus[kind][group] == pytest.approx(held, abs=1e-12)
 
 
+@pytest.mark.thorough
 def test_whole_gpus_are_near_and_add_up() -> None:
     rng = np.random.default_rng(0)
     for _ in range(300):

@@ -111,6 +111,7 @@ def test_against_a_clock_of_dictionaries(seed: int) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_the_public_check_of_schedulers() -> None:
     ap.check_scheduler(ShortestLeft())
 

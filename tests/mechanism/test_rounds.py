@@ -238,6 +238,7 @@ def test_mistakes_are_named(change: object, message: str) -> None:
         change(scheduler)
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(
     parts=st.lists(st.integers(1, 30), min_size=2, max_size=7),

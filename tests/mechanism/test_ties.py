@@ -18,6 +18,7 @@ from apportion.ties import first_of, order_of, ranks
 LEVELS = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(LEVELS, st.integers(0, 2**32 - 1), st.sampled_from([1e-12, 1.0, 1 / 1024, 3e15]))
 def test_values_that_differ_by_rounding_keep_their_order(

@@ -228,6 +228,7 @@ def test_lexicographic_optima_are_those_in_fractions(seeds: range) -> None:
         assert_right(policy, instance, fill(*each, rates), seed)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", ranges_of_seeds(4, 3000))
 def test_elapsed_times_weights_orders_and_limits_do_not_matter(seeds: range) -> None:
     for seed in seeds:

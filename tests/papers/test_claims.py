@@ -201,6 +201,7 @@ def test_experiments_are_named_with_their_folder_or_not() -> None:
     assert own <= set(papers.MINUTES)
 
 
+@pytest.mark.thorough
 def test_the_command_prints_one_screen_and_all_of_one_claim() -> None:
     lines = run_command(["papers"]).out.splitlines()
     assert len(lines) <= 24

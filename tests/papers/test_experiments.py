@@ -43,6 +43,7 @@ def test_printed_tables_are_kept_as_csv_and_pictures(
     assert capsys.readouterr().out == f"{text}\n"
 
 
+@pytest.mark.thorough
 def test_costs_are_those_of_the_paper_by_hand(tmp_path: Path) -> None:
     """Wang et al., Equations 2 and 5, Table I: of 100 MB .085969 s, .194769 for two, .412369 s."""
     run("ada_srsf.costs", tmp_path)

@@ -22,7 +22,7 @@ def test_agnostic_policies_keep_the_contract(policy: Any) -> None:
     check_policy(policy(heterogeneity_aware=False))
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_policy_that_takes_long_keeps_the_contract() -> None:
     check_policy("strategy_proof")
 

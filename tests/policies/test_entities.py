@@ -105,6 +105,7 @@ def test_who_had_much_waits_until_the_others_have_caught_up() -> None:
     assert found.objective == pytest.approx(2 * math.log(0.6))
 
 
+@pytest.mark.thorough
 def test_a_user_of_few_jobs_waits_less_than_behind_many() -> None:
     """Forty jobs of one user first, then two of another: the two do not wait for the forty."""
     rng = np.random.default_rng(3)

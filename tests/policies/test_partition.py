@@ -165,6 +165,7 @@ def test_slopes_of_the_least_cost_are_its_differences(seed: int) -> None:
     np.testing.assert_allclose(high, right, atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_job_that_needs_next_to_nothing_is_no_error(bench: type[Bench]) -> None:
     """Two need a share of time below all that counts: what is lost is said, and nothing raised."""
     speed = np.array([[1e5], [1e-4], [1e5], [1e-4]])

@@ -62,6 +62,7 @@ def test_few_jobs_have_no_interval_and_equals_are_told_so() -> None:
     assert not any("nan" in sentence for sentence in few)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("without_plots")
 def test_the_report_opens_with_what_was_found(three: ap.Comparison) -> None:
     page = three.to_html()

@@ -97,6 +97,7 @@ def test_states_within_a_pixel_are_mixed() -> None:
     assert np.abs(pixels[0] - quarter).max() < 0.15
 
 
+@pytest.mark.thorough
 def test_requests_that_share_a_replica_add_up_to_no_load() -> None:
     requests = REQUESTS.assign(replica=0)
     figure: Any = day_figure({"": {**TABLES, "requests": requests}})

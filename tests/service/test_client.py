@@ -91,6 +91,7 @@ class Held:
         self.held = now
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", sampled(["max_min_fairness", "easy"], 2))
 def test_a_client_that_spoils_doubles_and_kills(policy: str, tmp_path: Path) -> None:
     rng, held = np.random.default_rng(len(policy)), Held()

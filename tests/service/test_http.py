@@ -28,6 +28,7 @@ def asked(service: DecisionService, **settings: Any) -> Any:
     return testclient.TestClient(http.application(service, **settings))
 
 
+@pytest.mark.thorough
 def test_answers_are_those_of_lines() -> None:
     messages = drawn_messages(6, 40, asks=("decide", "explain"))
     with DecisionService("max_min_fairness", CLUSTER) as one:
@@ -111,7 +112,7 @@ def test_other_machines_need_a_token() -> None:
         http.serve_http(service, host="0.0.0.0", port=1, token=None, most_per_s=1.0)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(
     which("unshare") is None or os.geteuid() != 0, reason="needs a network namespace of its own"
 )

@@ -86,6 +86,7 @@ def test_a_late_decision_is_taken_up_where_it_still_holds(slow: Slow) -> None:
         assert late["waiting"] == ["b"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("policy", "every"),
     [

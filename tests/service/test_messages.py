@@ -52,6 +52,7 @@ def odd_message(rng: np.random.Generator, valid: dict[str, Any]) -> dict[str, An
     return message
 
 
+@pytest.mark.thorough
 def test_messages_are_checked_as_their_schema_says() -> None:
     """Held to another reader of the same schema."""
     schema = json_schema()

@@ -102,6 +102,7 @@ def test_a_service_started_again_gives_the_same_answers(policy: str, tmp_path: P
                 assert json.dumps(answer) == json.dumps(answers[late])
 
 
+@pytest.mark.thorough
 def test_the_state_is_written_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from apportion.service import live as module
 
@@ -238,6 +239,7 @@ def held_s(service: DecisionService, rounds: int, length_s: float) -> dict[str, 
     return held
 
 
+@pytest.mark.thorough
 def test_devices_follow_shares_from_round_to_round() -> None:
     """One GPU and weights of 1, 2, 3: after 60 rounds each has had its sixths of the time."""
     with DecisionService("max_min_fairness", "v100=1") as service:

@@ -72,6 +72,7 @@ def test_the_figures_are_those_of_the_log(tmp_path: Path, mechanism: str) -> Non
     np.testing.assert_allclose(by_user["queueing_s"], waits, atol=1e-3)
 
 
+@pytest.mark.thorough
 def test_it_is_a_row_beside_policies_and_schedulers(tmp_path: Path) -> None:
     file, log = slurm_log(tmp_path, 25)
     workload = ap.read_workload(file)
@@ -89,6 +90,7 @@ def test_it_is_a_row_beside_policies_and_schedulers(tmp_path: Path) -> None:
     assert longer_s.notna().all()
 
 
+@pytest.mark.thorough
 def test_a_cluster_without_the_types_of_the_log_changes_none_of_its_times(tmp_path: Path) -> None:
     file, log = slurm_log(tmp_path, 25)
     workload = ap.read_workload(file)
@@ -133,6 +135,7 @@ def test_what_no_log_tells_is_refused_in_words(tmp_path: Path) -> None:
         ap.simulate("as_recorded", ap.Workload("n", never, workload.throughputs), CLUSTER)
 
 
+@pytest.mark.thorough
 def test_a_workload_of_other_arrivals_is_not_as_recorded(tmp_path: Path) -> None:
     file, _ = slurm_log(tmp_path, 12)
     assert "recorded_start_s" not in ap.resample(ap.read_workload(file), 1).jobs

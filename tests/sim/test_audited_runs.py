@@ -93,6 +93,7 @@ def by_hand(run: ap.Run, load: ap.Workload) -> tuple[dict[Any, float], dict[Any,
     return ratio, {pair: each for pair, each in envy.items() if each > 1 + 1e-6}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seed", "decider"), sampled([(1, "max_min_fairness"), (0, "fcfs"), (2, "easy")], 3)
 )

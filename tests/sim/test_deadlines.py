@@ -218,6 +218,7 @@ def test_tables_and_commands_tell(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "in time" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_files_of_elastic_jobs_have_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -120,6 +120,7 @@ def test_columns_that_are_none() -> None:
         run.by("share")
 
 
+@pytest.mark.thorough
 def test_command_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workload, cluster = owned("types", 1)
     workload.save(tmp_path / "jobs.csv")

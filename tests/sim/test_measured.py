@@ -56,6 +56,7 @@ def test_busy_is_what_the_schedule_holds_between_the_arrivals() -> None:
     assert run.summary()["utilization"] == pytest.approx(busy_s / (8 * (last_s - first_s)))
 
 
+@pytest.mark.thorough
 def test_groups_marks_and_differences_are_of_the_middle() -> None:
     jobs = some_jobs(80)
     jobs = replace(jobs, jobs=jobs.jobs.assign(user=np.tile(["ann", "bob"], 40)))
@@ -97,6 +98,7 @@ def test_sources_measure_by_arrival_whoever_is_drawn(resample: bool, elastic: bo
         sources_of({**kind, "measure": [0.4]})
 
 
+@pytest.mark.thorough
 def test_elastic_runs_and_files_keep_who_is_measured(tmp_path: Any) -> None:
     elastic = measuring(ap.generate_elastic_workload(6, hours=1.0, seed=0), 0.5, 1.0)
     run = ap.simulate("pollux", elastic, "t4=8")

@@ -126,6 +126,7 @@ def test_the_order_of_jobs_and_types_changes_no_price() -> None:
     pd.testing.assert_frame_equal(other[plain.columns], plain, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_run_that_goes_on_has_all_prices(tmp_path: Path) -> None:
     whole = ap.simulate("max_min_fairness", drawn(7), CLUSTER, record_prices=True)
     again = run_with_stops(
@@ -149,6 +150,7 @@ def test_who_has_no_prices_says_so() -> None:
         assert run.prices is None
 
 
+@pytest.mark.thorough
 def test_elastic_jobs_and_tiers_have_prices_of_types() -> None:
     elastic = ap.generate_elastic_workload(jobs=6, seed=0)
     table = ap.simulate("pollux", elastic, "t4=8", record_prices=True).prices
@@ -162,6 +164,7 @@ def test_elastic_jobs_and_tiers_have_prices_of_types() -> None:
     assert len(tiers) > 1
 
 
+@pytest.mark.thorough
 def test_a_comparison_writes_and_draws_them(tmp_path: Path) -> None:
     names = ["max_min_fairness", "fcfs"]
     found = ap.compare(names, drawn(1), CLUSTER, n_jobs=1, record_prices=True, out=tmp_path)

@@ -111,6 +111,7 @@ def test_differences_without_an_interval_and_without_sense() -> None:
             differences_of({}, ["a"], "a", level)
 
 
+@pytest.mark.thorough
 def test_comparisons_and_sweeps_tell_their_differences() -> None:
     jobs, policies = ap.generate_workload(jobs=20, jobs_per_hour=6.0, seed=1), ["fifo", "fcfs"]
     compared = ap.compare(policies, jobs, "v100=2,k80=2", n_jobs=1)

@@ -134,6 +134,7 @@ def test_other_models_learn_from_the_family_alone() -> None:
     np.testing.assert_allclose(beliefs.speeds([0, 1, 2]), [[4, 2], [3, 9], mean], rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_families_and_worth_in_a_simulation_name_and_order_nothing() -> None:
     load = ap.generate_workload(jobs=14, seed=4, jobs_per_hour=6)
     beliefs = Estimated(optimism="worth", rows="family", seed=2)
@@ -144,6 +145,7 @@ def test_families_and_worth_in_a_simulation_name_and_order_nothing() -> None:
     assert run.jobs["jct_s"].mean() < blind.jobs["jct_s"].mean()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "seeds", [range(5), pytest.param(range(5, 150), marks=pytest.mark.slow)], ids=["few", "more"]
 )

@@ -109,6 +109,7 @@ def test_order_does_not_matter(seed: int) -> None:
     np.testing.assert_allclose(spread.loc[asked.index][labels], sd, atol=1e-9)
 
 
+@pytest.mark.thorough
 @given(st.integers(0, 10_000))
 @settings(max_examples=15)
 def test_what_is_measured_is_returned_and_what_cannot_run_stays_zero(seed: int) -> None:

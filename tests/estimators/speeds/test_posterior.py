@@ -66,6 +66,7 @@ def from_the_definition(prior: SpeedPrior, row: Floats, counts: Floats) -> tuple
     return mean, np.sqrt(variance)
 
 
+@pytest.mark.thorough
 def test_equals_brute_force_conditioning_over_random_masks() -> None:
     rng = np.random.default_rng(0)
     for _ in range(60):

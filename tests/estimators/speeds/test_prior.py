@@ -58,6 +58,7 @@ def restricted_log_likelihood(variances: Floats, rows: Floats, columns: SpeedCol
     return float(multivariate_normal(mean, joint).logpdf(np.concatenate(differences)))
 
 
+@pytest.mark.thorough
 def test_the_four_variances_are_where_the_restricted_likelihood_is_highest() -> None:
     columns = SpeedColumns.of(COLUMNS)
     for seed in range(2):

@@ -261,6 +261,7 @@ def test_work_in_another_order_of_the_table_is_the_same() -> None:
     assert told(scheduler, load) == told(scheduler, turned)
 
 
+@pytest.mark.thorough
 def test_it_keeps_the_contract_and_goes_on_from_snapshots() -> None:
     ap.check_scheduler(ap.get_scheduler("slurm", half_life_s=600.0), n_jobs=1)
 

@@ -52,6 +52,7 @@ def test_turns_that_are_none_are_refused(said: Any) -> None:
         leased(Turns(lambda job: said))
 
 
+@pytest.mark.thorough
 def test_the_same_order_by_name_and_by_value() -> None:
     jobs = ap.generate_contended_workload(seed=1, scale=0.0002)
     four = ap.Cluster({"v100": 64}, gpus_per_machine=4)

@@ -94,6 +94,7 @@ def test_a_gang_alone_has_the_best_of_all_placements(network: str, cluster: Clus
             assert best <= placing.least_worth(model, gpus)[0] <= best * (1 + ALONE[network])
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(
     free=st.lists(st.integers(0, 4), min_size=4, max_size=4),

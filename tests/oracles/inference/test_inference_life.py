@@ -145,6 +145,7 @@ class Drawn(Life):
         return idle[int(self.rng.integers(len(idle)))] if idle else None
 
 
+@pytest.mark.thorough
 def test_gpus_drawn_at_random() -> None:
     for seed in range(60):
         case = replace(draw(seed), binding="late")

@@ -86,6 +86,7 @@ def test_witnesses_are_those_of_linear_programs(policy: str, seed: int) -> None:
         assert (rate * better).sum() - (rate * X).sum() == pytest.approx(found.pareto_gain)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", each_seed(1, 3))
 def test_lies_are_those_of_every_lie_solved_by_itself(seed: int) -> None:
     speed, workers, jobs = drawn(seed, gangs=False, weights=False)

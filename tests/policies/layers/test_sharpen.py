@@ -86,6 +86,7 @@ def test_order_of_jobs_and_types_changes_nothing(seed: int) -> None:
     assert apart.max() <= 1e-9
 
 
+@pytest.mark.thorough
 def test_the_even_choice_does_not_hang_on_a_welfare_of_zero() -> None:
     """All jobs run all the time at any rate, so that the logarithms of their shares are zero."""
     alike = np.ones((6, 3))

@@ -147,6 +147,7 @@ def of_a_ratio(p: Plain, worth: Any) -> float:
     return low
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", ranges_of_seeds(2, 20, 6))
 def test_a_ratio_may_be_the_last(seeds: range) -> None:
     for seed in seeds:
@@ -158,6 +159,7 @@ def test_a_ratio_may_be_the_last(seeds: range) -> None:
         assert found.objective == pytest.approx(expected, rel=1e-6), seed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", ranges_of_seeds(2, 20, 6))
 def test_of_the_least_shortfalls_the_cheapest_is_taken(seeds: range) -> None:
     for seed in seeds:

@@ -203,6 +203,7 @@ def test_a_worker_that_only_prepares_is_given_back_without_a_pause() -> None:
     assert run.tables["requests"]["finish_s"].tolist() == [1076.0]
 
 
+@pytest.mark.thorough
 def test_a_gang_whose_leader_is_taken_elects_another() -> None:
     """Both GPUs work from 93 s on; a request has one of them, at random, from 200 s for good."""
     led, done = set[bool](), 60 / SECONDS[1] + (200 - 93) / SECONDS[2]
@@ -261,6 +262,7 @@ def test_what_cannot_be_served_is_named(serving: Any, words: str) -> None:
         ap.simulate("deepboot", workload([0.0]), CLUSTER, serving=serving())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("how", "settings"),
     [

@@ -105,6 +105,7 @@ def test_what_cannot_be_lent() -> None:
         lending_value(run, jobs, 1, gpus_per_node=0)
 
 
+@pytest.mark.thorough
 def test_speeds_told_by_type_are_those_of_the_gpus_that_train() -> None:
     asked = pd.DataFrame({"arrival_s": [3600.0], "service": ["a"], "duration_s": [1.0]})
     idle = ap.serve(asked, 3)

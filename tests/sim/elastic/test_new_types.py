@@ -70,6 +70,7 @@ JOBS = "arrival_s,application,total_steps\n{0},bert,3600\n{1},bert,1800\n"
 SPEEDS = "application,gpus,t4 samples/s,a100 (samples/sec)\nbert,1,1,4\nbert,2,1.8,7.5\n"
 
 
+@pytest.mark.thorough
 def test_files_of_users_as_they_come(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     jobs, speeds = tmp_path / "jobs.csv", tmp_path / "speeds.csv"
     cluster = ap.Cluster({"t4": 2, "a100": 2, "k80": 1})

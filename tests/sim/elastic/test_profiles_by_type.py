@@ -46,6 +46,7 @@ def by_profiles(workload: ap.ElasticWorkload) -> ap.ElasticWorkload:
     return replace(workload, applications=told, relative_speed={"t4": 1.0})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", sampled(["sia", "pollux", "tiresias"], 3))
 def test_a_profile_of_a_type_says_what_a_ratio_says(policy: str) -> None:
     """Of jobs alone, and nearly: models are fitted to each, and choose nearly the same batches."""
@@ -99,6 +100,7 @@ def test_a_job_alone_takes_what_its_table_says(policy: str) -> None:
     assert sum(done) == pytest.approx(900.0)
 
 
+@pytest.mark.thorough
 def test_tables_files_and_callables_say_the_same(tmp_path: Path) -> None:
     JOBS.rename_axis("job").reset_index().to_csv(tmp_path / "mine.csv", index=False)
     SPEEDS.to_csv(tmp_path / "speeds.csv", index=False)

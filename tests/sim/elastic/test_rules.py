@@ -79,6 +79,7 @@ def test_every_decision_is_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (chosen + 1).tolist() == counts.tolist()
 
 
+@pytest.mark.thorough
 def test_lyra_serves_the_shortest_and_gives_the_rest_what_saves_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -231,6 +232,7 @@ class Stopped(Exception):
     """The process is killed."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["tiresias", pytest.param("afs", marks=pytest.mark.slow)])
 def test_a_run_of_a_rule_that_was_killed_ends_the_same(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -89,6 +89,7 @@ def test_no_schedule_is_better(seeds: Iterable[int]) -> None:
             assert all(each >= -close for each in above.values()), (seed, decider, above)
 
 
+@pytest.mark.thorough
 def test_a_generated_workload_on_three_types() -> None:
     load = ap.generate_workload(jobs=25, seed=1, jobs_per_hour=30.0)
     cluster = {"v100": 2, "p100": 2, "k80": 2}
@@ -206,6 +207,7 @@ def test_a_job_alone_takes_what_it_takes() -> None:
     assert found.makespan_s == pytest.approx(200.0, rel=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", each_seed(1, 40))
 def test_rows_units_and_labels_change_nothing(seed: int) -> None:
     def figures(found: Floor) -> tuple[float, ...]:

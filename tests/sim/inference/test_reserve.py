@@ -71,6 +71,7 @@ def test_at_each_decision_training_leaves_the_reserve(seed: int) -> None:
         assert 16 - lent >= min(reserve.at(now_s), 16)
 
 
+@pytest.mark.thorough
 def test_no_reserve_is_a_reserve_of_nothing_and_all_is_no_training_meanwhile() -> None:
     asked, jobs = day(1), ap.generate_elastic_workload(4, hours=0.2, seed=1)
     runs = [

@@ -131,6 +131,7 @@ def test_prices_and_order_of_types_do_not_change_the_answer() -> None:
     assert plain.unit in ("$/h", "GPUs")
 
 
+@pytest.mark.thorough
 def test_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

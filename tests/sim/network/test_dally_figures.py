@@ -12,6 +12,7 @@ from benchmarks.dally import table1 as dally_table1
 PAGE = Path(__file__).parents[3] / "docs" / "systems" / "network.md"
 
 
+@pytest.mark.thorough
 def test_the_table_is_printed_side_by_side(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -34,6 +35,7 @@ def test_the_table_is_printed_side_by_side(
     assert unscaled.loc["VGG11", "analytic"] == pytest.approx(0.09, abs=0.005)
 
 
+@pytest.mark.thorough
 def test_growth_stands_beside_the_runs_of_astra_sim(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

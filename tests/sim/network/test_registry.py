@@ -124,6 +124,7 @@ def test_a_model_is_asked_once_per_job_type_and_shape() -> None:
     assert again.model is counting
 
 
+@pytest.mark.thorough
 def test_a_network_can_be_sent_to_another_process() -> None:
     for name in NETWORKS:
         network = get_network(name, cluster=CLUSTER)

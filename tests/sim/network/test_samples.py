@@ -65,6 +65,7 @@ def held(seed: int) -> tuple[bool, bool, bool, bool]:
     )
 
 
+@pytest.mark.thorough
 def test_known_profiles_are_recovered_within_their_doubt() -> None:
     assert np.mean([held(seed) for seed in range(5)], axis=0).min() >= 0.8
 
@@ -83,6 +84,7 @@ def table() -> pd.DataFrame:
     return sampled({"vgg": VGG, "bert": BERT}, TIMES, 0.02)
 
 
+@pytest.mark.thorough
 def test_several_phases_and_a_level_below_them() -> None:
     first, second = Drawn(0.5, 0.1, 0.12, 40.0), Drawn(0.5, 0.3, 0.08, 20.0)
     parts = sampled({"one": first, "two": second}, TIMES, 0.02)
@@ -149,6 +151,7 @@ def test_how_much_iterations_vary_is_told() -> None:
     assert doubt.period_s > 1e-4  # though samples alone would tell it far better
 
 
+@pytest.mark.thorough
 def test_long_tables_dates_and_order_change_nothing(tmp_path: Path) -> None:
     wide = table()
     found = profiles_from_samples(wide)
@@ -168,6 +171,7 @@ def test_long_tables_dates_and_order_change_nothing(tmp_path: Path) -> None:
         assert read.profiles[job].phases[0] == pytest.approx(profile.phases[0], rel=1e-4)
 
 
+@pytest.mark.thorough
 def test_what_does_not_repeat_is_told() -> None:
     rng = np.random.default_rng(0)
     odd = table().assign(idle=0.0, noise=rng.random(len(TIMES)))
@@ -180,6 +184,7 @@ def test_what_does_not_repeat_is_told() -> None:
     assert "9 samples" in found.unexplained["short"]
 
 
+@pytest.mark.thorough
 def test_a_counter_that_jumps_is_left_out() -> None:
     jumped = table()
     jumped.loc[500, "vgg"] = 1e9
@@ -215,6 +220,7 @@ def test_odd_files_are_refused(tmp_path: Path, text: str, message: str | None) -
         profiles_from_samples(file)
 
 
+@pytest.mark.thorough
 def test_two_jobs_that_fit_share_a_link() -> None:
     found = profiles_from_samples(table())
     (pair,) = pairs_that_share(found, 50.0)

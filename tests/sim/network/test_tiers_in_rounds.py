@@ -142,6 +142,7 @@ def test_where_gangs_are_as_fast_everywhere_rounds_are_plain_ones(seeds: range) 
             pd.testing.assert_frame_equal(run.jobs, plain.jobs, check_exact=True)
 
 
+@pytest.mark.thorough
 def test_a_policy_gives_the_machine_to_whom_it_is_worth_most() -> None:
     # One machine of 4 whole and 4 GPUs in two others: of two gangs of 4 one is apart, at a fifth of
     # the speed in the other's machine. Equal shares of both: .5 of the time in the machine and .5

@@ -84,6 +84,7 @@ def test_jobs_are_shifted_where_there_is_no_loop() -> None:
     assert found == {"up": 0.75, "down": 0.75, "apart": 0.75}
 
 
+@pytest.mark.thorough
 def test_the_hosts_decision_does_not_change() -> None:
     """As many GPUs of the same type at the same tier, in any state."""
     rng = np.random.default_rng(5)

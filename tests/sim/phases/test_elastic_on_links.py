@@ -106,6 +106,7 @@ def test_a_profile_of_an_application_is_taken_as_it_is() -> None:
     assert run.jobs["jct_s"].tolist() == pytest.approx([600] * 3)
 
 
+@pytest.mark.thorough
 def test_gangs_come_to_machines_that_suit_them() -> None:
     """Packed, the fourth GPUs of all three are on one machine, whose link cannot carry them."""
     big = ap.Cluster.of_racks(1, machines_per_rack=8, gpus_per_machine=3, accelerator="v100")

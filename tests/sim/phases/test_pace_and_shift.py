@@ -165,6 +165,7 @@ def test_nearly_equal_periods_are_paced_and_fit() -> None:
     assert found.gain > 1.05
 
 
+@pytest.mark.thorough
 def test_what_does_not_gain_starts_at_random_and_not_together() -> None:
     far = {"a": half("a", 0.2, 0.6), "b": half("b", 0.2733, 0.6)}
     found = pace_and_shift(far, {"l": ["a", "b"]}, {"l": 50.0})

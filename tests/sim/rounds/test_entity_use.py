@@ -108,6 +108,7 @@ def test_what_entities_used_is_what_the_schedule_says(mechanism: str, half_life_
         assert any(near), (found, expected)
 
 
+@pytest.mark.thorough
 def test_light_users_come_first_where_it_counts() -> None:
     heavy = [("heavy", 10.0 * each) for each in range(30)]
     light = [("light", 40_000.0 + each) for each in range(3)]

@@ -204,6 +204,7 @@ def test_comparisons_and_sweeps_on_two_workers_keep_it(tmp_path: Path) -> None:
     assert swept["kept_on_average"].tolist() == ["", "constraint 3, floor"]
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_kept_is_refused_in_words() -> None:
     load, cluster = drawn(3)
     with pytest.raises(ap.InputError, match=r"Job 'j0' .* can never run: .* 'power' allows 40, of"):
@@ -269,6 +270,7 @@ HOW: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", sampled(HOW, 3))
 def test_a_cap_that_rises_after_a_long_time_lets_jobs_in(how: dict[str, Any]) -> None:
     load, cluster = drawn(3)

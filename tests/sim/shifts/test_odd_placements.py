@@ -125,8 +125,8 @@ def drawn(seed: int) -> tuple[Odd, list[str]] | None:
     "seeds",
     [
         range(8),
-        pytest.param(range(8, 60), marks=pytest.mark.thorough),
-        pytest.param(range(60, 700), marks=pytest.mark.slow),
+        pytest.param(range(8, 30), marks=pytest.mark.thorough),
+        pytest.param(range(30, 700), marks=pytest.mark.slow),
     ],
     ids=["few", "dozens", "hundreds"],
 )

@@ -148,6 +148,7 @@ def test_published_traces(
     assert (duration.min(), duration.max()) == pytest.approx(durations_s, rel=0.01)
 
 
+@pytest.mark.thorough
 def test_published_philly_shaped_trace(shared_data: SharedData) -> None:
     path = shared_data("gavel/traces/msr/seed=0/2869ce.trace.gz")
     oracle = shared_data("gavel/simulation_throughputs.json.gz")

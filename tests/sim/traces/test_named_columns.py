@@ -113,6 +113,7 @@ def test_meanings_that_cannot_be_are_refused(write: Write, columns: Any, message
         ap.read_workload(write("own.csv", *LINES), columns=COLUMNS, format="philly")
 
 
+@pytest.mark.thorough
 def test_the_command_line_takes_them_and_repeats_them(write: Write, tmp_path: Path) -> None:
     file, out = str(write("own.csv", *LINES)), tmp_path / "out"
     columns = ",".join(f"{name}={meant}" for name, meant in COLUMNS.items())

@@ -182,6 +182,7 @@ def test_malformed_profiles_are_named(profile: Path) -> None:
         read_pollux_profile(profile / "nowhere")
 
 
+@pytest.mark.thorough
 def test_published_completion_times_are_the_profiles_plus_a_restart(public_data: Path) -> None:
     """Under Tiresias a job takes its own time, 30 s to start, and what it waits for others.
 

@@ -88,6 +88,7 @@ def test_every_format_says_what_it_is() -> None:
     assert all(trace.meaning for trace in TRACE_FORMATS.values())
 
 
+@pytest.mark.thorough
 def test_a_hundred_thousand_jobs_are_read(tmp_path: Path) -> None:
     count = 100_000
     rng = np.random.default_rng(0)

@@ -24,6 +24,7 @@ def test_diurnal_arrivals_fill_the_days_asked_for() -> None:
     assert arrivals(jobs=4800, jobs_per_hour=20)[-1] / DAY_S == pytest.approx(10, abs=0.1)
 
 
+@pytest.mark.thorough
 def test_days_are_busier_than_nights_and_weekdays_than_weekends() -> None:
     drawn = arrivals(jobs=60_000, days=28.0)
     by_hour = np.bincount((drawn // 3600 % 24).astype(int), minlength=24) / (60_000 / 24)

@@ -63,6 +63,7 @@ def test_columns_come_back_as_they_were(seed: int, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_runs_of_what_was_read_are_the_same(tmp_path: Path) -> None:
     load = with_columns(np.random.default_rng(3))
     load.save(tmp_path / "jobs.csv")

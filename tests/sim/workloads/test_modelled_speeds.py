@@ -224,6 +224,7 @@ def test_runs_are_those_of_the_table_that_is_modelled(tmp_path: Path) -> None:
     ap.check_schedule(run, workload, cluster)
 
 
+@pytest.mark.thorough
 def test_the_command_line_takes_todays_gpus(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
