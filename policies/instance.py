@@ -187,12 +187,8 @@ class Instance:
     @cached_property
     def solo(self) -> bool:
         """Whether every row is one job, in the order of the jobs."""
-        own = np.arange(self.jobs)
-        return (
-            self.rows == self.jobs == self.member_row.size
-            and np.array_equal(self.member_row, own)
-            and np.array_equal(self.member_job, own)
-        )
+        own, row, job = np.arange(self.jobs), self.member_row, self.member_job
+        return self.rows == row.size == own.size and bool(((row == own) & (job == own)).all())
 
     @cached_property
     def row_alone(self) -> Ints:
@@ -208,6 +204,8 @@ class Instance:
     @cached_property
     def row_count(self) -> Floats:
         """Identical rows that each row stands for, shape (rows,)."""
+        if self.solo:
+            return self.count * self.member_share
         count = np.ones(self.rows)
         count[self.member_row] = self.count[self.member_job] * self.member_share
         return count
@@ -369,7 +367,7 @@ class Instance:
 
     def best_of_types(self, by_option: Floats) -> Floats:
         """Return the largest entry over the options of each type, shape (jobs, types)."""
-        if np.array_equal(self.option_accelerator, np.arange(self.accelerators)):
+        if self.option_accelerator.tolist() == [*range(self.accelerators)]:
             return by_option
         of_type = [self.option_accelerator == kind for kind in range(self.accelerators)]
         return np.stack([by_option[:, own].max(axis=1, initial=0.0) for own in of_type], axis=1)
@@ -398,6 +396,8 @@ class Instance:
         Where an option says how many GPUs it holds, its throughput counts per GPU, times the scale
         factor; of the options of a type the best counts (Gavel's ``ProportionalPolicy``).
         """
+        if self.solo and self.own_usage is None and not self.alike:
+            return np.asarray(self.best_of_types(self.throughput) @ self.type_share)
         solo = alike_speeds(self) if self.alike else self.solo_speeds
         factor, held = np.ones_like(solo.gpus), self.columns["scale_factor"][:, None]
         np.divide(held, solo.gpus, out=factor, where=solo.gpus > 0)

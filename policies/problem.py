@@ -53,8 +53,6 @@ class Problem:
 
     Attributes
     ----------
-    X
-        Share of time of each row under each option, a variable of shape (rows, options).
     scale
         1, or for a policy that maximises a ratio the variable that `X` is to be divided by
         (the transformation of Charnes and Cooper).
@@ -71,11 +69,15 @@ class Problem:
         if not hasattr(instance, "member_row"):
             raise InputError(f"instance is {written(instance)}; it must be an Instance.")
         self.instance = instance
-        self.X = cp.Variable((instance.rows, instance.options), name="X")
         self.scale = cp.Variable(name="scale") if fractional else 1.0
         self.inexact = 0.0
         self.variables: dict[str, OwnVariable] = {}
         self.averaged: set[int] = set()
+
+    @cached_property
+    def X(self) -> cp.Variable:
+        """Share of time of each row under each option, shape (rows, options)."""
+        return cp.Variable((self.instance.rows, self.instance.options), name="X")
 
     @cached_property
     def capacity(self) -> cp.Constraint:
@@ -266,13 +268,9 @@ class Problem:
         members, options = instance.throughput.shape
         cell = instance.member_row[:, None] * options + np.arange(options)
         job = np.broadcast_to(instance.member_job[:, None], (members, options))
-        matrix = sparse.csr_array(
-            (
-                (instance.throughput * instance.member_share[:, None]).ravel(),
-                (job.ravel(), cell.ravel()),
-            ),
-            shape=(instance.jobs, instance.rows * options),
-        )
+        amount = (instance.throughput * instance.member_share[:, None]).ravel()
+        shape = (instance.jobs, instance.rows * options)
+        matrix = sparse.csr_array((amount, (job.ravel(), cell.ravel())), shape=shape)
         return matrix @ cp.vec(self.X, order="C")
 
     @cached_property

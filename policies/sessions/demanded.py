@@ -20,7 +20,7 @@ from apportion.policies.solving.worst_off.buyers import Buyers
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.solvers.demand_choices import DemandTie
+    from apportion.policies.solving.solvers.demand_ties import DemandTie
     from apportion.policies.solving.solvers.demand_walk import DemandWalk
     from apportion.policies.solving.worst_off.declared_levels import Levels
     from apportion.types import Floats
@@ -121,7 +121,7 @@ def meet(buyers: Buyers, levels: Levels, last: LastDemands, *, least: bool) -> M
         ``None`` where a walk does not end, two choices cost nearly the same, or, if the least
         prices are wanted, several may be right.
     """
-    alone, types = levels.level(buyers.speed.max(axis=1)), buyers.capacity.size
+    alone, types = levels.level(buyers.top), buyers.capacity.size
     if not 0 < alone < np.inf:
         return None
     if last.spent.prices.size != types:
@@ -147,7 +147,7 @@ def _spent(buyers: Buyers, levels: Levels, last: LastDemands, alone: float) -> M
     The prices of the level are 0: nothing would improve it. ``None`` if they cannot be met, which
     ``last.short`` tells, or if that is not known.
     """
-    value = buyers.speed.max(axis=1) / (buyers.equal_share * buyers.gpus)
+    value = buyers.top / (buyers.equal_share * buyers.gpus)
     walk = buyers.walk(value / value.max())
     filled = walk.fill(levels.demand(alone), last.spent.prices, last.spent.ties)
     last.short = not (filled or walk.unfinished)
@@ -169,8 +169,8 @@ def _bought(
     """Find the level of which the demands cost all that there is."""
     sign = 1.0 if levels.maximised else -1.0
     near = last.level if sign * (alone - last.level) > 0 and last.level > 0 else alone
-    asked = levels.demand, levels.rise, (near, alone), last.bought.prices, last.bought.ties
-    found = walk.rise(*asked, maximised=levels.maximised)
+    begin = (near, alone), last.bought.prices, last.bought.ties
+    found = walk.rise(levels.asked, *begin, maximised=levels.maximised)
     if found or walk.unfinished:
         last.bought.ended(walk)
     if not found:
@@ -184,11 +184,12 @@ def _bought(
     if walk.apart(float(walk.prices.max())) <= _APART:
         return None
     held = buyers.held
-    y = np.maximum(walk.duals(), 0.0) * held / buyers.speed.max(axis=1)
+    y = np.maximum(walk.duals(), 0.0) * held / buyers.top
     each = held[:, None] * walk.prices[buyers.kind]
     own = np.maximum((y[:, None] * buyers.speed - each).max(axis=1), 0.0).sum()
-    left = float(buyers.capacity @ walk.prices + own - y @ levels.demand(walk.level))
-    grows = float(y @ levels.rise(walk.level))
+    demand, rise = levels.asked(walk.level)
+    left = float(buyers.capacity @ walk.prices + own - y @ demand)
+    grows = float(y @ rise)
     return Met(walk.shares(), walk.level + sign * left / grows, walk.prices / grows)
 
 

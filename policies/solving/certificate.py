@@ -29,24 +29,23 @@ class SharedLimits:
     ----------
     row, cell, resource, amount
         What a row holds of a resource in a cell of X, cells counted row by row, shape (entries,)
-        each.
+        each; ``cell`` is ``None`` where each cell in order holds one resource.
     """
 
     instance: Instance
     row: Ints
-    cell: Ints
+    cell: Ints | None
     resource: Ints
     amount: Floats
 
     @classmethod
     def of(cls, instance: Instance) -> SharedLimits:
         """List what rows hold."""
-        rows, options = instance.rows, instance.options
-        if instance.own_usage is None and bool((instance.columns["scale_factor"] > 0).all()):
-            row, resource = np.repeat(np.arange(rows), options), instance.option_accelerator
-            held = instance.gpus.ravel()
-            every = np.broadcast_to(resource, (rows, options)).ravel()
-            return cls(instance, row, np.arange(row.size), every, held)
+        rows, options, held = instance.rows, instance.options, instance.columns["scale_factor"]
+        if instance.own_usage is None and bool((held > 0).all()):
+            every = instance.option_accelerator[None].repeat(rows, axis=0).ravel()
+            row = np.arange(rows).repeat(options)
+            return cls(instance, row, None, every, held.repeat(options))
         usage = instance.usage.tocoo()
         used = usage.data > 0
         row, column = usage.coords[0][used].astype(np.intp), usage.coords[1][used].astype(np.intp)
@@ -76,16 +75,19 @@ class SharedLimits:
             too_long = np.ones(instance.rows)
             np.maximum.at(too_long, instance.member_row, time[instance.member_job])
         X = X / too_long[:, None]
+        shares = X.ravel() if self.cell is None else X.ravel()[self.cell]
         held = np.bincount(
             self.resource,
-            weights=self.amount * row_count[self.row] * X.ravel()[self.cell],
+            weights=self.amount * row_count[self.row] * shares,
             minlength=instance.capacity.size,
         )
         excess = np.maximum(held / np.maximum(instance.capacity, 1e-300), 1.0)
         if not (excess > 1.0).any():
             return X
-        worst = np.ones(X.size)
-        np.maximum.at(worst, self.cell, excess[self.resource])
+        worst = excess[self.resource]
+        if self.cell is not None:
+            of_cell, worst = worst, np.ones(X.size)
+            np.maximum.at(worst, self.cell, of_cell)
         return np.asarray(X / worst.reshape(X.shape), dtype=float)
 
 

@@ -8,17 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.policies.solving.solvers.demand_choices import (
-    ALIKE,
-    NEAR,
-    DemandChoices,
-    DemandTie,
-    all_apart,
-)
+from apportion.policies.solving.solvers.demand_choices import DemandChoices
+from apportion.policies.solving.solvers.demand_ties import ALIKE, NEAR, DemandTie, all_apart
 from apportion.policies.solving.solvers.even_ties import Indifferent
 
 if TYPE_CHECKING:
-    from apportion.policies.solving.solvers.demand_choices import Tied
     from apportion.types import Bools, Floats, Ints
 
 _MOST_RAYS = 200
@@ -53,7 +47,6 @@ class DemandEnd(DemandChoices):
     """What is chosen at the end of a walk, and the ties between which jobs are there."""
 
     _mixed: Mixed | None = None
-    _tied: list[Tied]
     _share: Floats
     _free: list[int]
     _held: list[int]
@@ -80,7 +73,7 @@ class DemandEnd(DemandChoices):
         kept, ways, all_ways = rays
         ties = [sum(isinstance(one, DemandTie) for one in each) for each in kept]
         of_jobs = Indifferent(self._row[jobs], self._wanted[jobs], self._gpus[jobs], tight, freed)
-        type_of = np.eye(left.size + 1)[self._kind, :-1]
+        type_of = self._of_type
         dearest, inside = of_jobs.dearest(type_of, ways, left, np.tile(ties, 2))
         if dearest is not None:
             after = kept[dearest % len(kept)], ways[dearest]
@@ -124,11 +117,8 @@ class DemandEnd(DemandChoices):
         many = types - 1 if self._valued else types - 2
         if comb(len(told), many) > _MOST_RAYS:
             return None
-        unit = np.eye(types)
-        equations = [
-            unit[one] if isinstance(one, int) else self._by_type(self._kind, one.toward)
-            for one in told
-        ]
+        unit, of_type = np.eye(types), self._of_type
+        equations = [unit[one] if isinstance(one, int) else one.toward @ of_type for one in told]
         kept = list(combinations(told, many))
         as_it_is = () if self._valued else (self.prices,)  # whose scale does not matter then
         rows = np.array([(*each, *as_it_is) for each in combinations(equations, many)])
@@ -139,24 +129,37 @@ class DemandEnd(DemandChoices):
 
     def shares(self) -> Floats:
         """Return the shares of time, shape (jobs, options): as even within a tie as can be."""
-        X = np.zeros(self._row.shape)
-        part, everyone = self._of_base(self._part), np.arange(len(X))
-        X[everyone, self._lower[self._base]] = 1.0 - part
-        X[everyone, self._upper[self._base]] += part
+        jobs, points = self._row.shape
+        X, first, part = (
+            np.zeros(self._row.shape),
+            np.arange(jobs) * points,
+            self._of_base(self._part),
+        )
+        cells = X.ravel()
+        cells[first + self._lower[self._base]] = 1.0 - part
+        cells[first + self._upper[self._base]] += part
         if self._mixed is not None and self._mixed.shares is not None:
             X[self._mixed.jobs] = self._mixed.shares
             return X[:, 1:]
+        self._share_ties(X)
+        return X[:, 1:]
+
+    def _share_ties(self, X: Floats) -> None:
+        """Bring jobs to the other sides of their ties, as evenly as can be."""
         weight = self._per_point(1 / self._capacity)
-        for tied, share in zip(self._tied, self._share.tolist()[: len(self.ties)], strict=True):
-            jobs, most, gpus = tied.jobs, tied.most, self._gpus[tied.jobs]
-            pull = weight * tied.toward
-            evenest = -(X[jobs] @ pull) / (pull @ tied.toward)
+        for place, share in enumerate(self._share.tolist()[: len(self.ties)]):
+            mine, toward = self._tied.tie == place, self._tied.toward[place]
+            jobs, most = self._tied.job[mine], self._tied.most[mine]
+            if jobs.size == 1:
+                X[jobs[0]] += min(max(share, 0.0), 1.0) * most[0] * toward
+                continue
+            gpus, pull = self._gpus[jobs], weight * toward
+            evenest = -(X[jobs] @ pull) / (pull @ toward)
             all_of_it = float(gpus @ most)
             level = np.sort(np.concatenate([-evenest, most - evenest]))
             at = np.minimum(np.maximum(level[:, None] + evenest, 0.0), most) @ gpus
             found = np.interp(share * all_of_it, at, level)
-            X[jobs] += np.minimum(np.maximum(found + evenest, 0.0), most)[:, None] * tied.toward
-        return X[:, 1:]
+            X[jobs] += np.minimum(np.maximum(found + evenest, 0.0), most)[:, None] * toward
 
     def apart(self, unit: float) -> float:
         """Return how much dearer than what is taken all else is, at least, in units.
@@ -172,10 +175,9 @@ class DemandEnd(DemandChoices):
             jobs, tight, freed, *_ = self._mixed
             over[jobs] = np.where(tight, np.inf, over[jobs])
             beyond[jobs[freed]] = np.inf
-        for tie, tied in zip(self.ties, self._tied, strict=True):
-            over[tied.jobs[:, None], tie.points] = np.inf
-            if len(tie.points) == 2:
-                beyond[tied.jobs] = np.inf
+        member, point = (self._tied.toward[self._tied.tie] != 0).nonzero()
+        over[self._tied.job[member], point] = np.inf
+        beyond[self._tied.job[self._tied.two[self._tied.tie]]] = np.inf
         hard = np.flatnonzero(self._wanted >= 1.0 - ALIKE)
         if hard.size:  # nothing else is fast enough, but what is as fast
             alike = self._row[hard] >= 1.0 - NEAR

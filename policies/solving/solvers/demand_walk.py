@@ -14,19 +14,20 @@ of their time goes to its other side is shared evenly in the end.
 
 from __future__ import annotations
 
+from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import lapack
 
-from apportion.policies.solving.solvers.demand_choices import ALIKE
 from apportion.policies.solving.solvers.demand_end import DemandEnd
+from apportion.policies.solving.solvers.demand_ties import ALIKE, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.policies.solving.solvers.demand_choices import DemandTie, Tied
     from apportion.policies.solving.solvers.demand_end import Mixed
+    from apportion.policies.solving.solvers.demand_ties import DemandTie
     from apportion.types import Floats
 
 _STEPS, _ROOT_STEPS = 60, 50
@@ -34,8 +35,8 @@ _MISSED = 1e-10
 """By how much a share of a tie, or of a type, may be below nothing or above all."""
 _LEVEL = 1e-11
 """Slopes below it are none."""
-_STILL = 1e-14
-"""Part of a level by which it moves for rounding only."""
+_STILL, _NEAR_ROOT = 1e-14, 1e-8
+"""Part of a level by which it moves for rounding only, and by which one more step is the last."""
 
 
 class DemandWalk(DemandEnd):
@@ -74,8 +75,7 @@ class DemandWalk(DemandEnd):
 
     def rise(
         self,
-        demand: Callable[[float], Floats],
-        slope: Callable[[float], Floats],
+        asked: Callable[[float], tuple[Floats, Floats]],
         levels: tuple[float, float],
         near: Floats,
         ties: list[DemandTie],
@@ -86,16 +86,16 @@ class DemandWalk(DemandEnd):
 
         Parameters
         ----------
-        demand, slope
+        asked
             Throughput that jobs must make at a level, and how fast that grows as it gets better.
         levels
             A level to begin at, and one that none is better than.
         near, ties
             Prices and ties to begin at.
         maximised
-            Whether a level is better the larger it is.
+            Whether a level is better the larger it is; demands are in proportion to it then.
         """
-        self._demand, self._slope = demand, slope
+        self._asked = asked
         self.level, self._best = levels
         self._sign = 1.0 if maximised else -1.0
         return bool(near.all()) and self._run(near, ties)
@@ -104,24 +104,46 @@ class DemandWalk(DemandEnd):
         """Whether demands cost more at some prices than there is, so that they cannot be met."""
         self._demanding(demand)
         self.prices = prices
-        dearer = -float(self._gpus @ self._worth().max(axis=1))
+        self._choose()
+        dearer = -float(self._gpus @ self._of_base(self._worths))
         return dearer > (1 + _MISSED) * float(self._capacity @ prices)
 
     def _to_root(self) -> bool:
         """Go to the level of which the demands cost as much as there is, by Newton's method."""
         budget, left = float(self.prices @ self._capacity), np.inf
         for _ in range(_ROOT_STEPS):
-            self._demanding(self._demand(self.level))
+            demand, slope = self._asked(self.level)
+            self._demanding(demand)
             self._choose()
-            self._grows = self._growing(self._slope(self.level))
+            self._grows = self._growing(slope)
             left = budget - float(self.prices @ self._taken())
-            level = self.level + self._sign * left / float(self.prices @ self._grows)
-            if self._sign * (level - self._best) > 0:
-                level = self._best
-            if abs(level - self.level) <= _STILL * abs(level):
+            moved = self._nearer(left, self._grows)
+            if moved <= _STILL:
                 return True
-            self.level = level
+            if self._sign < 0 and moved > _NEAR_ROOT:
+                self._near_root(budget)
         return abs(left) <= _MISSED * budget
+
+    def _near_root(self, budget: float) -> None:
+        """Go near the root with what jobs chose before: steps that look at no other choice."""
+        gpus, below, span = self._gpus, self._of_base(self._below), self._of_base(self._span)
+        for _ in range(_ROOT_STEPS):
+            demand, slope = self._asked(self.level)
+            upper = gpus * ((np.minimum(demand / self._top, 1.0) - below) / span)
+            taken = self._by_type(self._base, gpus - upper, upper)
+            left = budget - float(self.prices @ taken)
+            if self._nearer(left, self._growing(slope)) <= _NEAR_ROOT:
+                break
+
+    def _nearer(self, left: float, grows: Floats) -> float:
+        """Take a step of Newton's method, and return by what part of the level it moved."""
+        level = self.level + self._sign * left / float(self.prices @ grows)
+        if self._sign * (level - self._best) > 0:
+            level = self._best
+        moved = abs(level - self.level) / (abs(level) or 1.0)
+        if moved > _STILL:
+            self.level = level
+        return moved
 
     def _look(self) -> bool:
         """See what is chosen at the prices; False if there is no level that costs as much."""
@@ -148,64 +170,65 @@ class DemandWalk(DemandEnd):
         """Keep ties that are some, and types that are free; hold prices in place of the others."""
         types = self._capacity.size
         self._free, self._held = np.flatnonzero(self.prices == 0).tolist(), []
-        columns = [_unit(types, place) for place in self._free]
-        columns += [] if self._valued else [self._grows]
-        self.ties, self._tied = [], []
-        for tie in ties:
-            tied = self._sides(tie)
-            column = self._of_tie(tied)
-            if len(columns) < types and column.any() and self._is_tie(tie, tied):
-                self.ties.append(tie)
-                self._tied.append(tied)
-                columns.append(column)
-        if len(columns) < types:  # hold prices that say most about what ties leave open
-            start = np.array(columns).reshape(-1, types).T
-            beside = np.linalg.qr(start, mode="complete")[0][:, len(columns) :]
-            for _ in range(beside.shape[1]):
-                place = int((beside**2).sum(axis=1).argmax())
-                self._held.append(place)
-                away = beside[place] / np.linalg.norm(beside[place])
-                beside = beside - np.outer(beside @ away, away)
-        return self._fill_types() if len(self.ties) == len(ties) else self._spread()
+        beside = [self._unit[place] for place in self._free]
+        beside += [] if self._valued else [self._grows]
+        each = self._per_point(self.prices).tolist()
+        unit = max(each)
+        self.ties = [  # both sides of what once was a tie are worth the same
+            tie
+            for tie in ties
+            if abs(sum(map(mul, each, tie.toward)) - tie.gain) <= ALIKE * max(unit, tie.value)
+        ]
+        self._tied = self._sides(self.ties)
+        some = np.flatnonzero(self._tied.columns.any(axis=1)).tolist()[: types - len(beside)]
+        if len(some) < len(ties):
+            self.ties = [self.ties[place] for place in some]
+            self._tied = self._sides(self.ties)
+        if len(some) + len(beside) < types:
+            self._hold(np.array([*beside, *self._tied.columns]))
+        return self._fill_types()
 
-    def _is_tie(self, tie: DemandTie, tied: Tied) -> bool:
-        """Whether both sides of what once was a tie are worth the same."""
-        each = self._per_point(self.prices)
-        dearer, gain = float(each @ tied.toward), tie.value * float(tie.row @ tied.toward)
-        return abs(dearer - gain) <= ALIKE * max(float(each.max()), tie.value)
+    def _hold(self, columns: Floats) -> None:
+        """Hold prices that say most about what some columns leave open."""
+        matrix = columns.reshape(-1, self._capacity.size).T
+        beside = np.linalg.qr(matrix, mode="complete")[0][:, len(columns) :]
+        for _ in range(beside.shape[1]):
+            place = int((beside**2).sum(axis=1).argmax())
+            self._held.append(place)
+            away = beside[place] / np.linalg.norm(beside[place])
+            beside = beside - np.outer(beside @ away, away)
 
     def _spread(self) -> bool:
         """Look who is in the ties now, and fill the types."""
-        self._tied = [self._sides(tie) for tie in self.ties]
+        self._tied = self._sides(self.ties)
         return self._fill_types()
 
     def _fill_types(self) -> bool:
         """Find the shares of ties, of free types and of the level that fill the types."""
         self._mixed = None
-        if len(self._tied) > 1:
-            shared = np.concatenate([tied.jobs for tied in self._tied]).tolist()
-            if len(set(shared)) < len(shared):  # two ties of one job are more than a range each
-                return self._mix()
-        types = self._capacity.size
-        columns = [self._of_tie(tied) for tied in self._tied]
-        columns += [_unit(types, place) for place in (*self._free, *self._held)]
-        columns += [] if self._valued else [self._grows]
+        ties, types, jobs = len(self.ties), self._capacity.size, self._tied.job
+        if ties > 1 and len({*jobs.tolist()}) < jobs.size:
+            return self._mix()  # two ties of one job are more than a range each
+        columns = np.zeros((types, types))
+        columns[:ties] = self._tied.columns
+        for row, place in enumerate((*self._free, *self._held), ties):
+            columns[row, place] = 1.0
+        if not self._valued:
+            columns[-1] = self._grows
         solve = lapack.dgesv  # pyright: ignore[reportAttributeAccessIssue]
-        _, _, self._inverse, failed = solve(np.array(columns).T, np.eye(types))
+        _, _, self._inverse, failed = solve(columns.T, self._unit[:-1])
         self._share = self._inverse @ (self._capacity - self._taken())
         return not failed
 
     def _leaves(self) -> tuple[int, float] | None:
         """Return what is to be given up, and which way; ``None`` if all shares are in range."""
-        ties, types = len(self.ties), len(self.ties) + len(self._free)
-        share, short = self._share, np.maximum(-self._share, 0.0)
-        short[:ties] = np.maximum(short[:ties], share[:ties] - 1.0)
-        held = slice(types, types + len(self._held))
-        short[held] = np.abs(share[held])
-        short[ties : held.stop] /= self._capacity[[*self._free, *self._held]]
-        short[held.stop :] = 0.0  # the level
-        worst = int(short.argmax())
-        if short[worst] <= _MISSED:
+        share, ties, capacity = self._share.tolist(), len(self.ties), self._capacity.tolist()
+        short = [max(-one, one - 1.0) for one in share[:ties]]
+        beside, held = share[ties:], share[ties + len(self._free) :]  # the level is the last
+        short += [-one / capacity[at] for one, at in zip(beside, self._free, strict=False)]
+        short += [abs(one) / capacity[at] for one, at in zip(held, self._held, strict=False)]
+        worst = max(range(len(short)), key=short.__getitem__, default=None)
+        if worst is None or short[worst] <= _MISSED:
             return None
         return worst, 1.0 if share[worst] < 0 else -1.0
 
@@ -217,14 +240,8 @@ class DemandWalk(DemandEnd):
         leaves, sign = found
         if leaves < len(self.ties) and sign < 0:
             self._cross(leaves)
-        self._even = []
-        for tie, tied in zip(self.ties, self._tied, strict=True):
-            inside = np.zeros(self._kind.size, dtype=bool)
-            inside[list(tie.points)] = True
-            own = inside[self._lower] & inside[self._upper]
-            if len(tie.points) == 3:
-                own[self._edges :] = False
-            self._even.append((tied.jobs, own))
+        own = [within(tie.points, self._kind.size, self._valued) for tie in self.ties]
+        self._even = (self._tied.job, np.array(own)[self._tied.tie]) if own else None
         way = sign * self._inverse[leaves]
         for given_up in (self.ties, self._free, self._held):
             if leaves < len(given_up):
@@ -247,7 +264,7 @@ class DemandWalk(DemandEnd):
         behind = self._of_base(self._worths)[jobs, None] - self._worths[jobs]
         least = np.where(own & (behind <= self._alike), self._costs(mixed.way)[jobs], np.inf)
         self._base[jobs] = least.argmin(axis=1)
-        self._even = [(jobs, own)]
+        self._even = jobs, own
         return mixed.way
 
     def _step(self, way: Floats) -> bool:
@@ -255,20 +272,22 @@ class DemandWalk(DemandEnd):
         slope = -self._costs(way)
         behind = np.maximum(self._of_base(self._worths)[:, None] - self._worths, 0.0)
         gains = slope - self._of_base(slope)[:, None]
-        gains[self._disjoint[self._base]] = 0.0  # others of the job come no later
-        for jobs, own in self._even:
-            gains[jobs] = np.where(own, 0.0, gains[jobs])
-        after, to_zero = np.full(gains.shape, np.inf), np.full(way.shape, np.inf)
-        np.divide(behind, gains, out=after, where=gains > _LEVEL)
+        comes = gains > _LEVEL
+        comes &= self._meet.take(self._base, axis=0)  # others of the job come no later
+        if self._even is not None:
+            jobs, own = self._even
+            comes[jobs] &= ~own
+        cells = comes.ravel().nonzero()[0]
+        after = behind.take(cells) / gains.take(cells)
+        to_zero = np.full(way.shape, np.inf)
         np.divide(self.prices, -way, out=to_zero, where=way < -_LEVEL)
         to_zero[self._free] = np.inf
-        first, none = int(after.argmin()), int(to_zero.argmin())
-        far = min(float(after.flat[first]), float(to_zero[none]))
+        none = int(to_zero.argmin())
+        far = min(float(after.min(initial=np.inf)), float(to_zero[none]))
         reaches_zero = to_zero[none] <= far
         if far == np.inf or (reaches_zero and not self._valued):
             return False
-        job, choice = divmod(first, self._lower.size)
-        new = None if reaches_zero else self._tie_of(job, int(self._base[job]), choice)
+        new = None if reaches_zero else self._tie_at(int(cells[after.argmin()]))
         if new is None and not reaches_zero:
             return False
         self.prices = np.maximum(self.prices + far * way, 0.0)
@@ -278,9 +297,3 @@ class DemandWalk(DemandEnd):
         else:
             self.ties.append(new)
         return True
-
-
-def _unit(types: int, place: int) -> Floats:
-    column = np.zeros(types)
-    column[place] = 1.0
-    return column

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from apportion.policies.solving.solvers.demand_walk import DemandWalk
 
 if TYPE_CHECKING:
@@ -23,6 +21,8 @@ class Buyers(NamedTuple):
     ----------
     speed
         Throughput under each option, shape (jobs, options).
+    top
+        The largest of each job, shape (jobs,).
     gpus, held
         GPUs that one holds, and all of a class do, shape (jobs,).
     equal_share
@@ -32,6 +32,7 @@ class Buyers(NamedTuple):
     """
 
     speed: Floats
+    top: Floats
     gpus: Floats
     held: Floats
     equal_share: Floats
@@ -41,20 +42,20 @@ class Buyers(NamedTuple):
     @classmethod
     def of(cls, told: Instance) -> Buyers | None:
         """Read them off; ``None`` where options are no types, or one of them has no use."""
-        gpus, capacity = told.gpus[:, 0], told.capacity
-        by_type = np.array_equal(told.option_accelerator, np.arange(capacity.size))
-        there = (capacity > 0).all() and (gpus > 0).all() and told.throughput.any(axis=1).all()
+        gpus, capacity, top = told.gpus[:, 0], told.capacity, told.fastest_throughput
+        by_type = told.option_accelerator.tolist() == [*range(capacity.size)]
+        there = (capacity > 0).all() and (gpus > 0).all() and (top > 0).all()
         if not (by_type and capacity.size <= _MOST_TYPES and there):
             return None
-        if not (told.gpus == gpus[:, None]).all():
+        if not (told.own_usage is None or (told.gpus == gpus[:, None]).all()):
             return None
-        each = gpus, gpus * told.count, told.equal_share_throughput
+        each = top, gpus, gpus * told.count, told.equal_share_throughput
         return cls(told.throughput, *each, told.option_accelerator, capacity)
 
     def some(self, there: Ints, count: Floats) -> Buyers:
         """Return some of them, and how many there are of each."""
         gpus = self.gpus[there]
-        rows = self.speed[there], gpus, gpus * count, self.equal_share[there]
+        rows = self.speed[there], self.top[there], gpus, gpus * count, self.equal_share[there]
         return Buyers(*rows, self.kind, self.capacity)
 
     def walk(self, value: Floats | None = None) -> DemandWalk:

@@ -61,16 +61,16 @@ class Levels:
         Infinite where no throughput is enough. The demands shrink as the level gets worse, to
         nothing, and t times the demands improve it at most t-fold.
         """
-        if self.proportional:
-            return level * self.rate
-        left = np.maximum(level - self.offset, 0.0)
-        with np.errstate(divide="ignore", over="ignore"):
-            return self.factor / left
+        return self.asked(level)[0]
 
     def rise(self, level: float) -> Floats:
         """Return how fast each demand rises as the level gets better, steps/s per unit of it."""
+        return self.asked(level)[1]
+
+    def asked(self, level: float) -> tuple[Floats, Floats]:
+        """Return `demand` and `rise`."""
         if self.proportional:
-            return self.rate
+            return level * self.rate, self.rate
         left = np.maximum(level - self.offset, 0.0)
         with np.errstate(divide="ignore", over="ignore"):
-            return np.asarray(self.factor / left**2)
+            return self.factor / left, self.factor / left**2

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.policies.solving.solvers.column_mix import CHEAPER, ColumnMix
-from apportion.policies.solving.solvers.demand_choices import NEAR, DemandChoices
+from apportion.policies.solving.solvers.demand_choices import DemandChoices
+from apportion.policies.solving.solvers.demand_ties import NEAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable

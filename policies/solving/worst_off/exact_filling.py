@@ -2,8 +2,8 @@
 
 Its programs build upon each other, and a simplex method in exact numbers solves them. What a float
 leaves of a level may be all that the next one consists of. Here all numbers have hundreds of bits
-(`apportion.policies.solving.solvers.fixed_point`): a value is zero or it is not, whether a job is a
-bottleneck is no matter of tolerances, and a program goes on exactly where the last one ended. The
+(`apportion.policies.solving.worst_off.fixed_point`): a value is zero or it is not, whether a job is
+a bottleneck is no matter of tolerances, and a program goes on exactly where the last one ended. The
 inverse of the basis is held as a matrix, so this is for hundreds of rows, not for thousands.
 """
 
@@ -15,15 +15,15 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.solving.cone import rows_that_are_bounds
-from apportion.policies.solving.solvers.fixed_point import ONE, fixed, floats, product, quotient
 from apportion.policies.solving.worst_off.demand_scaling import power_of_two
+from apportion.policies.solving.worst_off.fixed_point import ONE, fixed, floats, product, quotient
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.solving.compiled import Compiled
     from apportion.policies.solving.cone import ConeProgram
-    from apportion.policies.solving.solvers.fixed_point import Fixed
+    from apportion.policies.solving.worst_off.fixed_point import Fixed
     from apportion.types import Bools, Floats
 
     Ints = NDArray[np.integer[Any]]

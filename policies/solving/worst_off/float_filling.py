@@ -17,11 +17,11 @@ from apportion.errors import SolveError
 from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.highs import PRIMAL, optimise
-from apportion.policies.solving.solvers.fixed_point import fixed, floats
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.iterative_refinement import refine
 from apportion.policies.solving.worst_off.demand_scaling import demand_scales, power_of_two
 from apportion.policies.solving.worst_off.exact_filling import ExactFill
+from apportion.policies.solving.worst_off.fixed_point import fixed, floats
 from apportion.policies.solving.worst_off.own_limits import OwnLimits
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.problem import Problem
     from apportion.policies.solving.cone import ConeProgram, Point
-    from apportion.policies.solving.solvers.fixed_point import Fixed
+    from apportion.policies.solving.worst_off.fixed_point import Fixed
     from apportion.types import Bools, Floats
 
     Ints = NDArray[np.integer[Any]]

@@ -21,7 +21,7 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.solving.cone import rows_that_are_bounds
-from apportion.policies.solving.solvers.fixed_point import fixed, floats
+from apportion.policies.solving.worst_off.fixed_point import fixed, floats
 
 if TYPE_CHECKING:
     from typing import Any
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.solving.cone import ConeProgram
-    from apportion.policies.solving.solvers.fixed_point import Fixed
+    from apportion.policies.solving.worst_off.fixed_point import Fixed
     from apportion.policies.solving.worst_off.float_filling import FloatFill
     from apportion.policies.solving.worst_off.water_filling import Rising
     from apportion.types import Bools, Floats

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.policies.solving.solvers.fixed_point import fixed, floats
+from apportion.policies.solving.worst_off.fixed_point import fixed, floats
 from apportion.policies.solving.worst_off.float_filling import FloatFill
 from apportion.policies.solving.worst_off.own_limits import pass_own_limits
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Rates
     from apportion.policies.problem import Problem
-    from apportion.policies.solving.solvers.fixed_point import Fixed
+    from apportion.policies.solving.worst_off.fixed_point import Fixed
     from apportion.types import Bools, Floats
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -13,6 +13,7 @@ from tests.seeds import each_seed, ranges_of_seeds
 import apportion as ap
 from apportion.policies import (
     BUILT_IN,
+    Instance,
     Makespan,
     MaxMinFairness,
     MinCost,
@@ -204,3 +205,19 @@ def test_what_is_chosen_lies_within_its_condition(name: str) -> None:
     table = ap.condition(name, speed, workers=cluster, jobs=jobs | {"entity": list("xxy")}).table
     assert (table["share"] >= table["least"] - 1e-7).all()
     assert (table["share"] <= table["largest"] + 1e-7).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_known_to_hold_gpus_alone_are_as_rows_whose_usage_is_read(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, types = int(rng.integers(1, 20)), int(rng.integers(1, 5))
+    speed = rng.lognormal(size=(jobs, types)) * (rng.random((jobs, types)) < 0.9)
+    capacity = rng.integers(1, 6, types).astype(float)
+    columns = {"count": rng.integers(1, 4, jobs).astype(float)}
+    known = Instance.of_jobs(speed, rng.integers(1, 4, jobs), capacity, columns=columns)
+    read = replace(known, own_usage=known.usage)
+    X = rng.random((jobs, types))
+    found = make_feasible(X, known)
+    np.testing.assert_array_equal(found, make_feasible(X, read))
+    np.testing.assert_array_equal(known.equal_share_throughput, read.equal_share_throughput)
+    assert (known.row_count @ (known.gpus * found) <= capacity * (1 + 1e-14)).all()

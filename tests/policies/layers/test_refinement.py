@@ -13,10 +13,10 @@ from tests.seeds import ranges_of_seeds
 
 from apportion.errors import SolveError
 from apportion.policies.solving.canonical import canonicalise
-from apportion.policies.solving.solvers.fixed_point import fixed, floats, product, quotient
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from apportion.policies.solving.solvers.iterative_refinement import refine
 from apportion.policies.solving.worst_off.exact_filling import ExactSimplex
+from apportion.policies.solving.worst_off.fixed_point import fixed, floats, product, quotient
 
 
 @pytest.mark.parametrize("error", [1e-9, -1e-9, 1e-7])

@@ -167,6 +167,27 @@ def test_classes_that_count_several_jobs_are_those_jobs(seed: int) -> None:
         assert found.objective == pytest.approx(expected.objective, rel=1e-9)
 
 
+@pytest.mark.parametrize("seed", each_seed(10, 200))
+def test_it_does_not_matter_at_which_level_and_ties_a_walk_begins(seed: int) -> None:
+    drawn, met = Drawn(np.random.default_rng(seed)), LastDemands()
+    for _ in range(4):
+        told = drawn.event()[1]
+        levels, buyers = levels_of(ap.FinishTimeFairness(), told), Buyers.of(told)
+        if levels is None or buyers is None:
+            continue
+        found = meet(buyers, levels, met, least=False)
+        for times in (1.0 + 1e-9, 1.5, 30.0):
+            if found is None or not found.prices.any():
+                continue
+            begin = LastDemands(short=True, level=found.bound * times)
+            begin.spent.prices = begin.bought.prices = met.bought.prices
+            begin.bought.ties = drawn.rng.permutation(np.array(met.bought.ties, object)).tolist()
+            again = meet(buyers, levels, begin, least=False)
+            assert again is not None
+            np.testing.assert_allclose(again.shares, found.shares, atol=1e-10)
+            assert again.bound == pytest.approx(found.bound, rel=1e-12)
+
+
 def bought(speed: Floats, capacity: Floats, steps: Floats) -> tuple[Floats, Floats, float]:
     """Shares, prices and the inverse of the makespan of single-GPU jobs."""
     columns = {"steps_remaining": steps}
