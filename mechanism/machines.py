@@ -116,14 +116,16 @@ class MachinePool:
         return self._room
 
     def room_with(self, placement: Placement) -> Room:
-        """Return the room that there would be if devices of a placement were given back."""
+        """Return the room that there would be if devices were given back, of one gang or more."""
         machine, rack, network = self.room
-        by_rack: dict[int, int] = {}
+        by_machine, by_rack = dict[int, int](), dict[int, int]()
         for at, inside, gpus in placement:
-            machine = max(machine, len(self._free[at * self._width + inside]) + gpus)
-            by_rack[at] = by_rack.get(at, self._by_rack[at]) + gpus
+            place = at * self._width + inside
+            before = by_machine[place] if place in by_machine else len(self._free[place])
+            by_machine[place] = before + gpus
+            by_rack[at] = (by_rack[at] if at in by_rack else self._by_rack[at]) + gpus
             network += gpus
-        return Room(machine, max(rack, *by_rack.values()), network)
+        return Room(max(machine, *by_machine.values()), max(rack, *by_rack.values()), network)
 
     def free_on(self, machine: int) -> list[int]:
         """Free devices of one machine, ascending; not to be changed."""
@@ -291,7 +293,7 @@ class MachinePool:
         del old[bisect_left(old, machine)]
         insort(self._bins[after], machine)
         if self._counts is not None:
-            rack, inside = divmod(machine, self._width)
-            self._counts[rack, inside] = after
+            rack = machine // self._width
+            self._counts[rack, machine - rack * self._width] = after
             self._by_rack[rack] += after - before
             self._room = None

@@ -107,7 +107,6 @@ def test_functions_take_few_parameters() -> None:
 LINES, SCREEN = 300, 60
 LONG_MODULES = {
     "apportion.mechanism.core": 338,
-    "apportion.mechanism.offers.offering": 331,
     "apportion.mechanism.orders": 350,
     "apportion.policies.instance": 442,
     "apportion.policies.labelled": 365,

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.mechanism.offers import WaitingJobs
+    from apportion.mechanism.offers.candidates import Planned
     from apportion.mechanism.offers.holdings import Holdings
-    from apportion.mechanism.offers.offering import Planned
     from apportion.sim.about import AboutRun, Parts
 
 PROGRAM = "dally_round"

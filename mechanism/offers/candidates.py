@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,13 +15,15 @@ from apportion.mechanism.orders import keys_of
 from apportion.ties import EXACT, first_of, ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.orders import Order
+    from apportion.mechanism.scheduler import Placement
     from apportion.types import Bools, Floats, Int64s
 
     Positions = NDArray[np.intp]
@@ -56,6 +59,49 @@ class Takers(Protocol):
         """Return when a job will accept what it rejects now, nothing else happening in between.
 
         Seconds, later than now; infinite for never.
+        """
+        ...
+
+
+class Planned(NamedTuple):
+    """A lease of a plan.
+
+    Attributes
+    ----------
+    job
+        Its number.
+    kind
+        Position of the accelerator type of its GPUs.
+    placement
+        Where they are.
+    tier
+        The tier that it has accepted: its wait is noted as one for this tier.
+    """
+
+    job: int
+    kind: int
+    placement: Placement
+    tier: int
+
+
+@runtime_checkable
+class Plans(Takers, Protocol):
+    """Who decides about all waiting jobs at once; also asked, as others, about single ones."""
+
+    def plan(self, now_s: float, waiting: WaitingJobs, holdings: Holdings) -> Sequence[Planned]:
+        """Say who gets which GPUs of those that are free now, and change nothing.
+
+        Asked again until nobody gets any, as leases may have changed the delay timers.
+
+        Parameters
+        ----------
+        now_s
+            The time, seconds.
+        waiting
+            The waiting jobs that need no more GPUs than are free.
+        holdings
+            What is free, what waiting jobs have given back in this instant, and how fast
+            placements are.
         """
         ...
 
@@ -122,12 +168,12 @@ class InOrder:
     order: Order
     rule: Rule
 
-    @property
+    @cached_property
     def steady(self) -> bool:
         """Whether a job that waits alone accepts the same at all times; see `Rule.steady`."""
         return bool(getattr(self.rule, "steady", False))
 
-    @property
+    @cached_property
     def at_once(self) -> bool:
         """Whether no job accepts later what it rejects now; see `Rule.at_once`."""
         return bool(getattr(self.rule, "at_once", False))

@@ -12,7 +12,7 @@ from apportion.mechanism.scheduler import Placement, Room, room_of, tier_of
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -66,6 +66,8 @@ class Holdings(Resumable):
     @property
     def room(self) -> Sequence[int]:
         """Most GPUs that one gang can have free at each option, type by type."""
+        if len(self.pools) == 1:
+            return self.pools[0].room
         return _behind_each_other([pool.room for pool in self.pools])
 
     @cached_property
@@ -73,23 +75,33 @@ class Holdings(Resumable):
         """The same if all were free."""
         return _behind_each_other([room_of(pool.gpus) for pool in self.pools])
 
-    def room_with(self, job: int) -> Sequence[int]:
-        """Return the room that there would be if a job gave its GPUs back."""
-        own, held = self.placer.held[job][0], self.held[job]
+    def room_with(self, jobs: Iterable[int]) -> Sequence[int]:
+        """Return the room that there would be if some jobs gave their GPUs back."""
+        given = self._held_by(jobs)
+        if len(self.pools) == 1:
+            return self.pools[0].room_with(given[0])
         return _behind_each_other(
             [
-                pool.room_with(held) if kind == own else pool.room
+                pool.room_with(given[kind]) if kind in given else pool.room
                 for kind, pool in enumerate(self.pools)
             ]
         )
 
-    def free_with(self, job: int) -> list[Ints]:
-        """Free GPUs of the machines of each type if a job gave its own back."""
-        own = self.placer.held[job][0]
+    def free_with(self, jobs: Iterable[int]) -> list[Ints]:
+        """Free GPUs of the machines of each type if some jobs gave theirs back."""
+        given = self._held_by(jobs)
         return [
-            pool.free_with(self.held[job]) if kind == own else pool.free
+            pool.free_with(given[kind]) if kind in given else pool.free
             for kind, pool in enumerate(self.pools)
         ]
+
+    def _held_by(self, jobs: Iterable[int]) -> dict[int, Placement]:
+        """Return by type where the GPUs of some jobs are."""
+        given: dict[int, Placement] = {}
+        for job in jobs:
+            kind = self.placer.devices.held[job][0]
+            given[kind] = given[kind] + self.held[job] if kind in given else self.held[job]
+        return given
 
     def give_back(self, job: int) -> None:
         """Free the GPUs of a job for good.

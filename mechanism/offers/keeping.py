@@ -98,7 +98,7 @@ class Keeping:
         That is if, with these given back, it is the first to accept anything and finds nothing
         better.
         """
-        served = self._served_again(job, now_s, self._holdings.room_with(job))
+        served = self._served_again(job, now_s, self._holdings.room_with([job]))
         return self._offering.stays(job, served, self._jobs.tier.item(job))
 
     def surely_keeps(self, job: int, now_s: float) -> bool:

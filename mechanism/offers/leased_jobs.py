@@ -136,6 +136,10 @@ class LeasedJobs(Resumable):
         self.compute_s[jobs] += compute_s
         self.run_s.reshape(-1)[cells] += run_s
 
+    def any_able(self, most_gpus: int) -> bool:
+        """Whether any waiting job needs no more GPUs than so many."""
+        return min(self.waiting_of_size, default=most_gpus + 1) <= most_gpus
+
     def able(self, most_gpus: int) -> Ints:
         """Return the waiting jobs that need no more GPUs than so many, ascending."""
         if min(self.waiting_of_size, default=most_gpus + 1) > most_gpus:

@@ -215,7 +215,7 @@ class LeaseMechanism(Resumable):
                 if remembers:
                     self._stayed[job] = held, None
                 continue
-            free = self.holdings.free_with(job)
+            free = self.holdings.free_with([job])
             now = held, free[0].tobytes()
             if before == now:
                 continue

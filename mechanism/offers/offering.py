@@ -2,67 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.mechanism.offers.candidates import Served, Takers, first_served
+from apportion.mechanism.offers.candidates import Plans, first_served
 from apportion.mechanism.offers.waiting import WaitingJobs
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.scheduler import tier_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
+    from apportion.mechanism.offers.candidates import Planned, Served, Takers
     from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.on_types import OnTypes
     from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.offers.waiting import ClusterSize
     from apportion.mechanism.scheduler import Placement
-
-
-class Planned(NamedTuple):
-    """A lease of a plan.
-
-    Attributes
-    ----------
-    job
-        Its number.
-    kind
-        Position of the accelerator type of its GPUs.
-    placement
-        Where they are.
-    tier
-        The tier that it has accepted: its wait is noted as one for this tier.
-    """
-
-    job: int
-    kind: int
-    placement: Placement
-    tier: int
-
-
-@runtime_checkable
-class Plans(Takers, Protocol):
-    """Who decides about all waiting jobs at once; also asked, as others, about single ones."""
-
-    def plan(self, now_s: float, waiting: WaitingJobs, holdings: Holdings) -> Sequence[Planned]:
-        """Say who gets which GPUs of those that are free now, and change nothing.
-
-        Asked again until nobody gets any, as leases may have changed the delay timers.
-
-        Parameters
-        ----------
-        now_s
-            The time, seconds.
-        waiting
-            The waiting jobs that need no more GPUs than are free.
-        holdings
-            What is free, what waiting jobs have given back in this instant, and how fast
-            placements are.
-        """
-        ...
 
 
 class Lease(NamedTuple):
@@ -145,16 +103,12 @@ class Offering:
             Jobs whose leases end now, see `end`.
         """
         plans, placer = self._plans, self._holdings.placer
-        if (
-            len(ending) == 1
-            and plans is None
-            and not (placer.chooses_anew or placer.compares_whole)
-        ):
-            leases = self._end_one(ending[0], now_s)
-        else:
-            leases = []
+        leases: list[Lease] = []
+        if plans is not None or placer.chooses_anew or placer.compares_whole:
             for job in ending:
                 self.end(job, now_s)
+        elif ending:
+            leases = self._end_all(ending, now_s)
         if now_s >= self._quiet_until_s:
             leases += self._one_by_one(now_s) if plans is None else self._by_plan(plans, now_s)
         if leases and placer.compares_whole:
@@ -162,34 +116,49 @@ class Offering:
         self._holdings.forget()
         return leases
 
-    def _end_one(self, job: int, now_s: float) -> list[Lease]:
-        """End a lease and serve the first who accepts what is free then: often the same job again.
+    def _end_all(self, ending: Sequence[int], now_s: float) -> list[Lease]:
+        """End leases and serve the first who accept what is free then: often the same jobs again.
 
-        If it would get the GPUs that it has, these change hands in the books only.
+        As long as they would get the GPUs that they have, these change hands in the books only.
         """
-        jobs, holdings, tier = self._jobs, self._holdings, self._jobs.tier.item(job)
-        self._wait(job, now_s)
-        served = first_served(self.candidates, now_s, self.waiting(holdings.room_with(job)))
-        if served is None or served.job != job or not self.stays(job, served, tier):
-            self.happened()
+        jobs, holdings = self._jobs, self._holdings
+        leases, tiers = list[Lease](), {job: jobs.tier.item(job) for job in ending}
+        served: Served | None = None
+        for job in ending:
+            self._wait(job, now_s)
+        while tiers:
+            served = first_served(self.candidates, now_s, self.waiting(holdings.room_with(tiers)))
+            if served is None or served.job not in tiers:
+                break
+            job, tier = served.job, tiers[served.job]
+            if not self.stays(job, served, tier, tiers):
+                break
+            del tiers[job]
+            jobs.tier[job] = tier
+            self._wait_no_more(job, max(served.tightest, tier), now_s)
+            leases.append(Lease(job, holdings.held[job], tier, continued=True, kind=served.kind))
+        if not tiers:
+            return leases
+        self.happened()
+        for job in tiers:
             holdings.lend_back(job)
-            lease = None if served is None else self._lease(served, now_s)
-            return [] if lease is None else [lease]
-        jobs.tier[job] = tier
-        self._wait_no_more(job, max(served.tightest, tier), now_s)
-        return [Lease(job, holdings.held[job], tier, continued=True, kind=served.kind)]
+        lease = None if served is None else self._lease(served, now_s)
+        return leases if lease is None else [*leases, lease]
 
-    def stays(self, job: int, served: Served | None, tier: int) -> bool:
+    def stays(
+        self, job: int, served: Served | None, tier: int, ending: Collection[int] = ()
+    ) -> bool:
         """Whether a job would get again what it holds, at a tier, if it gave it back.
 
-        That is if it would be served, accepts as much, and nothing that is free is better for it.
+        That is if it would be served, accepts as much, and nothing that is free is better for it,
+        nor would be if all jobs in `ending` gave theirs back, by default it alone.
         """
         if served is None or served.kind != self._jobs.kind[job] or served.widest < tier:
             return False
         held = self._holdings.held[job]
         if self._on_types.is_best_of_type(job, held):
             return True
-        free = self._holdings.free_with(job)[served.kind]
+        free = self._holdings.free_with(ending or (job,))[served.kind]
         return self._on_types.better(job, free, served.widest, held) is None
 
     def _compared(self, leases: list[Lease]) -> list[Lease]:
@@ -291,7 +260,7 @@ class Offering:
     def _first_served(self, now_s: float, declined: Sequence[tuple[int, int]]) -> Served | None:
         """Return the first waiting job to accept anything that is free and not declined."""
         room = self._holdings.room
-        if not any(room):
+        if not self._jobs.any_able(max(room)):
             return None
         return first_served(self.candidates, now_s, self.waiting(room, declined))
 

@@ -196,8 +196,9 @@ class LeaseColumns(Columns):
         gangs, log = decision.gangs, self._log
         log.advance(now_s)
         log.preemptions += decision.stop.size
+        # Where nobody ran, everyone is new: in the middle of things some go on who never started.
+        lines = decision.starts.nonzero()[0] if log.running else np.arange(gangs.job.size)
         log.active, log.running = self._truth.active.size, gangs.job.size
-        lines = decision.starts.nonzero()[0]
         if gangs.job is not self._of[0] or lines.size:
             self._of = (None, None)
             for job, line in zip(gangs.job[lines].tolist(), lines.tolist(), strict=True):

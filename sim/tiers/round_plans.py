@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError, SolveError
-from apportion.mechanism.offers.candidates import InOrder, accepts_from_s
-from apportion.mechanism.offers.offering import Planned
+from apportion.mechanism.offers.candidates import InOrder, Planned, accepts_from_s
 from apportion.mechanism.orders import MostSlowedFirst
 from apportion.mechanism.scheduler import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
@@ -43,7 +42,7 @@ class RoundPlans(Resumable):
     them again, as far as no free ones of its tier are better; others get the fastest placement in
     the machine, rack or type that the policy gives them.
 
-    It is the part of a scheduler that decides, `apportion.mechanism.offers.offering.Plans`.
+    It is the part of a scheduler that decides, `apportion.mechanism.offers.candidates.Plans`.
 
     Parameters
     ----------

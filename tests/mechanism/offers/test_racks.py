@@ -131,4 +131,4 @@ def test_no_gpu_is_held_twice_and_a_gang_lies_within_its_tier(
             for other, placement in racks.held.items():
                 if other != job:
                     without.hold(other, 0, placement)
-            assert (racks.free_with(job)[0] == without.pools[0].free).all()
+            assert (racks.free_with([job])[0] == without.pools[0].free).all()

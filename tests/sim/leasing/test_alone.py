@@ -14,6 +14,7 @@ from apportion.mechanism.deciders import get_scheduler, scheduler_table
 from apportion.sim import Workload, simulate
 from apportion.sim.network import get_network
 from apportion.sim.network.model import placings_of
+from apportion.sim.simulation import carried_on
 
 SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 MODELS = ("VGG11", "AlexNet", "MobileNetV3", "ResNet18", "ResNet50", "BERT-large")
@@ -92,3 +93,18 @@ def test_a_gang_that_a_crowd_has_spread_comes_together() -> None:
         jobs = simulate(name, load, CLUSTERS[0]).jobs
         # 29.2 times its compute on four machines, 10.4 times on two.
         assert jobs.jct_s.iloc[-1] / HOUR_S < 11.2
+
+
+@pytest.mark.parametrize(("gpus", "tier"), [(2, 0), (8, 1), (12, 2)])
+def test_who_goes_on_from_the_middle_is_counted_where_it_is(gpus: int, tier: int) -> None:
+    cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+    load = workload_of([(0.0, "VGG11", gpus, 100.0)])
+    begun = replace(load, jobs=load.jobs.assign(steps_remaining=load.jobs["total_steps"] * 0.6))
+    held = {load.jobs.index[0]: ("gpu", range(gpus))}
+    run = carried_on("dally_no_wait", begun, cluster, 40.0, held, network="none")
+    held_s = run.jobs[["machine_s", "rack_s", "network_s"]].to_numpy()
+    # The 40 s before are of no tier.
+    assert held_s[0].tolist() == [60.0 * (tier == each) for each in range(3)]
+    assert run.rounds[["machine_gpus", "rack_gpus", "network_gpus"]].sum().to_list() == [
+        *(gpus * held_s[0])
+    ]

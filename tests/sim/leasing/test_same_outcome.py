@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -12,11 +13,13 @@ from tests.sim.leasing.one_by_one import leased
 import apportion as ap
 from apportion.cluster import Cluster
 from apportion.mechanism.deciders import get_scheduler, scheduler_table
+from apportion.mechanism.offers.offering import Offering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from apportion.mechanism.offers import OfferScheduler
+    from apportion.mechanism.offers.offering import Lease
     from apportion.sim import Workload
     from apportion.sim.network import NetworkModel
 
@@ -97,6 +100,33 @@ def test_what_is_remembered_of_steady_rules_changes_nothing(
     ]
     pd.testing.assert_frame_equal(runs[0].jobs, runs[1].jobs, check_exact=True)
     pd.testing.assert_frame_equal(runs[0].schedule, runs[1].schedule, check_exact=True)
+
+
+POLICIES = ["finish_time_fairness", "makespan", "max_min_fairness"]
+BY_TYPE = Cluster.of_racks({"fast": 1, "slow": 1}, machines_per_rack=4, gpus_per_machine=4)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("name", sampled([*sorted(VARIANTS), *POLICIES], 4))
+def test_leases_that_end_together_do_as_if_all_gpus_came_back_first(
+    random_workload: Draw, network: NetworkModel, name: str, seed: int
+) -> None:
+    def all_back(offering: Offering, ending: Sequence[int], now_s: float) -> list[Lease]:
+        for job in ending:
+            offering.end(job, now_s)
+        return []
+
+    load, slow = random_workload(seed), np.random.default_rng(seed).uniform(0.2, 1.5)
+    (speed,) = load.throughputs.to_numpy(dtype=float).T
+    both = pd.DataFrame({"fast": speed, "slow": slow * speed}, index=load.throughputs.index)
+    for workload, cluster in ((load, CLUSTER), (replace(load, throughputs=both), BY_TYPE)):
+        asks = VARIANTS.get(name, name), workload, cluster
+        run = ap.simulate(*asks, mechanism="leases", network=network)
+        with patch.object(Offering, "_end_all", all_back):
+            slowly = ap.simulate(*asks, mechanism="leases", network=network)
+        for table in ("jobs", "rounds", "schedule"):
+            one, other = getattr(run, table), getattr(slowly, table)
+            pd.testing.assert_frame_equal(one, other, check_exact=True)
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))
