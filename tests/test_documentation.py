@@ -22,10 +22,12 @@ from benchmarks.readme import PRINTED, block, compared, python_blocks, with_bloc
 
 ROOT = Path(__file__).parents[1]
 FIRST = "the first command"
-# Run with the slow tests, pages in processes of their own: what takes seconds, which .ci/run runs.
-SLOW = {FIRST, "sharing", "README.md", "CONTRIBUTING.md"}
-SLOW |= {"ada_srsf.md", "cassini.md", "choose.md", "dally.md", "elastic.md", "first_steps.md"}
-SLOW |= {"gavel.md", "own_network.md", "simulator.md"}
+# Run with the slow tests, which .ci/run does: what takes seconds to print; and in processes of
+# their own, as users have them, the pages that one begins with and those with parts for workers.
+SLOW = {FIRST, "sharing"}
+APART = {"README.md", "CONTRIBUTING.md", "first_steps.md", "own_network.md"}
+LONG = {"ada_srsf.md", "cassini.md", "choose.md", "dally.md", "elastic.md", "gavel.md"}
+LONG |= {"simulator.md"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -71,7 +73,12 @@ def script_of(page: Path, folder: Path) -> Path:
 
 @pytest.mark.usefixtures("own_registry")
 @pytest.mark.parametrize(
-    "page", [each for each in WITH_CODE if each.name not in SLOW], ids=lambda page: page.name
+    "page",
+    [
+        pytest.param(each, id=each.name, marks=[pytest.mark.thorough] if each.name in LONG else [])
+        for each in WITH_CODE
+        if each.name not in APART
+    ],
 )
 def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     script = script_of(page, tmp_path)
@@ -84,7 +91,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", [each for each in WITH_CODE if each.name in SLOW], ids=lambda page: page.name
+    "page", [each for each in WITH_CODE if each.name in APART], ids=lambda page: page.name
 )
 def test_the_code_of_a_page_runs_in_a_process_of_its_own(page: Path, tmp_path: Path) -> None:
     script = script_of(page, tmp_path)
