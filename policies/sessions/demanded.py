@@ -153,7 +153,7 @@ def _spent(buyers: Buyers, levels: Levels, last: LastDemands, alone: float) -> M
     last.short = not (filled or walk.unfinished)
     if not last.short:
         last.spent.ended(walk)
-    if not filled or walk.apart(1.0) <= _APART:
+    if not filled or walk.apart(walk.duals(), 1.0) <= _APART:
         return None
     return Met(walk.shares(), alone, np.zeros_like(walk.prices))
 
@@ -181,10 +181,10 @@ def _bought(
         return None
     if least and walk.degenerate:
         return None
-    if walk.apart(float(walk.prices.max())) <= _APART:
+    margin, held = walk.duals(), buyers.held
+    if walk.apart(margin, float(walk.prices.max())) <= _APART:
         return None
-    held = buyers.held
-    y = np.maximum(walk.duals(), 0.0) * held / buyers.top
+    y = np.maximum(margin, 0.0) * held / buyers.top
     each = held[:, None] * walk.prices[buyers.kind]
     own = np.maximum((y[:, None] * buyers.speed - each).max(axis=1), 0.0).sum()
     demand, rise = levels.asked(walk.level)

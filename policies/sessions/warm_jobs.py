@@ -25,14 +25,7 @@ from apportion.policies.sessions.warm_share import WarmShare
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import make_feasible, relative_gap
 from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE
-from apportion.policies.solving.demands import (
-    bargains_of,
-    fills_further,
-    gains_of,
-    is_exact,
-    levels_of,
-    reported,
-)
+from apportion.policies.solving.demands import fills_further, read_off, reported
 from apportion.policies.solving.driver import TIME_LIMIT_S
 from apportion.policies.solving.ratio import at_best_bargains, best_of
 from apportion.policies.solving.rows import believed
@@ -131,12 +124,11 @@ class WarmJobs:
             alone = filled_by_jobs(self.policy, told, self._filling, least=least_prices)
             return None if alone is None else _solution(told, alone)
         try:
-            levels, gains = levels_of(self.policy, told), gains_of(self.policy, told)
+            _, levels, _, gains, bargains, exact = read_off(self.policy, told)
         except ValueError:  # the policy's own text: solved anew, it is told where it is wrong
             return None
-        bargains = bargains_of(self.policy, told)
         known = not (levels is None or levels.constrained) or (gains or bargains) is not None
-        self._may = known and is_exact(self.policy, told)
+        self._may = known and exact
         if not self._may:
             return None
         alone = at_best_bargains(told, bargains)

@@ -66,7 +66,7 @@ class Gains(NamedTuple):
     maximised: bool
 
 
-class _Read(NamedTuple):
+class ReadOff(NamedTuple):
     """What was read off the objective of a policy."""
 
     policy: Policy
@@ -77,7 +77,7 @@ class _Read(NamedTuple):
     exact: bool
 
 
-_FOUND: WeakKeyDictionary[Instance, _Read] = WeakKeyDictionary()
+_FOUND: WeakKeyDictionary[Instance, ReadOff] = WeakKeyDictionary()
 
 
 def levels_of(policy: Policy, instance: Instance) -> Levels | None:
@@ -85,7 +85,7 @@ def levels_of(policy: Policy, instance: Instance) -> Levels | None:
 
     Derived once for each instance and kept with it.
     """
-    return _read(policy, instance).levels
+    return read_off(policy, instance).levels
 
 
 def gains_of(policy: Policy, instance: Instance) -> Gains | None:
@@ -93,12 +93,12 @@ def gains_of(policy: Policy, instance: Instance) -> Gains | None:
 
     Nor are there any where a policy has constraints or variables of its own.
     """
-    return _read(policy, instance).gains
+    return read_off(policy, instance).gains
 
 
 def bargains_of(policy: Policy, instance: Instance) -> Bargains | None:
     """Return what the objective of a policy weighs, if it is a ratio of sums and nothing else."""
-    return _read(policy, instance).bargains
+    return read_off(policy, instance).bargains
 
 
 def has_earlier(policy: Policy) -> bool:
@@ -108,15 +108,15 @@ def has_earlier(policy: Policy) -> bool:
 
 def is_exact(policy: Policy, instance: Instance) -> bool:
     """Whether all numbers of an objective are certain, see `Problem.inexact`."""
-    return _read(policy, instance).exact
+    return read_off(policy, instance).exact
 
 
 def is_ratio(policy: Policy, instance: Instance) -> bool:
     """Whether the objective of a policy is one expression over another."""
-    return _read(policy, instance).ratio
+    return read_off(policy, instance).ratio
 
 
-def _read(policy: Policy, instance: Instance) -> _Read:
+def read_off(policy: Policy, instance: Instance) -> ReadOff:
     """Look up what is known of an objective, or take it apart."""
     known = _FOUND.get(instance)
     if known is None or known.policy is not policy:
@@ -128,7 +128,7 @@ def _read(policy: Policy, instance: Instance) -> _Read:
             offset, factor = cast("SlowestJob", policy).slowness(p)
             stated = _levels(policy, p, None, _Form(factor, offset, inverse=True))
         if stated is not None or told is not None:
-            known = _FOUND[instance] = _Read(policy, stated, False, told, None, not p.inexact)
+            known = _FOUND[instance] = ReadOff(policy, stated, False, told, None, not p.inexact)
             return known
         objective = policy.objective(p)
         fits = isinstance(objective, cp.Maximize | cp.Minimize)  # what is not, cvxpy refuses
@@ -139,7 +139,7 @@ def _read(policy: Policy, instance: Instance) -> _Read:
         found = _linear(policy, p, objective, ratio) if plain else None
         gains = found if isinstance(found, Gains) else None
         bargains = found if isinstance(found, Bargains) else None
-        known = _FOUND[instance] = _Read(policy, levels, ratio, gains, bargains, not p.inexact)
+        known = _FOUND[instance] = ReadOff(policy, levels, ratio, gains, bargains, not p.inexact)
     return known
 
 

@@ -18,6 +18,7 @@ from apportion.policies.solving.solvers.demand_ties import (
     Choices,
     DemandTie,
     Tied,
+    TypesOf,
     all_apart,
 )
 
@@ -67,15 +68,13 @@ class DemandChoices:
         self._row = np.zeros((jobs, options + 1))
         np.divide(speed, self._top[:, None], out=self._row[:, 1:])
         self._gpus, self._capacity = gpus, capacity
-        self._kind = np.concatenate([[capacity.size], kind])  # rest has no type
-        self._unit = np.eye(capacity.size + 1)[:, :-1]
-        self._of_type = self._unit[self._kind]
         self._valued = value is not None
+        types = TypesOf.of((*kind.tolist(),), capacity.size, self._valued)
+        self._kind, self._unit, self._of_type, self._ends = types
         self._value = np.zeros(jobs) if value is None else value
         self._most_value = float(self._value.max(initial=0.0))
         all_choices = Choices.of(options + 1, self._valued)
         self._lower, self._upper, self._place, self._meet = all_choices
-        self._ends = self._kind[np.array([self._lower, self._upper])]
         self._edges = options * options
         self._below = self._row.take(self._lower, axis=1)
         self._above = self._row.take(self._upper, axis=1)

@@ -161,12 +161,12 @@ class DemandEnd(DemandChoices):
             found = np.interp(share * all_of_it, at, level)
             X[jobs] += np.minimum(np.maximum(found + evenest, 0.0), most)[:, None] * toward
 
-    def apart(self, unit: float) -> float:
-        """Return how much dearer than what is taken all else is, at least, in units.
+    def apart(self, y: Floats, unit: float) -> float:
+        """Return how much dearer than what is taken all else is, at least, in units; y is `duals`.
 
         Beside options these are what a job makes beyond its demand, and GPUs that are left.
         """
-        each, y, everyone = self._per_point(self.prices), self.duals(), np.arange(self._top.size)
+        each, everyone = self._per_point(self.prices), np.arange(self._top.size)
         low, up = self._lower[self._base], self._upper[self._base]
         over = self._over(each, y)
         over[everyone, low] = over[everyone, up] = np.inf

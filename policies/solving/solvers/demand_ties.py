@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
-from operator import mul
+from operator import mul, sub
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -80,7 +79,9 @@ class DemandTie:
 
 def all_apart(speeds: list[float], ordered: tuple[int, ...]) -> bool:
     """Whether points in the order of their speeds are certainly not as fast as each other."""
-    return all(speeds[up] - speeds[low] > NEAR for low, up in pairwise(ordered))
+    some = [speeds[point] for point in ordered]
+    nearest: float = min(map(sub, some[1:], some))
+    return nearest > NEAR
 
 
 class Choices(NamedTuple):
@@ -114,6 +115,35 @@ class Choices(NamedTuple):
         meets |= (lower[:, None] == upper) | (upper[:, None] == lower)
         edge = lower != upper
         return Choices(lower, upper, place.tolist(), meets | ~(edge[:, None] | edge))
+
+
+class TypesOf(NamedTuple):
+    """Types of points.
+
+    Attributes
+    ----------
+    kind
+        Type of each point, for rest one more than there are, shape (options + 1,).
+    unit
+        1 where a type is itself, the one of rest last, shape (types + 1, types).
+    of_type
+        The row of `unit` of each point, shape (options + 1, types).
+    ends
+        Type of the lower and of the upper point of each choice, shape (2, choices).
+    """
+
+    kind: Ints
+    unit: Floats
+    of_type: Floats
+    ends: Ints
+
+    @staticmethod
+    @cache
+    def of(options: tuple[int, ...], types: int, valued: bool) -> TypesOf:
+        """Find them where options are of some of so many types."""
+        lower, upper, *_ = Choices.of(len(options) + 1, valued)
+        kind, unit = np.array([types, *options]), np.eye(types + 1)[:, :-1]
+        return TypesOf(kind, unit, unit[kind], kind[np.array([lower, upper])])
 
 
 @cache

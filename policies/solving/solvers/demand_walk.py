@@ -269,16 +269,16 @@ class DemandWalk(DemandEnd):
 
     def _step(self, way: Floats) -> bool:
         """Move the prices away from a tie to the first other one; False if there is none."""
-        slope = -self._costs(way)
-        behind = np.maximum(self._of_base(self._worths)[:, None] - self._worths, 0.0)
-        gains = slope - self._of_base(slope)[:, None]
+        costs, own_worth = self._costs(way), self._of_base(self._worths)
+        gains = self._of_base(costs)[:, None] - costs
         comes = gains > _LEVEL
         comes &= self._meet.take(self._base, axis=0)  # others of the job come no later
         if self._even is not None:
             jobs, own = self._even
             comes[jobs] &= ~own
         cells = comes.ravel().nonzero()[0]
-        after = behind.take(cells) / gains.take(cells)
+        behind = own_worth.take(cells // self._lower.size) - self._worths.take(cells)
+        after = np.maximum(behind, 0.0) / gains.take(cells)
         to_zero = np.full(way.shape, np.inf)
         np.divide(self.prices, -way, out=to_zero, where=way < -_LEVEL)
         to_zero[self._free] = np.inf
