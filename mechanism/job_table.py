@@ -11,7 +11,7 @@ import numpy as np
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Container, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -120,8 +120,11 @@ class JobTable:
         speed = self.speed[job]
         return [kind for kind in np.argsort(-speed, kind="stable").tolist() if speed[kind] > 0]
 
-    def columns(self, now_s: float) -> dict[str, Floats]:
-        """Return the columns of the jobs table that policies may ask for, active jobs only."""
+    def columns(self, now_s: float, asked: Container[str] | None = None) -> dict[str, Floats]:
+        """Return the columns of the jobs table that policies may ask for, active jobs only.
+
+        Where names are given, what takes work to tell is there only if it is one of them.
+        """
         now = {
             "arrival_s": self.arrival_s,
             "steps_remaining": self.remaining,
@@ -132,7 +135,8 @@ class JobTable:
         columns["elapsed_s"] = now_s - columns["arrival_s"]
         columns["now_s"] = np.full(self.active.size, now_s)
         columns["order"] = self.active.astype(float)
-        columns["network_priority"] = self._network_priority()
+        if asked is None or "network_priority" in asked:
+            columns["network_priority"] = self._network_priority()
         if self.entity_use is not None:
             columns["entity_used_s"] = self.entity_use.now(now_s)
         return columns

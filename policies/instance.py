@@ -92,9 +92,8 @@ class Instance:
         Tier of each option, its place in `apportion.cluster.TIERS`, shape (options,); ``None``
         where options are no tiers.
     own_usage
-        What a row holds while it runs under an option, sparse, shape (rows, options * resources),
-        resources fastest; ``None`` where that is its scale factor of the accelerators of the option
-        and nothing else, as `of_jobs` poses it.
+        `usage`, sparse, resources fastest; ``None`` where rows are the jobs, in their order, and
+        hold their scale factor in accelerators of an option and nothing else, as of `of_jobs`.
     alike
         Whether types are taken to be alike, as by a policy that is blind to them: throughputs are
         those of `Instance.blind_to_types`, and what jobs are compared with has them run as fast on
@@ -187,6 +186,8 @@ class Instance:
     @cached_property
     def solo(self) -> bool:
         """Whether every row is one job, in the order of the jobs."""
+        if self.own_usage is None:
+            return True
         own, row, job = np.arange(self.jobs), self.member_row, self.member_job
         return self.rows == row.size == own.size and bool(((row == own) & (job == own)).all())
 
@@ -421,9 +422,9 @@ class Instance:
     @cached_property
     def gpus(self) -> Floats:
         """GPUs that a row holds under each option, shape (rows, options)."""
-        if self.own_usage is None:
-            return np.broadcast_to(self.columns["scale_factor"][:, None], (self.rows, self.options))
-        return gpus_of_rows(self)
+        if self.own_usage is not None:
+            return gpus_of_rows(self)
+        return self.columns["scale_factor"].repeat(self.options).reshape(self.throughput.shape)
 
     @cached_property
     def hourly_price(self) -> Floats:

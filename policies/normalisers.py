@@ -102,15 +102,10 @@ def alike_speeds(instance: Instance) -> SoloSpeeds:
 def gpus_held(instance: Instance) -> Floats:
     """Return the most GPUs of each job where it runs; its scale factor if nowhere, (jobs,)."""
     named = instance.columns["scale_factor"]
-    if _of_one_size(instance):
+    if instance.own_usage is None:
         return named
     held = instance.solo_speeds.held
     return np.where(held > 0, held, named)
-
-
-def _of_one_size(instance: Instance) -> bool:
-    """Whether every job is sure to hold its scale factor wherever it runs."""
-    return instance.solo and instance.own_usage is None
 
 
 def isolated_throughput(instance: Instance) -> Floats:
@@ -128,7 +123,7 @@ def isolated_throughput(instance: Instance) -> Floats:
     for jobs in chunks(instance.jobs):
         share = isolated_share(capacity, held[jobs], n)
         speed[jobs] = (share * by_type[jobs]).sum(axis=1)
-    if not _of_one_size(instance) and (elastic := solo.elastic).any():
+    if instance.own_usage is not None and (elastic := solo.elastic).any():
         each = capacity[instance.option_accelerator] / max(n, 1.0)
         speed[elastic] = slice_throughput(
             solo.speed[elastic], solo.gpus[elastic], each, instance.option_accelerator

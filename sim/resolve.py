@@ -175,7 +175,7 @@ class Resolver(Resumable):
                 X, pairs = np.asarray(found[0], dtype=float), NO_PAIRS
                 self.asked.priced(self.jobs.accelerators, found[1])
             _check(X, (active.size + len(pairs), self.jobs.capacity.size))
-        X = np.clip(X, 0.0, 1.0)
+        X = np.minimum(np.maximum(X, 0.0), 1.0)
         in_vain = not (self.changed or (X >= LEAST_SHARE).any())
         self._in_vain = self._in_vain + 1 if in_vain else 0
         self.changed, self._last_s = False, now_s
@@ -199,7 +199,8 @@ class Resolver(Resumable):
 
     def _columns(self, now_s: float) -> dict[str, Floats]:
         """Return what the policy is told of the active jobs."""
-        columns = self.jobs.columns(now_s) | {"running_on": self._running_on[self.jobs.active]}
+        columns = self.jobs.columns(now_s, self.policy.columns)
+        columns["running_on"] = self._running_on[self.jobs.active]
         if self._late_s:
             columns["deadline_s"] = self._earlier(columns)
         return columns

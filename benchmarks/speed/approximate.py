@@ -20,7 +20,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from apportion.policies import MaxMinFairness, get_policy
-from apportion.policies.solving.demands import gains_of
+from apportion.policies.solving.demands import read_off
 from benchmarks.speed.harness import cpu_seconds
 from benchmarks.speed.problems import draw
 from benchmarks.speed.timing import ours
@@ -44,7 +44,7 @@ def approximate(settings: Settings) -> list[Row]:
     case = draw(jobs, 3, settings.data)
     policy = get_policy("max_total_throughput")
     timed = ours(policy, case, called=False, binding=False)
-    gains = gains_of(policy, case.instance)
+    gains = read_off(policy, case.instance).gains
     assert gains is not None
     worth = gains.slope[:, None] * case.speed
     seconds, (X, steps) = cpu_seconds(lambda: by_dede(case, worth), 1)

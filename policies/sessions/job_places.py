@@ -12,7 +12,7 @@ from scipy import sparse
 
 from apportion.policies.sessions.warm_stages import WarmStages
 from apportion.policies.solving.cone import ConeProgram, Scales
-from apportion.policies.solving.demands import gains_of, levels_of
+from apportion.policies.solving.demands import read_off
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class Stated(NamedTuple):
     @classmethod
     def of(cls, policy: Policy, told: Instance) -> Stated | None:
         """Read them off; ``None`` where there are none, or they lie too far apart for one scale."""
-        gains, speed = gains_of(policy, told), told.throughput
+        read, speed = read_off(policy, told), told.throughput
+        gains, levels = read.gains, read.levels
         if gains is not None:
             sign = 1.0 if gains.maximised else -1.0
             cost = sign * gains.slope[:, None] * speed
@@ -60,7 +61,6 @@ class Stated(NamedTuple):
             seen = ((size == 0) | (size >= _SMALLEST * unit)).all()
             rest = unit, sign * gains.constant, not gains.maximised
             return cls(cost / unit, None, speed, *rest) if seen else None
-        levels = levels_of(policy, told)
         return None if levels is None else cls.of_demands(told, levels.rate)
 
     @classmethod

@@ -12,7 +12,7 @@ import numpy as np
 
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
-from apportion.policies.solving.demands import gains_of, is_exact, levels_of, reported
+from apportion.policies.solving.demands import read_off, reported
 from apportion.policies.solving.rows import group_rows
 from apportion.policies.solving.solvers.price_walk import PriceWalk
 
@@ -66,7 +66,6 @@ def is_plain(instance: Instance) -> bool:
     return (
         instance.jobs > 0
         and instance.own_usage is None
-        and instance.solo
         and instance.hard.size == instance.capacity.size
         and bool((instance.count == 1).all())
     )
@@ -95,9 +94,10 @@ def all_at_their_best(policy: Policy, told: Instance) -> Attempted | None:
     X = best.astype(float)
     if (make_feasible(X, told) < X).any():
         return None
-    if not is_exact(policy, told):
+    read = read_off(policy, told)
+    if not read.exact:
         return None
-    levels, gains, speed = levels_of(policy, told), gains_of(policy, told), fastest[:, 0]
+    levels, gains, speed = read.levels, read.gains, fastest[:, 0]
     if levels is not None and not levels.constrained:
         objective, _ = reported(policy, told, levels.level(speed))
     elif gains is not None and (gains.slope * (1 if gains.maximised else -1) >= 0).all():
@@ -225,8 +225,8 @@ def served_at_prices(
     last = LastWalk() if last is None else last
     gpus, first = told.gpus, np.arange(told.jobs)
     class_of = first
-    told_by = some.sum(axis=1) + unit * gpus.sum(axis=1)
-    if np.unique(told_by).size < told.jobs:  # there may be some that are alike
+    told_by = np.sort(some.sum(axis=1) + unit * gpus.sum(axis=1))
+    if (told_by[1:] == told_by[:-1]).any():  # there may be some that are alike
         first, class_of = group_rows(told.throughput, gains.slope, gpus)
         count = np.bincount(class_of).astype(float)[:, None]
         adds, gpus = np.asarray(count * adds[first]), np.asarray(count * gpus[first])

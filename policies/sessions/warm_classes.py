@@ -19,7 +19,7 @@ from apportion.policies.sessions.served import LastWalk, is_plain, served
 from apportion.policies.sessions.warm_stages import WarmStages
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import SharedLimits, relative_gap
-from apportion.policies.solving.demands import gains_of, is_exact, levels_of, reported
+from apportion.policies.solving.demands import read_off, reported
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.worst_off.buyers import Buyers
@@ -56,12 +56,13 @@ class WarmClasses:
         one = p.instance.with_columns({**p.instance.columns, "count": np.ones(classes.jobs)})
         self._gain, self._squares = relative_throughput(one), evenness(one)
         # Without the parameter in the objective, levels are the same at all counts.
-        levels = None if declared.objective.parameters() else levels_of(policy, one)
-        told = levels is not None and not levels.constrained and is_exact(policy, one)
+        read = read_off(policy, one)
+        levels = None if declared.objective.parameters() else read.levels
+        told = levels is not None and not levels.constrained and read.exact
         self._levels, self._last = levels, LastDemands()
         self._fastest = FastestOptions.of(one) if told else None
         self._buyers = None if self._fastest is None else Buyers.of(self._fastest.told)
-        gains = gains_of(policy, one) if is_exact(policy, one) and is_plain(one) else None
+        gains = read.gains if read.exact and is_plain(one) else None
         self._gains = gains if gains is None or gains.constant == 0 else None
         self._walk, self._in_vain = LastWalk(), 0
 

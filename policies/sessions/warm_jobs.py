@@ -131,7 +131,7 @@ class WarmJobs:
         self._may = known and exact
         if not self._may:
             return None
-        alone = at_best_bargains(told, bargains)
+        alone = at_best_bargains(told, bargains) if bargains else None
         if gains is not None:
             alone = served(told, gains, jobs, self._last, least=least_prices)
         elif levels is not None and told.jobs < ROWS_TO_MERGE:

@@ -23,7 +23,7 @@ from apportion.policies.problem import Problem
 from apportion.policies.registry import get_policy
 from apportion.policies.solving.choice import sums_logarithms
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.demands import fills_further, is_ratio, levels_of
+from apportion.policies.solving.demands import fills_further, levels_of, read_off
 from apportion.policies.solving.driver import solve_instance
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.highs import optimise
@@ -220,7 +220,7 @@ def _near(policy: Policy, p: Problem, solution: Solution, within: float) -> Sequ
     slack = within if sums_logarithms(policy, p.instance) else within * abs(value)
     goal = declared.args[0]
     worse = value - slack if isinstance(declared, cp.Maximize) else value + slack
-    if is_ratio(policy, p.instance):
+    if read_off(policy, p.instance).ratio:
         goal, worse = goal.args[0] - worse * goal.args[1], 0.0
     return [goal >= worse if isinstance(declared, cp.Maximize) else goal <= worse]
 

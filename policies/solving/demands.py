@@ -67,7 +67,24 @@ class Gains(NamedTuple):
 
 
 class ReadOff(NamedTuple):
-    """What was read off the objective of a policy."""
+    """What was read off the objective of a policy, ``None`` where it is of another kind.
+
+    Attributes
+    ----------
+    policy
+        The policy.
+    levels
+        Of the worst off job.
+    ratio
+        Whether it is one expression over another.
+    gains
+        What throughputs add, if it is affine in them; none where a policy has constraints or
+        variables of its own.
+    bargains
+        What it weighs, if it is a ratio of sums and nothing else.
+    exact
+        Whether all of its numbers are certain, see `Problem.inexact`.
+    """
 
     policy: Policy
     levels: Levels | None
@@ -81,24 +98,8 @@ _FOUND: WeakKeyDictionary[Instance, ReadOff] = WeakKeyDictionary()
 
 
 def levels_of(policy: Policy, instance: Instance) -> Levels | None:
-    """Return the levels of a policy on an instance; ``None`` if its objective is of another kind.
-
-    Derived once for each instance and kept with it.
-    """
+    """Return the levels of a policy; ``None`` if its objective is of another kind."""
     return read_off(policy, instance).levels
-
-
-def gains_of(policy: Policy, instance: Instance) -> Gains | None:
-    """Return what throughputs add to the objective of a policy; ``None`` if it is not affine.
-
-    Nor are there any where a policy has constraints or variables of its own.
-    """
-    return read_off(policy, instance).gains
-
-
-def bargains_of(policy: Policy, instance: Instance) -> Bargains | None:
-    """Return what the objective of a policy weighs, if it is a ratio of sums and nothing else."""
-    return read_off(policy, instance).bargains
 
 
 def has_earlier(policy: Policy) -> bool:
@@ -106,18 +107,8 @@ def has_earlier(policy: Policy) -> bool:
     return hasattr(policy, "earlier_objectives")
 
 
-def is_exact(policy: Policy, instance: Instance) -> bool:
-    """Whether all numbers of an objective are certain, see `Problem.inexact`."""
-    return read_off(policy, instance).exact
-
-
-def is_ratio(policy: Policy, instance: Instance) -> bool:
-    """Whether the objective of a policy is one expression over another."""
-    return read_off(policy, instance).ratio
-
-
 def read_off(policy: Policy, instance: Instance) -> ReadOff:
-    """Look up what is known of an objective, or take it apart."""
+    """Take an objective apart, once for each instance, with which what was found is kept."""
     known = _FOUND.get(instance)
     if known is None or known.policy is not policy:
         p = SpeedProblem(instance)
@@ -253,7 +244,7 @@ class Posed(NamedTuple):
 
 def pose(policy: Policy, instance: Instance, floors: DeclaredFloors | None = None) -> Posed:
     """State a policy's problem as it is solved, with `floors` in place of its constraints."""
-    fractional = is_ratio(policy, instance)
+    fractional = read_off(policy, instance).ratio
     p = Problem(instance, fractional=fractional)
     stated = (policy.constraints if floors is None else floors.constraints)(p)
     if floors is None and has_earlier(policy):

@@ -17,11 +17,10 @@ from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.declared_floors import with_floors_merged
 from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE, worth_merging
 from apportion.policies.solving.demands import (
-    bargains_of,
     fills_further,
     has_earlier,
-    levels_of,
     pose,
+    read_off,
     reported,
 )
 from apportion.policies.solving.options import (
@@ -204,8 +203,8 @@ def _attempts(
     believed = reduction.believed
     if solver == "auto" and fills_further(policy):
         yield "prices", partial(filled_at_prices, policy, believed)
-    if solver == "auto" and second_stage and levels_of(policy, believed) is None:
-        ruled = at_best_bargains(believed, bargains_of(policy, believed))
+    if solver == "auto" and second_stage and (found := read_off(policy, believed).bargains):
+        ruled = at_best_bargains(believed, found)
         if ruled is not None:
             yield "bargains", lambda: ruled
     levels = _takes_levels(policy, believed, solver, merge)
@@ -235,7 +234,7 @@ def _takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge:
     so many rows that the interior point of arrow form is ahead. Water filling has levels of its
     own, which the others follow from the first on.
     """
-    levels = levels_of(policy, instance)
+    levels = read_off(policy, instance).levels
     if levels is None or levels.constrained:
         return False
     if not levels.proportional:

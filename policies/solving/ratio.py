@@ -135,15 +135,15 @@ class Bargains(NamedTuple):
         return Attempted(X, objective, relative_gap(objective, best), prices, stats)
 
 
-def at_best_bargains(told: Instance, found: Bargains | None) -> Attempted | None:
+def at_best_bargains(told: Instance, found: Bargains) -> Attempted | None:
     """Spend most on the best bargains, then most evenly, where nothing but GPUs limits jobs.
 
-    ``None`` where there are none, or that takes a program.
+    ``None`` where that takes a program.
     """
     alone = told.own_usage is None and told.hard.size == told.capacity.size
-    known = best_of(told, found) if found and alone else None
-    X = None if found is None or known is None else _shared_evenly(told, known[0], found.costs)
-    if found is None or known is None or X is None:
+    known = best_of(told, found) if alone else None
+    X = None if known is None else _shared_evenly(told, known[0], found.costs)
+    if known is None or X is None:
         return None
     return found.attempted(told, X, known[1], {"solver": "bargains", "changed": 0})
 

@@ -305,8 +305,8 @@ def group_identical(
     for name in columns:
         if name in instance.columns:
             keys.append(instance.columns[name])
-    usage = instance.usage
-    if instance.own_usage is None:
+    usage = instance.own_usage
+    if usage is None:
         keys += [instance.columns["scale_factor"]]
     elif usage.nnz == instance.rows * instance.options:
         keys += [usage.data.reshape(instance.rows, -1)]

@@ -38,6 +38,26 @@ def test_the_most_of_a_slice_is_that_of_a_linear_program(seed: int) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", each_seed(10, 50))
+def test_jobs_that_hold_gpus_only_are_those_of_options_of_as_many(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, types = int(rng.integers(1, 9)), int(rng.integers(1, 5))
+    speed, gpus = rng.uniform(0, 9, (jobs, types)), rng.choice([1.0, 2.0, 4.0], jobs)
+    capacity, columns, kind = rng.uniform(1, 9, types), {"scale_factor": gpus}, np.arange(types)
+    short = Instance.of_jobs(speed, gpus, capacity)
+    long = Instance.of_options(
+        speed, gpus[:, None], capacity, option_accelerator=kind, columns=columns
+    )
+    some = rng.permutation(jobs)[: int(rng.integers(1, jobs + 1))]
+    for few, each in ((short, long), *[(i.subset(some, i.count[some]) for i in (short, long))]):
+        assert few.own_usage is None
+        assert each.own_usage is not None
+        assert (few.rows, few.solo) == (each.rows, each.solo)
+        assert (few.usage.toarray() == each.usage.toarray()).all()
+        assert (few.gpus == each.gpus).all()
+        assert (few.row_count == each.row_count).all()
+
+
 def elastic(seed: int) -> tuple[pd.DataFrame, dict[str, int], pd.DataFrame]:
     """Jobs with options of 1, 2 and 4 GPUs of two types, and one that always holds two."""
     rng = np.random.default_rng(seed)

@@ -69,9 +69,11 @@ class PriceWalk:
     """
 
     def __init__(self, adds: Floats, gpus: Floats, kind: Ints, capacity: Floats) -> None:
-        nothing = np.zeros((len(adds), 1))
-        self._adds, self._gpus = np.hstack([adds, nothing]), np.hstack([gpus, nothing])
-        self._kind, self._capacity = np.append(kind, 0), capacity
+        jobs, options = adds.shape
+        self._adds, self._gpus = np.zeros((2, jobs, options + 1))  # nothing under the last
+        self._adds[:, :-1], self._gpus[:, :-1] = adds, gpus
+        self._kind, self._capacity = np.zeros(options + 1, dtype=np.intp), capacity
+        self._kind[:-1] = kind
         self._first = np.arange(len(adds)) * self._kind.size  # cell of each job
         self._eye = np.eye(capacity.size)
 
@@ -108,7 +110,8 @@ class PriceWalk:
         """Hold prices, but those of 0: such a type need not be full."""
         self.prices = prices
         self._base: Ints = self._worth().argmax(axis=1)
-        self._job, self._option = np.full(prices.size, -1), np.arange(prices.size)
+        self._option = np.arange(prices.size)
+        self._job = self._option * 0 - 1
         self._held: Bools = prices > 0
         self._matrix = self._eye.copy()
 

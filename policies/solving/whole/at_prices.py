@@ -14,7 +14,7 @@ from apportion.policies.base import Policy
 from apportion.policies.normalisers import nothing_but_gpus
 from apportion.policies.problem import Problem
 from apportion.policies.solving.certificate import relative_gap
-from apportion.policies.solving.demands import gains_of, has_earlier, is_exact
+from apportion.policies.solving.demands import has_earlier, read_off
 from apportion.policies.solving.solvers.least_prices import least_prices
 from apportion.policies.solving.solvers.price_walk import PriceWalk
 from apportion.policies.solving.whole.branch_and_bound import STAYING
@@ -165,8 +165,9 @@ def _stated(policy: Policy, told: Instance) -> _Sum | None:
         fits = worth.dtype.kind in "fiu" and not (p.inexact or p.variables)
         each = p.weight[:, None] * worth
         return _Sum(each, 0.0, 1.0) if fits else None
-    gains = gains_of(policy, told)
-    if gains is None or not is_exact(policy, told):
+    read = read_off(policy, told)
+    gains = read.gains
+    if gains is None or not read.exact:
         return None
     each = gains.slope[:, None] * told.throughput
     return _Sum(each, gains.constant, 1.0 if gains.maximised else -1.0)

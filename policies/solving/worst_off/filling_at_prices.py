@@ -95,7 +95,7 @@ def filled_at_prices(
         than GPUs and time limits jobs.
     """
     started = time.perf_counter()
-    alone = told.own_usage is None and told.solo and told.hard.size == told.capacity.size
+    alone = told.own_usage is None and told.hard.size == told.capacity.size
     buyers = Buyers.of(told) if alone else None
     rising = None if buyers is None else StatedRates.of(policy, told)
     if buyers is None or rising is None or not (rising.unit > 0).all():

@@ -12,7 +12,7 @@ from apportion.policies.registry import get_policy
 from apportion.policies.sessions.served import LastWalk, served, served_at_prices
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.sessions.warm_jobs import WarmJobs
-from apportion.policies.solving.demands import Gains, SpeedProblem, gains_of
+from apportion.policies.solving.demands import Gains, SpeedProblem, read_off
 from apportion.policies.solving.ratio import affine_in
 from apportion.policies.solving.solvers.price_walk import Tie
 from apportion.policies.total_throughput import WeightedThroughput
@@ -55,7 +55,7 @@ def test_what_prices_give_is_the_only_optimum_of_the_program(seed: int) -> None:
     told = drawn(rng, int(rng.integers(1, 30)), int(rng.integers(2, 6)))
     for name in POLICIES:
         policy = get_policy(name)
-        gains = gains_of(policy, told)
+        gains = read_off(policy, told).gains
         assert gains is not None
         from_nothing = served_at_prices(told, gains)
         near = rng.uniform(0.0, 3.0, told.capacity.size)
@@ -157,7 +157,7 @@ def test_wrong_ties_lead_to_the_same_shares(seed: int) -> None:
     rng = np.random.default_rng(seed)
     told = drawn(rng, int(rng.integers(1, 20)), int(rng.integers(2, 5)))
     jobs, options = told.throughput.shape
-    gains = gains_of(get_policy("network_sensitive"), told)
+    gains = read_off(get_policy("network_sensitive"), told).gains
     assert gains is not None
     known = served_at_prices(told, gains, least=False)
     if known is None:
@@ -179,7 +179,7 @@ def test_the_gain_of_a_policy_is_what_its_objective_says(name: str) -> None:
     told = drawn(np.random.default_rng(3), 12, 3)
     told = told.with_columns({**told.columns, "count": np.arange(1.0, 13.0)})
     policy = get_policy(name)
-    gains = gains_of(policy, told)
+    gains = read_off(policy, told).gains
     assert gains is not None
     p = SpeedProblem(told)
     slopes = affine_in(policy.objective(p).args[0], p.throughput)
@@ -211,11 +211,11 @@ class _More(_Told):
 def test_an_objective_of_ones_own_counts_and_not_the_gain_alone() -> None:
     told = Instance.of_jobs(np.array([[4.0, 1.0], [3.0, 1.5]]), [1, 2], [2.0, 8.0])
     for policy, constant in ((_Told, 0.0), (_More, 0.5)):
-        gains = gains_of(policy(np.ones(2)), told)
+        gains = read_off(policy(np.ones(2)), told).gains
         assert gains is not None
         assert gains.constant == constant
         with pytest.raises(ValueError, match="shape mismatch"):
-            gains_of(policy(np.ones(3)), told)
+            read_off(policy(np.ones(3)), told)
 
 
 @pytest.mark.parametrize("seed", each_seed(4, 500))

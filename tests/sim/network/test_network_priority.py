@@ -48,6 +48,7 @@ def test_the_ledger_divides_the_least_time_for_the_steps_done_by_the_time_held()
     # 500 steps at 2 steps/s in 400 s; 100 steps at 4 steps/s in 100 s; nothing.
     priority = ledger.told.columns(400.0)["network_priority"]
     assert priority.tolist() == pytest.approx([0.625, 0.25, 0.0])
+    assert "network_priority" not in ledger.told.columns(400.0, ["order"])
 
 
 def test_rounds_serve_the_job_that_never_ran_first(told: list[list[float]]) -> None:
