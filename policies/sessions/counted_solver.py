@@ -18,7 +18,7 @@ from apportion.policies.problem import Problem
 from apportion.policies.solving.canonical import canonicalise, cone_program
 from apportion.policies.solving.cone import Scales
 from apportion.policies.solving.copies import counts_as_jobs
-from apportion.policies.solving.demands import fills_further, has_earlier
+from apportion.policies.solving.demands import fills_further, has_earlier, read_off
 from apportion.policies.solving.solvers.parametric_program import ParametricProgram
 from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.cone import ConeProgram
+    from apportion.policies.solving.demands import ReadOff
     from apportion.policies.solving.solvers.highs import PersistentHighs
     from apportion.policies.solving.solvers.parametric_program import Moves
     from apportion.types import Floats, Ints
@@ -51,6 +52,8 @@ class CountedSolver:
 
     Attributes
     ----------
+    p, declared
+        The same.
     solver
         Has the problem, in scaled numbers.
     scales
@@ -64,7 +67,7 @@ class CountedSolver:
     """
 
     def __init__(self, p: CountedProblem, declared: cp.Problem) -> None:
-        self._p, self._declared = p, declared
+        self.p, self.declared = p, declared
         plain = ParametricProgram.of(declared, p.count)
         self._rows = plain.base.rows
         self.scales = Scales.of(plain.base)
@@ -106,8 +109,8 @@ class CountedSolver:
 
     def _through_cvxpy(self, count: Floats) -> int:
         """Set cvxpy's parameter, have it apply the values, and pass on what differs."""
-        self._p.count.value = count
-        data, _, inverse = self._declared.get_problem_data(cp.CLARABEL, solver_opts={})
+        self.p.count.value = count
+        data, _, inverse = self.declared.get_problem_data(cp.CLARABEL, solver_opts={})
         program = cone_program(data, float(inverse[-1]["offset"]))
         return self.solver.highs.update(self.scales.scale(program))
 
@@ -175,6 +178,70 @@ class CountedProblem(Problem):
         return one @ cp.vec(cp.multiply(each, self.X), order="C")
 
 
+def is_of_counts(policy: Policy, classes: Instance) -> bool:
+    """Whether a policy may go by classes: ever one and the same, single jobs, one objective.
+
+    Not if it decides in whole numbers, has further objectives or reads what changes while jobs run.
+    """
+    lasting = "tells_identical_jobs_apart" not in policy.traits and set(policy.columns) <= _LASTING
+    further = fills_further(policy) or has_earlier(policy)
+    return lasting and classes.solo and not (policy.space_sharing or policy.integral or further)
+
+
+def read_at_all_counts(policy: Policy, one: Instance) -> ReadOff | None:
+    """Read an objective that is the same at all counts, but for sums over the jobs of classes.
+
+    Then it says all of the problem, and no program need be compiled to see that it follows counts.
+
+    Parameters
+    ----------
+    one
+        Classes with one job each.
+
+    Returns
+    -------
+    ReadOff
+        Levels, or gains that are counted; ``None`` where it is neither, or has constraints.
+    """
+    if not is_of_counts(policy, one):
+        return None
+    try:
+        count = _drawn_counts(one.jobs)
+        read = read_off(policy, one)
+        other = read_off(policy, one.with_columns({**one.columns, "count": count}))
+        same = _same_levels(read, other) or _counted(read, other, count)
+        known = same and read.exact and other.exact and counts_as_jobs(policy, one)
+        return read if known else None
+    except Exception as error:  # what it is that fails shows where the problem is stated anew
+        _LOG.info("%r is stated as a program: %s", policy, error)
+        return None
+
+
+def _same_levels(one: ReadOff, other: ReadOff) -> bool:
+    """Whether two objectives are the same levels, without constraints."""
+    a, b = one.levels, other.levels
+    if a is None or b is None or a.constrained or b.constrained or a.inverse != b.inverse:
+        return False
+    return _close(a.factor, b.factor) and _close(a.offset, b.offset)
+
+
+def _counted(one: ReadOff, other: ReadOff, count: Floats) -> bool:
+    """Whether each class adds to an objective what so many jobs of it add, and nothing else."""
+    a, b = one.gains, other.gains
+    if a is None or b is None or a.maximised != b.maximised or a.constant or b.constant:
+        return False
+    return _close(count * a.slope, b.slope)
+
+
+def _close(one: Floats, other: Floats) -> bool:
+    """Whether numbers are the same but for the rounding of sums, a part of 1e-9."""
+    return np.allclose(one, other, rtol=1e-9, atol=0.0)
+
+
+def _drawn_counts(classes: int) -> Floats:
+    return np.random.default_rng(0).integers(1, 100, classes).astype(float)
+
+
 def declare(
     policy: Policy, classes: Instance, *, checked: bool = False
 ) -> tuple[CountedProblem, cp.Problem] | None:
@@ -185,19 +252,16 @@ def declare(
     classes
         Classes of identical jobs, at the speeds that the policy believes in.
     checked
-        Whether it is known that the policy's problem is one in the counts, from other classes.
+        Whether it is known that the policy's problem is one in the counts.
 
     Returns
     -------
     p, declared
         The problem as the policy saw it, and the cvxpy problem. ``None`` where that is not the
-        policy's problem whatever the counts: where it is no linear program, decides in whole
-        numbers, has further objectives, is not affine in the counts or does not count classes as
-        their jobs, or reads what changes while jobs run.
+        policy's problem whatever the counts: where it is no linear program, is not affine in the
+        counts or does not count classes as their jobs, or `is_of_counts` says so.
     """
-    lasting = "tells_identical_jobs_apart" not in policy.traits and set(policy.columns) <= _LASTING
-    further = fills_further(policy) or has_earlier(policy)
-    if not (lasting and classes.solo) or policy.space_sharing or policy.integral or further:
+    if not is_of_counts(policy, classes):
         return None
     p = CountedProblem(classes)
     try:
@@ -216,7 +280,7 @@ def _follows_counts(policy: Policy, p: CountedProblem, declared: cp.Problem) -> 
     """Compare with the problem stated at fixed counts, which a policy may read in other ways."""
     if not declared.is_dpp() or len(declared.parameters()) != 1:
         return False
-    count = np.random.default_rng(0).integers(1, 100, p.instance.jobs).astype(float)
+    count = _drawn_counts(p.instance.jobs)
     plain = Problem(p.instance.with_columns({**p.instance.columns, "count": count}))
     fixed = cp.Problem(policy.objective(plain), [*plain.constraints, *policy.constraints(plain)])
     expected = canonicalise(fixed)

@@ -5,28 +5,29 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.instance import Instance
-from apportion.policies.sessions.counted_solver import CountedSolver, declare
+from apportion.policies.sessions.counted_solver import CountedSolver, declare, read_at_all_counts
 from apportion.policies.sessions.demanded import LastDemands, meet
 from apportion.policies.sessions.fastest_options import FastestOptions
 from apportion.policies.sessions.served import LastWalk, is_plain, served
 from apportion.policies.sessions.warm_stages import WarmStages
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import SharedLimits, relative_gap
-from apportion.policies.solving.demands import read_off, reported
+from apportion.policies.solving.demands import reported
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.worst_off.buyers import Buyers
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
-    from apportion.policies.sessions.counted_solver import CountedProblem, Route
+    from apportion.policies.sessions.counted_solver import Route
     from apportion.policies.solving.cone import Point
     from apportion.types import Floats
 
@@ -34,41 +35,41 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
+class _CountedProgram(NamedTuple):
+    """A compiled problem, its stages, and what the second one goes by at one job of each class."""
+
+    counted: CountedSolver
+    stages: WarmStages
+    gain: Floats
+    squares: Floats
+
+
 class WarmClasses:
     """The problem of a policy over classes of identical jobs, for counts that change.
 
-    Compiled once with the counts as a parameter and kept in HiGHS, where a class without jobs is
-    as if it were not there (`CountedSolver`).
+    An objective that is the same at all counts is decided without a program where that can be.
+    Else the problem is compiled once, when first needed, with the counts as a parameter, and kept
+    in HiGHS, where a class without jobs is as if it were not there (`CountedSolver`).
 
     Use `of` to make one where that is valid.
     """
 
-    def __init__(
-        self, policy: Policy, classes: Instance, p: CountedProblem, declared: cp.Problem
-    ) -> None:
-        self.policy, self.classes = policy, classes
-        self._p, self._declared = p, declared
-        self._counted = counted = CountedSolver(p, declared)
-        self._solver, self._scales, self._cells = counted.solver, counted.scales, counted.cells
-        capacity = counted.rows_of(p.capacity)
-        self._stages = WarmStages(counted.solver, counted.cells, capacity, counted.set_aside)
-        self._limits = SharedLimits.of(p.instance)
-        one = p.instance.with_columns({**p.instance.columns, "count": np.ones(classes.jobs)})
-        self._gain, self._squares = relative_throughput(one), evenness(one)
-        # Without the parameter in the objective, levels are the same at all counts.
-        read = read_off(policy, one)
-        levels = None if declared.objective.parameters() else read.levels
-        told = levels is not None and not levels.constrained and read.exact
-        self._levels, self._last = levels, LastDemands()
-        self._fastest = FastestOptions.of(one) if told else None
+    def __init__(self, policy: Policy, classes: Instance, *, checked: bool) -> None:
+        self.policy, self.classes, self._checked = policy, classes, checked
+        self._told = believed(policy, classes)
+        self._limits = SharedLimits.of(self._told)
+        one = self._told.with_columns({**self._told.columns, "count": np.ones(classes.jobs)})
+        self._one = one
+        read = read_at_all_counts(policy, one)
+        self._levels, self._last = None if read is None else read.levels, LastDemands()
+        self._fastest = None if self._levels is None else FastestOptions.of(one)
         self._buyers = None if self._fastest is None else Buyers.of(self._fastest.told)
-        gains = read.gains if read.exact and is_plain(one) else None
-        self._gains = gains if gains is None or gains.constant == 0 else None
+        self._gains = read.gains if read is not None and is_plain(one) else None
         self._walk, self._in_vain = LastWalk(), 0
 
     @classmethod
     def of(cls, policy: Policy, classes: Instance, *, checked: bool = False) -> WarmClasses | None:
-        """Declare and compile; ``None`` where the counts are no parameter of the policy's problem.
+        """Read the objective or compile; ``None`` where the counts are no parameter of the problem.
 
         Parameters
         ----------
@@ -79,8 +80,25 @@ class WarmClasses:
         """
         if not 0 < classes.jobs <= _MOST_CLASSES:
             return None
-        stated = declare(policy, believed(policy, classes), checked=checked)
-        return None if stated is None else cls(policy, classes, *stated)
+        made = cls(policy, classes, checked=checked)
+        alone = made._buyers is not None or made._gains is not None
+        return made if alone or made._program is not None else None
+
+    @property
+    def checked(self) -> bool:
+        """Whether the counts are known to be a parameter of the policy's program."""
+        return self._checked or vars(self).get("_program") is not None
+
+    @cached_property
+    def _program(self) -> _CountedProgram | None:
+        """The compiled problem; ``None`` where the counts are no parameter of it."""
+        stated = declare(self.policy, self._told, checked=self._checked)
+        if stated is None:
+            return None
+        counted, (p, _) = CountedSolver(*stated), stated
+        capacity = counted.rows_of(p.capacity)
+        stages = WarmStages(counted.solver, counted.cells, capacity, counted.set_aside)
+        return _CountedProgram(counted, stages, relative_throughput(self._one), evenness(self._one))
 
     def solve(
         self,
@@ -96,10 +114,8 @@ class WarmClasses:
         ----------
         count
             Jobs of each class, >= 0, shape (classes,).
-        second_stage
-            Whether the choice among equal optima is the one of `solve_instance`.
-        least_prices
-            Whether the prices are, where several are right; if not, they are any of those.
+        second_stage, least_prices
+            Whether the choice among equal optima, and among prices, is that of `solve_instance`.
         route
             How the counts reach HiGHS; the result is the same.
 
@@ -119,20 +135,22 @@ class WarmClasses:
             return Solution(np.zeros(shape), np.zeros(count.size), float("nan"), prices, 0.0)
         if route == "direct deltas" and (alone := self._alone(count, least_prices)) is not None:
             return alone
-        clock = [time.perf_counter()]
-        changed = self._counted.change(count, route)
+        if (program := self._program) is None:
+            raise SolveError(f"{self.policy!r} has no program whose counts are a parameter.")
+        counted, clock = program.counted, [time.perf_counter()]
+        changed = counted.change(count, route)
         clock.append(time.perf_counter())
-        first = self._solver.solve()
+        first = counted.solver.solve()
         if first.status != "optimal":
             raise SolveError(f"{self.policy!r} has no optimum: the problem is {first.status}.")
         clock.append(time.perf_counter())
         chosen = first
         if second_stage and "has_one_optimum" not in self.policy.traits and not first.unique:
-            chosen = self._choose(first)
+            chosen = self._choose(program, first)
         clock.append(time.perf_counter())
         stats = {
             "jobs": int(count.sum()),
-            "classes": int(self._counted.there.sum()),
+            "classes": int(counted.there.sum()),
             "options": self.classes.options,
             "solver": first.solver,
             "path": route,
@@ -141,7 +159,7 @@ class WarmClasses:
             "solve_s": clock[2] - clock[1],
             "second_stage_s": clock[3] - clock[2],
         }
-        return self._solution(first, chosen, stats, least_prices)
+        return self._solution(program, first, chosen, stats, least_prices)
 
     def certified(self, count: Floats, **options: Any) -> Solution | None:
         """Solve as `solve` does; ``None`` where that is not certified to be an optimum."""
@@ -171,8 +189,8 @@ class WarmClasses:
         shares = np.zeros(buyers.speed.shape)
         shares[there] = found.shares
         X = self._limits.clip(fastest.spread(shares, self.classes.options), count)
-        level = here.level((self._p.instance.throughput * X).sum(axis=1)[there])
-        objective, slope = reported(self.policy, self._p.instance, level)
+        level = here.level((self._told.throughput * X).sum(axis=1)[there])
+        objective, slope = reported(self.policy, self._told, level)
         gap = relative_gap(level, found.bound)
         told = Attempted(X, objective, gap, slope * found.prices, {"solver": "demands"})
         return self._without_program(told, count, clock)
@@ -182,7 +200,7 @@ class WarmClasses:
 
         See `apportion.policies.sessions.served`.
         """
-        gains, one, clock = self._gains, self._p.instance, time.perf_counter()
+        gains, one, clock = self._gains, self._told, time.perf_counter()
         there = np.flatnonzero(count)
         if gains is None or self._in_vain >= _PATIENCE:
             return None
@@ -216,28 +234,35 @@ class WarmClasses:
         found = told.X, throughput, told.objective, told.prices, told.gap, status
         return Solution(*found, stats=stats)
 
-    def _choose(self, first: Point) -> Point:
+    def _choose(self, program: _CountedProgram, first: Point) -> Point:
         """Choose among the optima as `solve_instance` does, on the classes that have jobs."""
-        count = self._counted.count[:, None]
-        gain, squares = np.zeros((2, self._solver.highs.program.c.size))
-        column = self._scales.column[self._cells]
-        gain[self._cells] = column * (count * self._gain).ravel(order="F")
-        squares[self._cells] = column**2 * (count * self._squares).ravel(order="F")
-        return self._stages.choose(first, gain, squares)
+        counted, count = program.counted, program.counted.count[:, None]
+        gain, squares = np.zeros((2, counted.solver.highs.program.c.size))
+        column = counted.scales.column[counted.cells]
+        gain[counted.cells] = column * (count * program.gain).ravel(order="F")
+        squares[counted.cells] = column**2 * (count * program.squares).ravel(order="F")
+        return program.stages.choose(first, gain, squares)
 
     def _solution(
-        self, first: Point, chosen: Point, stats: dict[str, Any], least_prices: bool
+        self,
+        program: _CountedProgram,
+        first: Point,
+        chosen: Point,
+        stats: dict[str, Any],
+        least_prices: bool,
     ) -> Solution:
         """Read shares, prices and the certified gap off the points of both stages."""
-        program, X_at, scales = self._solver.highs.program, self._cells, self._scales
-        x = (scales.column[X_at] * chosen.x[X_at]).reshape(self._p.X.shape, order="F")
-        X = self._limits.clip(x, self._counted.count)
-        most, own = 1 / scales.column[X_at], bool(self._p.variables)
-        value, bound = program.value(chosen.x), self._stages.bound(first, most, own=own)
+        counted, stages = program.counted, program.stages
+        p, scales = counted.p, counted.scales
+        column = scales.column[counted.cells]
+        x = (column * chosen.x[counted.cells]).reshape(p.X.shape, order="F")
+        X = self._limits.clip(x, counted.count)
+        value = counted.solver.highs.program.value(chosen.x)
+        bound = stages.bound(first, 1 / column, own=bool(p.variables))
         capacity = self.classes.capacity
-        prices = self._stages.least_prices(first, scales, capacity) if least_prices else None
-        prices = self._stages.prices(first.y, scales) if prices is None else prices
-        maximised = isinstance(self._declared.objective, cp.Maximize)
+        prices = stages.least_prices(first, scales, capacity) if least_prices else None
+        prices = stages.prices(first.y, scales) if prices is None else prices
+        maximised = isinstance(counted.declared.objective, cp.Maximize)
         gap = relative_gap(value, bound)
         return Solution(
             X=X,
