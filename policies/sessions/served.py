@@ -85,25 +85,36 @@ def all_at_their_best(policy: Policy, told: Instance) -> Attempted | None:
         ``None`` where there is no room, or the objective is of another kind, or there are
         constraints.
     """
-    if not told.solo:
-        return None
-    fastest = told.throughput.max(axis=1, keepdims=True)
-    best = told.throughput >= (1 - _OTHER) * fastest
-    if np.count_nonzero(best) != told.jobs or not fastest.all():
-        return None
-    X = best.astype(float)
-    if (make_feasible(X, told) < X).any():
+    X = _only_fastest(told) if told.solo else None
+    if X is None or (make_feasible(X, told) < X).any():
         return None
     read = read_off(policy, told)
     if not read.exact:
         return None
-    levels, gains, speed = read.levels, read.gains, fastest[:, 0]
-    if levels is not None and not levels.constrained:
-        objective, _ = reported(policy, told, levels.level(speed))
-    elif gains is not None and (gains.slope * (1 if gains.maximised else -1) >= 0).all():
-        objective = float(gains.slope @ speed) + gains.constant
-    else:
+    if read.levels is not None and not read.levels.constrained:
+        level = read.levels.level(told.throughput.max(axis=1))
+        return _of_no_price(told, X, reported(policy, told, level)[0])
+    return None if read.gains is None else _all_served(told, read.gains, X)
+
+
+def _only_fastest(told: Instance) -> Floats | None:
+    """Return all the time of each job where it is fastest; ``None`` if two options are as fast."""
+    fastest = told.throughput.max(axis=1, keepdims=True)
+    best = told.throughput >= (1 - _OTHER) * fastest
+    alone = np.count_nonzero(best) == told.jobs and fastest.all()
+    return best.astype(float) if alone else None
+
+
+def _all_served(told: Instance, gains: Gains, X: Floats) -> Attempted | None:
+    """Return shares that no job can have more throughput by, if no throughput makes it worse."""
+    sign = 1.0 if gains.maximised else -1.0
+    if (sign * gains.slope < 0).any():
         return None
+    value = float((sign * gains.slope[:, None] * told.throughput * X).sum())
+    return _of_no_price(told, X, sign * value + gains.constant)
+
+
+def _of_no_price(told: Instance, X: Floats, objective: float) -> Attempted:
     prices = np.zeros(told.capacity.size)
     return Attempted(X, objective, 0.0, prices, {"solver": "all at their best", "changed": 0})
 
@@ -165,7 +176,9 @@ def served(
     *,
     least: bool = True,
 ) -> Attempted | None:
-    """Serve jobs in an order on one type, at prices on several; ``None`` where neither will do.
+    """Serve jobs in an order on one type, on several all at their best or at prices.
+
+    ``None`` where none of these will do.
 
     Parameters
     ----------
@@ -177,7 +190,21 @@ def served(
     """
     if told.options == 1:
         return served_in_order(told, gains)
-    return served_at_prices(told, gains, jobs, last, least=least)
+    return _with_room(told, gains, last) or served_at_prices(told, gains, jobs, last, least=least)
+
+
+def _with_room(told: Instance, gains: Gains, last: LastWalk | None) -> Attempted | None:
+    """Let all jobs that hold nothing but GPUs run at their best; a walk would end at no prices."""
+    gpus, room = told.columns["scale_factor"], told.capacity
+    if told.own_usage is not None or gpus.sum() > room.sum():
+        return None
+    X = _only_fastest(told)
+    if X is None or (np.bincount(told.option_accelerator, gpus @ X, room.size) > room).any():
+        return None
+    found = _all_served(told, gains, X)
+    if found is not None and last is not None:
+        last.prices, last.ties = found.prices, []
+    return found
 
 
 def served_at_prices(

@@ -1,5 +1,7 @@
 """Jobs served at prices of several types, against the program that they need no longer."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -47,6 +49,31 @@ def best(adds: Floats, told: Instance) -> float:
     found = linprog(-adds.ravel(), A_ub=rows, b_ub=limits, bounds=upper)
     assert found.fun is not None
     return -float(found.fun)
+
+
+@pytest.mark.parametrize("seed", each_seed(10, 400))
+def test_with_room_for_all_no_walk_is_needed(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tight = drawn(rng, int(rng.integers(1, 30)), int(rng.integers(2, 6)))
+    capacity = tight.capacity + rng.integers(0, 2) * tight.columns["scale_factor"].sum()
+    told = replace(tight, capacity=capacity)
+    for name in POLICIES:
+        gains, last = read_off(get_policy(name), told).gains, LastWalk(np.ones(capacity.size))
+        assert gains is not None
+        found, walked = served(told, gains, None, last), served_at_prices(told, gains)
+        if found is not None and walked is not None:
+            np.testing.assert_array_equal(found.X, walked.X)
+            assert found.objective == walked.objective
+            np.testing.assert_allclose(found.prices, walked.prices, rtol=1e-12)
+        if found is not None and found.stats["solver"] == "all at their best":
+            np.testing.assert_array_equal(found.X.sum(axis=1), 1.0)
+            assert last.prices is not None
+            assert not last.prices.any()
+            most = best(gains.slope[:, None] * told.throughput, told) + gains.constant
+            assert found.objective == pytest.approx(most, rel=1e-9)
+        elif (capacity >= told.columns["scale_factor"].sum()).all():
+            fast = np.sort(told.throughput, axis=1)
+            assert (fast[:, -1] == fast[:, -2]).any()
 
 
 @pytest.mark.parametrize("seed", each_seed(10, 1000))
