@@ -90,8 +90,9 @@ class Standstill(Resumable):
     def end(self, now_s: float, active: int) -> NoReturn:
         """Refuse a run in which nothing would ever happen again."""
         raise SolveError(
-            f"{self._name} gives none of the {active} active jobs any time at {now_s:.0f} s, and "
-            f"no job arrives later; {self.waiting()} would wait for ever."
+            f"{self._name} gives none of the {active} active jobs any time, or none for which the "
+            f"placement has devices, at {now_s:.0f} s, and no job arrives later; {self.waiting()} "
+            f"would wait for ever."
         )
 
     def _note_instant(self, now_s: float) -> None:

@@ -70,7 +70,7 @@ def test_known_profiles_are_recovered_within_their_doubt() -> None:
     assert np.mean([held(seed) for seed in range(5)], axis=0).min() >= 0.8
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_19_of_20_known_profiles_are_recovered_within_their_doubt() -> None:
     assert np.mean([held(seed) for seed in range(100, 120)], axis=0).min() >= 0.95
 
