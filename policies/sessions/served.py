@@ -108,7 +108,7 @@ def _only_fastest(told: Instance) -> Floats | None:
 def _all_served(told: Instance, gains: Gains, X: Floats) -> Attempted | None:
     """Return shares that no job can have more throughput by, if no throughput makes it worse."""
     sign = 1.0 if gains.maximised else -1.0
-    if (sign * gains.slope < 0).any():
+    if not (np.isfinite(gains.slope) & (sign * gains.slope >= 0)).all():
         return None
     value = float((sign * gains.slope[:, None] * told.throughput * X).sum())
     return _of_no_price(told, X, sign * value + gains.constant)

@@ -76,6 +76,18 @@ def test_with_room_for_all_no_walk_is_needed(seed: int) -> None:
             assert (fast[:, -1] == fast[:, -2]).any()
 
 
+@pytest.mark.parametrize("slope", [np.nan, np.inf, -1.0])
+def test_gains_that_are_no_gains_are_not_served_with_room_either(slope: float) -> None:
+    told = Instance.of_jobs([[2.0, 1.0], [1.0, 3.0]], [1, 1], [4.0, 4.0])
+    assert served(told, Gains(np.array([1.0, 2.0]), 0.0, maximised=True)) is not None
+    found = served(told, Gains(np.array([slope, 2.0]), 0.0, maximised=True))
+    if slope == -1.0:  # at prices, the job that makes it worse has no time
+        assert found is not None
+        np.testing.assert_array_equal(found.X, [[0.0, 0.0], [0.0, 1.0]])
+    else:
+        assert found is None
+
+
 @pytest.mark.parametrize("seed", each_seed(10, 1000))
 def test_what_prices_give_is_the_only_optimum_of_the_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
