@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from apportion.mechanism.scheduler import Decision, GangProgress, Gangs
+    from apportion.mechanisms.past import Past
     from apportion.sim.about import AboutRun, Parts
     from apportion.sim.engine.true_state import TrueState
     from apportion.types import Floats
@@ -189,6 +190,12 @@ class Record(Resumable):
         self._columns = list(columns)
         if not any(each.in_place for each in columns):
             self._columns.insert(0, RoundLog(about.present.accelerators))
+
+    def begin(self, past: Past) -> None:
+        """Begin in the middle: who has devices stays there from now on."""
+        if self.schedule is not None:
+            jobs = np.array([job for (job,) in past.held], dtype=np.intp)
+            self.schedule.begin(jobs, past.held.values(), past.now_s)
 
     def changed(self, now_s: float, decision: Decision) -> None:
         """Take down that a decision takes effect."""

@@ -229,8 +229,10 @@ def carried_on(
             f"{decider.label!r} cannot begin in the middle: it has no take_over(past)."
         )
     about.truth.admit(now_s)
-    untold = scheduler.take_over(_past(about, now_s, running))
+    past = _past(about, now_s, running)
+    untold = scheduler.take_over(past)
     record = Record(about, parts.columns)
+    record.begin(past)
     run_jobs(about.truth, scheduler, parts.runtime, record, begins=(now_s, untold))
     return record.run(decider.label, parts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ from tests.oracles.paced_link import Sender, iterations
 import apportion as ap
 from apportion.errors import InputError
 from apportion.sim.phases import PacedShifts, pace_and_shift
+from apportion.sim.phases.best_meeting import _ways
+from apportion.sim.shifts.meeting import Meeting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,6 +153,35 @@ def test_nor_of_several_jobs_on_several_links(numbers: Sequence[int], tried: int
         unshifted, ours, best = three_ways(case, number, tried)
         assert ours <= unshifted * 1.005, (number, case)
         assert ours <= best * 1.02, (number, case)
+
+
+@pytest.mark.parametrize(
+    ("duty", "known", "pace"),
+    [(0.3, (0.0, 0.0, 0.0), 0.05), (0.2425, (0.05, 0.25, 0.5, 0.75), 0.01)],
+    ids=["far from the best", "beside the best"],
+)
+def test_drawn_shifts_are_as_good_as_all_of_a_grid(
+    duty: float, known: tuple[float, ...], pace: float
+) -> None:
+    """Jobs that hardly fit on a link, of which one poor way is known, run in an own simulation."""
+    many, period_s = len(known), 0.2
+    sender = Sender((1 - duty) * period_s, duty * period_s, GBPS)
+    profiles = tuple(half(str(job), period_s, duty) for job in range(many))
+    random = Meeting(profiles, (None,) * many, ((GBPS, tuple(range(many))),))
+    starts_s = tuple(part * period_s for part in known)
+    way = random._replace(starts_s=starts_s, paces_s=(period_s,) * many)
+
+    def least(starts: np.ndarray, paces: np.ndarray) -> float:
+        uses = np.ones((many, 1))
+        took = iterations([sender] * many, np.array([GBPS]), uses, starts, paces, counted=20)
+        return float(took.mean(axis=1).min())
+
+    starts, paces = _ways(random, [way], 0.0, pace)
+    circle = (paces == paces[:, :1]).all(axis=1)  # others have a pace for each job
+    others = np.array([*combinations_with_replacement(range(12), many - 1)])
+    grid = np.column_stack([np.zeros(len(others)), others]) / 12 * period_s
+    assert least(grid, np.full_like(grid, period_s)) == pytest.approx(1)
+    assert least(starts[circle], paces[circle]) < 1.02
 
 
 def half(job: str, period_s: float, duty: float) -> ap.CommunicationProfile:
