@@ -153,12 +153,12 @@ class Instance:
     @cached_property
     def hard(self) -> Ints:
         """Places of the resources with a hard capacity."""
-        return np.flatnonzero(np.isfinite(self.capacity))
+        return np.isfinite(self.capacity).nonzero()[0]
 
     @cached_property
     def soft(self) -> Ints:
         """Places of the resources without one."""
-        return np.flatnonzero(np.isinf(self.capacity))
+        return np.isinf(self.capacity).nonzero()[0]
 
     def worth(self, prices: Floats) -> float:
         """Return the price of all there is of the hard resources, prices of shape (resources,)."""

@@ -14,11 +14,10 @@ import numpy as np
 
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
-from apportion.policies.solving.demands import reported
+from apportion.policies.solving.demands import declared
 from apportion.policies.solving.worst_off.buyers import Buyers
 
 if TYPE_CHECKING:
-    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.solvers.demand_ties import DemandTie
     from apportion.policies.solving.solvers.demand_walk import DemandWalk
@@ -83,6 +82,10 @@ class LastDemands:
     bought: LastEnd = field(default_factory=lambda: LastEnd(np.zeros(0)))
     level: float = np.nan
     short: bool = False
+
+    def freed(self) -> None:
+        """Note that nothing had a price, as there was room for all."""
+        self.spent, self.short = LastEnd(np.zeros(self.spent.prices.size)), False
 
 
 class Met(NamedTuple):
@@ -194,7 +197,7 @@ def _bought(
 
 
 def met_by_jobs(
-    policy: Policy, told: Instance, levels: Levels, last: LastDemands, *, least: bool
+    told: Instance, levels: Levels, last: LastDemands, *, least: bool
 ) -> Attempted | None:
     """Meet the demands of single jobs; ``None`` where `meet` does not."""
     buyers = Buyers.of(told)
@@ -203,6 +206,6 @@ def met_by_jobs(
         return None
     X = make_feasible(met.shares, told)
     level = levels.level((told.throughput * X).sum(axis=1))
-    objective, slope = reported(policy, told, level)
+    objective, slope = declared(levels, level)
     stats = {"solver": "demands", "changed": 0}
     return Attempted(X, objective, relative_gap(level, met.bound), slope * met.prices, stats)

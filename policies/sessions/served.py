@@ -12,20 +12,16 @@ import numpy as np
 
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
-from apportion.policies.solving.demands import read_off, reported
 from apportion.policies.solving.rows import group_rows
 from apportion.policies.solving.solvers.price_walk import PriceWalk
 
 if TYPE_CHECKING:
-    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.demands import Gains
     from apportion.policies.solving.solvers.price_walk import Tie
     from apportion.types import Floats, Ints
 
 
-_OTHER = 1e-9
-"""Part of a number by which another one that is not the same differs."""
 _APART = 1e-6
 """Least difference, relative to the largest, of what jobs add per GPU that no solver overlooks."""
 
@@ -55,6 +51,10 @@ class LastWalk:
         ties = [tie._replace(job=int(class_of[at[0]])) for at, tie in found if at.size]
         return self.prices, ties
 
+    def freed(self) -> None:
+        """Note that nothing had a price, as there was room for all."""
+        self.prices, self.ties = None, []
+
     def ended(self, walk: PriceWalk, jobs: Ints) -> None:
         """Note where a walk ended, and which jobs stand for the classes."""
         self.prices = walk.prices
@@ -63,60 +63,9 @@ class LastWalk:
 
 def is_plain(instance: Instance) -> bool:
     """Whether rows are a job each that hold GPUs of hard capacities only."""
-    return (
-        instance.jobs > 0
-        and instance.own_usage is None
-        and instance.hard.size == instance.capacity.size
-        and bool((instance.count == 1).all())
-    )
-
-
-def all_at_their_best(policy: Policy, told: Instance) -> Attempted | None:
-    """Let each job run all the time under its fastest option, if there is room for all of them.
-
-    None can make more. So this is an optimum of every objective that is no worse for more
-    throughput of any job, and a resource more improves nothing: prices are 0. If no job is as fast
-    under a second option, all other allocations have less total throughput, for which optima are
-    chosen.
-
-    Returns
-    -------
-    Attempted
-        ``None`` where there is no room, or the objective is of another kind, or there are
-        constraints.
-    """
-    X = _only_fastest(told) if told.solo else None
-    if X is None or (make_feasible(X, told) < X).any():
-        return None
-    read = read_off(policy, told)
-    if not read.exact:
-        return None
-    if read.levels is not None and not read.levels.constrained:
-        level = read.levels.level(told.throughput.max(axis=1))
-        return _of_no_price(told, X, reported(policy, told, level)[0])
-    return None if read.gains is None else _all_served(told, read.gains, X)
-
-
-def _only_fastest(told: Instance) -> Floats | None:
-    """Return all the time of each job where it is fastest; ``None`` if two options are as fast."""
-    fastest = told.throughput.max(axis=1, keepdims=True)
-    best = told.throughput >= (1 - _OTHER) * fastest
-    alone = np.count_nonzero(best) == told.jobs and fastest.all()
-    return best.astype(float) if alone else None
-
-
-def _all_served(told: Instance, gains: Gains, X: Floats) -> Attempted | None:
-    """Return shares that no job can have more throughput by, if no throughput makes it worse."""
-    sign = 1.0 if gains.maximised else -1.0
-    if not (np.isfinite(gains.slope) & (sign * gains.slope >= 0)).all():
-        return None
-    value = float((sign * gains.slope[:, None] * told.throughput * X).sum())
-    return _of_no_price(told, X, sign * value + gains.constant)
-
-
-def _of_no_price(told: Instance, X: Floats, objective: float) -> Attempted:
-    prices = np.zeros(told.capacity.size)
-    return Attempted(X, objective, 0.0, prices, {"solver": "all at their best", "changed": 0})
+    count = instance.columns["count"]
+    hard = instance.own_usage is None and bool((instance.capacity < np.inf).all())
+    return hard and count.size > 0 and bool((count == 1).all())
 
 
 def served_in_order(told: Instance, gains: Gains) -> Attempted | None:
@@ -176,7 +125,7 @@ def served(
     *,
     least: bool = True,
 ) -> Attempted | None:
-    """Serve jobs in an order on one type, on several all at their best or at prices.
+    """Serve jobs in an order on one type, on several at prices.
 
     ``None`` where none of these will do.
 
@@ -190,21 +139,7 @@ def served(
     """
     if told.options == 1:
         return served_in_order(told, gains)
-    return _with_room(told, gains, last) or served_at_prices(told, gains, jobs, last, least=least)
-
-
-def _with_room(told: Instance, gains: Gains, last: LastWalk | None) -> Attempted | None:
-    """Let all jobs that hold nothing but GPUs run at their best; a walk would end at no prices."""
-    gpus, room = told.columns["scale_factor"], told.capacity
-    if told.own_usage is not None or gpus.sum() > room.sum():
-        return None
-    X = _only_fastest(told)
-    if X is None or (np.bincount(told.option_accelerator, gpus @ X, room.size) > room).any():
-        return None
-    found = _all_served(told, gains, X)
-    if found is not None and last is not None:
-        last.prices, last.ties = found.prices, []
-    return found
+    return served_at_prices(told, gains, jobs, last, least=least)
 
 
 def served_at_prices(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.instance import Instance
+from apportion.policies.sessions.at_best import AtBest, favours_speed
 from apportion.policies.sessions.counted_solver import CountedSolver, declare, read_at_all_counts
 from apportion.policies.sessions.demanded import LastDemands, meet
 from apportion.policies.sessions.fastest_options import FastestOptions
@@ -20,7 +20,7 @@ from apportion.policies.sessions.served import LastWalk, is_plain, served
 from apportion.policies.sessions.warm_stages import WarmStages
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import SharedLimits, relative_gap
-from apportion.policies.solving.demands import reported
+from apportion.policies.solving.demands import declared
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.worst_off.buyers import Buyers
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.sessions.counted_solver import Route
     from apportion.policies.solving.cone import Point
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
 
 
 _LOG = logging.getLogger(__name__)
@@ -59,11 +59,13 @@ class WarmClasses:
         self._told = believed(policy, classes)
         self._limits = SharedLimits.of(self._told)
         one = self._told.with_columns({**self._told.columns, "count": np.ones(classes.jobs)})
-        self._one = one
+        self._one, self._gpus = one, one.columns["scale_factor"]
         read = read_at_all_counts(policy, one)
         self._levels, self._last = None if read is None else read.levels, LastDemands()
         self._fastest = None if self._levels is None else FastestOptions.of(one)
         self._buyers = None if self._fastest is None else Buyers.of(self._fastest.told)
+        self._read = read if read is not None and is_plain(one) and favours_speed(read) else None
+        self._best = None if self._read is None else AtBest.of(one)
         self._gains = read.gains if read is not None and is_plain(one) else None
         self._walk, self._in_vain = LastWalk(), 0
 
@@ -171,18 +173,26 @@ class WarmClasses:
         return solution if solution.status == "optimal" else None
 
     def _alone(self, count: Floats, least_prices: bool) -> Solution | None:
-        """Solve without a program, if the objective is of a kind for which that can be."""
-        by_gains = self._gains is not None
-        return (self._served if by_gains else self._bought)(count, least_prices)
+        """Solve without a program, if the objective is of a kind for which that can be.
 
-    def _bought(self, count: Floats, least_prices: bool) -> Solution | None:
+        All at their best, if there is room, or as many as there is room for, at prices.
+        """
+        clock, there = time.perf_counter(), count.nonzero()[0]
+        best, read = self._best, self._read
+        if best is not None and read is not None and best.fit(self._gpus * count):
+            self._walk.freed()
+            self._last.freed()
+            return self._without_program(best.attempted(read, there, count), count, there, clock)
+        by_gains = self._gains is not None
+        told = (self._served if by_gains else self._bought)(count, there, least_prices)
+        return None if told is None else self._without_program(told, count, there, clock)
+
+    def _bought(self, count: Floats, there: Ints, least_prices: bool) -> Attempted | None:
         """Meet the demands of all classes at prices, see `apportion.policies.sessions.demanded`."""
         buyers, fastest, levels = self._buyers, self._fastest, self._levels
-        there = np.flatnonzero(count)
         if buyers is None or fastest is None or levels is None:
             return None
-        here = replace(levels, factor=levels.factor[there], offset=levels.offset[there])
-        clock = time.perf_counter()
+        here = levels.some(there)
         found = meet(buyers.some(there, count[there]), here, self._last, least=least_prices)
         if found is None:
             return None
@@ -190,22 +200,19 @@ class WarmClasses:
         shares[there] = found.shares
         X = self._limits.clip(fastest.spread(shares, self.classes.options), count)
         level = here.level((self._told.throughput * X).sum(axis=1)[there])
-        objective, slope = reported(self.policy, self._told, level)
+        objective, slope = declared(here, level)
         gap = relative_gap(level, found.bound)
-        told = Attempted(X, objective, gap, slope * found.prices, {"solver": "demands"})
-        return self._without_program(told, count, clock)
+        return Attempted(X, objective, gap, slope * found.prices, {"solver": "demands"})
 
-    def _served(self, count: Floats, least_prices: bool) -> Solution | None:
+    def _served(self, count: Floats, there: Ints, least_prices: bool) -> Attempted | None:
         """Serve classes as jobs that hold the GPUs of all of theirs, and add what all of them do.
 
         See `apportion.policies.sessions.served`.
         """
-        gains, one, clock = self._gains, self._told, time.perf_counter()
-        there = np.flatnonzero(count)
+        gains, one = self._gains, self._told
         if gains is None or self._in_vain >= _PATIENCE:
             return None
-        held = (one.columns["scale_factor"] * count)[there]
-        told = Instance.of_jobs(one.throughput[there], held, one.capacity)
+        told = Instance.of_jobs(one.throughput[there], (self._gpus * count)[there], one.capacity)
         all_of_it = gains._replace(slope=(gains.slope * count)[there])
         found = served(told, all_of_it, there, self._walk, least=least_prices)
         self._in_vain = self._in_vain + 1 if found is None else 0
@@ -213,14 +220,15 @@ class WarmClasses:
             return None
         X = np.zeros(one.throughput.shape)
         X[there] = found.X
-        X = self._limits.clip(X, count)
-        return self._without_program(found._replace(X=X), count, clock)
+        return found._replace(X=self._limits.clip(X, count))
 
-    def _without_program(self, told: Attempted, count: Floats, clock: float) -> Solution:
+    def _without_program(
+        self, told: Attempted, count: Floats, there: Ints, clock: float
+    ) -> Solution:
         """Say what was found without a program, begun at a time."""
         stats = {
             "jobs": int(count.sum()),
-            "classes": np.count_nonzero(count),
+            "classes": there.size,
             "options": self.classes.options,
             "solver": told.stats["solver"],
             "path": "direct deltas",

@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.policies.sessions.at_best import all_at_their_best
 from apportion.policies.sessions.demanded import LastDemands, met_by_jobs
 from apportion.policies.sessions.job_places import JobPlaces, Stated
-from apportion.policies.sessions.served import (
-    LastWalk,
-    all_at_their_best,
-    is_plain,
-    served,
-)
+from apportion.policies.sessions.served import LastWalk, is_plain, served
 from apportion.policies.sessions.warm_share import WarmShare
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import make_feasible, relative_gap
@@ -39,6 +35,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.cone import Point
+    from apportion.policies.solving.demands import ReadOff
     from apportion.policies.solving.ratio import Bargains
     from apportion.types import Floats, Ints
 
@@ -124,18 +121,15 @@ class WarmJobs:
             alone = filled_by_jobs(self.policy, told, self._filling, least=least_prices)
             return None if alone is None else _solution(told, alone)
         try:
-            _, levels, _, gains, bargains, exact = read_off(self.policy, told)
+            read = read_off(self.policy, told)
         except ValueError:  # the policy's own text: solved anew, it is told where it is wrong
             return None
-        known = not (levels is None or levels.constrained) or (gains or bargains) is not None
-        self._may = known and exact
+        levels, bargains = read.levels, read.bargains
+        known = not (levels is None or levels.constrained) or (read.gains or bargains) is not None
+        self._may = known and read.exact
         if not self._may:
             return None
-        alone = at_best_bargains(told, bargains) if bargains else None
-        if gains is not None:
-            alone = served(told, gains, jobs, self._last, least=least_prices)
-        elif levels is not None and told.jobs < ROWS_TO_MERGE:
-            alone = met_by_jobs(self.policy, told, levels, self._demands, least=least_prices)
+        alone = self._alone(jobs, told, read, least_prices)
         try:
             if alone is not None:
                 solution = _solution(told, alone)
@@ -149,6 +143,22 @@ class WarmJobs:
             _LOG.info("%r is solved anew: %s", self.policy, error)
             return None
         return solution if solution.status == "optimal" else None
+
+    def _alone(
+        self, jobs: Ints, told: Instance, read: ReadOff, least_prices: bool
+    ) -> Attempted | None:
+        """Solve without a program; ``None`` where one is needed."""
+        if read.bargains is not None:
+            return at_best_bargains(told, read.bargains)
+        if (found := all_at_their_best(self.policy, told)) is not None:
+            self._last.freed()
+            self._demands.freed()
+            return found
+        if read.gains is not None:
+            return served(told, read.gains, jobs, self._last, least=least_prices)
+        if read.levels is None or told.jobs >= ROWS_TO_MERGE:
+            return None
+        return met_by_jobs(told, read.levels, self._demands, least=least_prices)
 
     def with_room_for_all(self, instance: Instance) -> Solution | None:
         """Solve a problem of whatever limits if each job can run all the time where it is fastest.

@@ -275,12 +275,16 @@ def posed_value(policy: Policy, p: Problem) -> float:
 
 
 def reported(policy: Policy, instance: Instance, value: float) -> tuple[float, float]:
-    """Turn a posed optimal value into that of the declared problem, and give the slope there.
+    """Turn a posed optimal value into that of the declared problem, and give the slope there."""
+    return declared(levels_of(policy, instance), value)
+
+
+def declared(levels: Levels | None, value: float) -> tuple[float, float]:
+    """Turn a posed value of an objective, of levels or another, into that which is declared.
 
     Where a solver leaves a job without any throughput the declared value is infinite, and nothing
     that prices would say is known.
     """
-    levels = levels_of(policy, instance)
     if levels is None or not (levels.proportional and levels.inverse):
         return value, 1.0
     return (1 / value, 1 / value**2) if value > 0 else (np.inf, 0.0)

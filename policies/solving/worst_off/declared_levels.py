@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,11 @@ class Levels:
     def rate(self) -> Floats:
         """Steps/s that each job must make per unit of a level that demands in proportion."""
         return self.factor if self.inverse else 1 / self.factor
+
+    def some(self, rows: Ints | slice) -> Levels:
+        """Return the levels of some jobs."""
+        of_rows = self.factor[rows], self.offset[rows]
+        return Levels(*of_rows, self.inverse, self.constrained, self.proportional)
 
     def level(self, throughput: Floats) -> float:
         """Return the level of the worst job at some throughputs, shape (jobs,)."""

@@ -10,7 +10,8 @@ from tests.seeds import each_seed
 from apportion.names import POLICY_NAMES
 from apportion.policies import Instance, solve_instance
 from apportion.policies.registry import get_policy
-from apportion.policies.sessions.served import all_at_their_best
+from apportion.policies.sessions.at_best import all_at_their_best
+from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.sessions.warm_jobs import WarmJobs
 
 
@@ -113,3 +114,31 @@ def test_more_throughput_must_not_be_worse() -> None:
             }
         )
         assert all_at_their_best(get_policy(name), deadlines) is None
+
+
+@pytest.mark.parametrize("name", ["max_min_fairness", "max_total_throughput"])
+@pytest.mark.parametrize("seed", each_seed(4, 200))
+def test_classes_run_at_their_best_while_there_is_room_for_all_of_their_jobs(
+    seed: int, name: str
+) -> None:
+    rng, policy = np.random.default_rng(seed), get_policy(name)
+    classes = int(rng.integers(2, 8))
+    speed = rng.uniform(1.0, 10.0, (classes, 3))
+    speed[0, :2] = 11.0  # as fast on two types: while one is there a solver chooses
+    weight, gpus = rng.choice([1.0, 3.0], classes), rng.choice([1.0, 2.0], classes)
+    capacity = rng.integers(2, 10, 3).astype(float)
+    columns = {"weight": weight, "count": np.ones(classes)}
+    warm = WarmClasses.of(policy, Instance.of_jobs(speed, gpus, capacity, columns=columns))
+    assert warm is not None
+    for _ in range(8):
+        count = rng.integers(0, 4, classes) * rng.integers(0, 2, classes)
+        count[1] += 1
+        of = np.repeat(np.arange(classes), count)
+        jobs = Instance.of_jobs(speed[of], gpus[of], capacity, columns={"weight": weight[of]})
+        found, alone = warm.solve(count.astype(float)), solve_instance(policy, jobs)
+        held = np.bincount(speed[of].argmax(axis=1), gpus[of], 3)
+        room = count[0] == 0 and bool((held <= capacity).all())
+        assert (found.stats["solver"] == "all at their best") == room
+        np.testing.assert_allclose(found.X[of], alone.X, atol=1e-7)
+        np.testing.assert_allclose(found.objective, alone.objective, rtol=1e-9)
+        np.testing.assert_allclose(found.prices, alone.prices, atol=1e-7)

@@ -11,6 +11,7 @@ from tests.seeds import each_seed
 from apportion.policies import Instance, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.registry import get_policy
+from apportion.policies.sessions.at_best import all_at_their_best, favours_speed
 from apportion.policies.sessions.served import LastWalk, served, served_at_prices
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.sessions.warm_jobs import WarmJobs
@@ -58,17 +59,15 @@ def test_with_room_for_all_no_walk_is_needed(seed: int) -> None:
     capacity = tight.capacity + rng.integers(0, 2) * tight.columns["scale_factor"].sum()
     told = replace(tight, capacity=capacity)
     for name in POLICIES:
-        gains, last = read_off(get_policy(name), told).gains, LastWalk(np.ones(capacity.size))
+        gains = read_off(get_policy(name), told).gains
         assert gains is not None
-        found, walked = served(told, gains, None, last), served_at_prices(told, gains)
+        found, walked = all_at_their_best(get_policy(name), told), served_at_prices(told, gains)
         if found is not None and walked is not None:
             np.testing.assert_array_equal(found.X, walked.X)
             assert found.objective == walked.objective
             np.testing.assert_allclose(found.prices, walked.prices, rtol=1e-12)
-        if found is not None and found.stats["solver"] == "all at their best":
+        if found is not None:
             np.testing.assert_array_equal(found.X.sum(axis=1), 1.0)
-            assert last.prices is not None
-            assert not last.prices.any()
             most = best(gains.slope[:, None] * told.throughput, told) + gains.constant
             assert found.objective == pytest.approx(most, rel=1e-9)
         elif (capacity >= told.columns["scale_factor"].sum()).all():
@@ -77,10 +76,15 @@ def test_with_room_for_all_no_walk_is_needed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("slope", [np.nan, np.inf, -1.0])
-def test_gains_that_are_no_gains_are_not_served_with_room_either(slope: float) -> None:
+def test_gains_that_are_no_gains_do_not_favour_speed(slope: float) -> None:
     told = Instance.of_jobs([[2.0, 1.0], [1.0, 3.0]], [1, 1], [4.0, 4.0])
-    assert served(told, Gains(np.array([1.0, 2.0]), 0.0, maximised=True)) is not None
-    found = served(told, Gains(np.array([slope, 2.0]), 0.0, maximised=True))
+    read = read_off(get_policy("max_total_throughput"), told)
+    assert favours_speed(read)
+    gains = Gains(np.array([slope, 2.0]), 0.0, maximised=True)
+    assert not favours_speed(read._replace(gains=gains))
+    assert favours_speed(read._replace(gains=Gains(-np.ones(2), 0.0, maximised=False)))
+    assert not favours_speed(read._replace(gains=None))
+    found = served(told, gains)
     if slope == -1.0:  # at prices, the job that makes it worse has no time
         assert found is not None
         np.testing.assert_array_equal(found.X, [[0.0, 0.0], [0.0, 1.0]])

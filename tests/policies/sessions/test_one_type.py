@@ -47,7 +47,7 @@ def test_the_order_is_the_optimum_of_the_program(seed: int) -> None:
         assert found.gap <= 1e-12
         kept = WarmJobs(policy).certified(np.arange(told.jobs), told)
         assert kept is not None
-        assert kept.stats["solver"] == "order"
+        assert kept.stats["solver"] in ("order", "all at their best")
         assert kept.X.tolist() == found.X.tolist()
 
 
