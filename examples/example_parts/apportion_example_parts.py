@@ -6,7 +6,7 @@ each kind of part has to do is in CONTRIBUTING.md; `apportion.testing` checks th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import cvxpy as cp
@@ -18,8 +18,7 @@ from apportion.elastic import ElasticRule
 from apportion.mechanism.gates import HOLD, START
 from apportion.mechanism.offers.rules import NoWait
 from apportion.mechanism.placements import Strategy
-from apportion.mechanisms.settings import MechanismSettings
-from apportion.mechanisms.settings import about as described
+from apportion.mechanisms.settings import MechanismSettings, described
 from apportion.report import Section
 from apportion.sim.network import Exchange, Layer, ModelProfile
 from apportion.sim.network.models.trained import TrainedModel
@@ -124,7 +123,7 @@ class Unhurried(MechanismSettings):
     name: ClassVar[str] = "example_rounds"
     tells_speeds: ClassVar[bool] = True
 
-    tea_seconds: float = field(default=7200.0, metadata=described("length of a round"))
+    tea_seconds: float = described(7200.0, "length of a round")
 
     def parts(self, decider: Any, about: Any) -> Any:
         """Make those of the rounds of the package."""

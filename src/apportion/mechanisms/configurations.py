@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from apportion.checks import choice, number
 from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError
-from apportion.mechanisms.settings import SHORTEST_S, MechanismSettings, about, check_by_type
+from apportion.mechanisms.settings import SHORTEST_S, MechanismSettings, check_by_type, described
 from apportion.mechanisms.start_costs import stages_by_type
 
 if TYPE_CHECKING:
@@ -95,68 +95,43 @@ class Configurations(MechanismSettings):
     home: ClassVar[str] = "apportion.sim.elastic.parts:configurations"
     elastic: ClassVar[bool] = True
 
-    interval_seconds: float = field(default=60.0, metadata=about("time between two decisions"))
-    restart: str = field(
-        default="stop_resume",
-        metadata=about("stop_resume, afe or edl: what a change costs", "gang_restart"),
+    interval_seconds: float = described(60.0, "time between two decisions")
+    restart: str = described(
+        "stop_resume", "stop_resume, afe or edl: what a change costs", "gang_restart"
     )
-    restart_seconds: float | Mapping[str, float] | None = field(
-        default=None,
-        metadata=about("seconds of a restart (default: the application's, or 30)"),
-        hash=False,
+    restart_seconds: float | Mapping[str, float] | None = described(
+        None, "seconds of a restart (default: the application's, or 30)", hash=False
     )
-    rescale_seconds: float | Mapping[str, float] | None = field(
-        default=None,
-        metadata=about("seconds to form another ring (default: as above, or 3)"),
-        hash=False,
+    rescale_seconds: float | Mapping[str, float] | None = described(
+        None, "seconds to form another ring (default: as above, or 3)", hash=False
     )
-    growth: float = field(
-        default=2.0, metadata=about("most GPUs of a job, times those that it ever had")
+    growth: float = described(2.0, "most GPUs of a job, times those that it ever had")
+    gang_sizes: str | None = described(None, "every or whole_nodes (default: the latter for Sia)")
+    goodputs: str = described(
+        "told", "told, fitted to what each job has run, one_type, or virtual_nodes"
     )
-    gang_sizes: str | None = field(
-        default=None, metadata=about("every or whole_nodes (default: the latter for Sia)")
+    keep_paused: bool = described(False, "jobs keep their GPUs while they restart")
+    reallocation_seconds: float | Mapping[str, float] | None = described(
+        None, "of a restart, as the policy weighs a change (default: what it takes)", hash=False
     )
-    goodputs: str = field(
-        default="told",
-        metadata=about("told, fitted to what each job has run, one_type, or virtual_nodes"),
+    checkpoint_interval_s: float | None = described(
+        None, "under EDL, between checkpoints; work since is lost with a reclaimed GPU"
     )
-    keep_paused: bool = field(
-        default=False, metadata=about("jobs keep their GPUs while they restart")
+    join_mini_batches: float = described(
+        0.0, "under EDL, mini-batches until workers join that are ready"
     )
-    reallocation_seconds: float | Mapping[str, float] | None = field(
-        default=None,
-        metadata=about("of a restart, as the policy weighs a change (default: what it takes)"),
-        hash=False,
+    leader_seconds: float = described(0.0, "under EDL, to elect another leader if it is taken away")
+    restart_stages: Any = described(
+        None, "container=12,init=8,load=10: a restart by stage, seconds"
     )
-    checkpoint_interval_s: float | None = field(
-        default=None,
-        metadata=about("under EDL, between checkpoints; work since is lost with a reclaimed GPU"),
+    serving: Any = described(
+        None, "csv of requests served on the same cluster: 'r.csv(gpus=8, reclaim=random)'"
     )
-    join_mini_batches: float = field(
-        default=0.0, metadata=about("under EDL, mini-batches until workers join that are ready")
+    network: Any = described(
+        None, "contention, cassini, phases, ...: gangs that share links slow down"
     )
-    leader_seconds: float = field(
-        default=0.0, metadata=about("under EDL, to elect another leader if it is taken away")
-    )
-    restart_stages: Any = field(
-        default=None, metadata=about("container=12,init=8,load=10: a restart by stage, seconds")
-    )
-    serving: Any = field(
-        default=None,
-        metadata=about(
-            "csv of requests served on the same cluster: 'r.csv(gpus=8, reclaim=random)'"
-        ),
-    )
-    network: Any = field(
-        default=None,
-        metadata=about("contention, cassini, phases, ...: gangs that share links slow down"),
-    )
-    topology: Any = field(
-        default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
-    )
-    placement: Any = field(
-        default="packed", metadata=about("packed, cassini, cassini_program, ...: where gangs come")
-    )
+    topology: Any = described(None, "cassini, dgx_h100_pod, ... or a .toml file: its links")
+    placement: Any = described("packed", "packed, cassini, cassini_program, ...: where gangs come")
 
     def __post_init__(self) -> None:
         super().__post_init__()

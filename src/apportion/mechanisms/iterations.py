@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from apportion.checks import choice, number
 from apportion.checks import seconds as check_seconds
-from apportion.mechanisms.settings import LOST, MechanismSettings, about, check_by_type
+from apportion.mechanisms.settings import LOST, MechanismSettings, check_by_type, described
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,52 +78,39 @@ class Iterations(MechanismSettings):
     name: ClassVar[str] = "iterations"
     home: ClassVar[str] = "apportion.sim.contention.parts:iterations"
 
-    order: Any = field(default=None, metadata=about("srsf, srtf, fifo, ...: whose turn"))
-    placement: Any = field(
-        default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
+    order: Any = described(None, "srsf, srtf, fifo, ...: whose turn")
+    placement: Any = described(None, "how gangs get their devices (default: the scheduler's)")
+    gate: Any = described(None, "at_most_1, ada_dual, what_if, ...")
+    exclusive: bool | None = described(
+        None, "one job at a time has a GPU (default: the scheduler's)"
     )
-    gate: Any = field(default=None, metadata=about("at_most_1, ada_dual, what_if, ..."))
-    exclusive: bool | None = field(
-        default=None, metadata=about("one job at a time has a GPU (default: the scheduler's)")
+    gpu_memory_gb: float = described(16.0, "memory of a GPU, GB")
+    s_per_byte: float = described(8.53e-10, "b: seconds to send a byte")
+    penalty_s_per_byte: float = described(
+        2.35e-10, "eta: seconds that each further transfer adds to a byte"
     )
-    gpu_memory_gb: float = field(default=16.0, metadata=about("memory of a GPU, GB"))
-    s_per_byte: float = field(default=8.53e-10, metadata=about("b: seconds to send a byte"))
-    penalty_s_per_byte: float = field(
-        default=2.35e-10, metadata=about("eta: seconds that each further transfer adds to a byte")
+    startup_s: float = described(6.69e-4, "a: seconds before the first byte")
+    counted_over: str = described("task", "task or cluster: whose links are counted for k")
+    rack_links: bool = described(False, "racks have links as servers have")
+    sharing: Any = described(None, "another way to share links")
+    turns_count_transfers: bool = described(True, "whose turn it is counts transfers, too")
+    loads_count_transfers: bool = described(True, "what GPUs have left to do counts transfers")
+    loads_times_gpus: bool = described(
+        True, "what GPUs have left to do are GPU-seconds of the gangs"
     )
-    startup_s: float = field(default=6.69e-4, metadata=about("a: seconds before the first byte"))
-    counted_over: str = field(
-        default="task", metadata=about("task or cluster: whose links are counted for k")
+    loads_s_per_byte: float | None = described(
+        None, "seconds that a byte counts there (default: s_per_byte)"
     )
-    rack_links: bool = field(default=False, metadata=about("racks have links as servers have"))
-    sharing: Any = field(default=None, metadata=about("another way to share links"))
-    turns_count_transfers: bool = field(
-        default=True, metadata=about("whose turn it is counts transfers, too")
+    all_reduce: str | None = described(
+        None, "ring, halving_doubling, ...: a and b by servers (default: as of two)"
     )
-    loads_count_transfers: bool = field(
-        default=True, metadata=about("what GPUs have left to do counts transfers")
+    add_s_per_byte: float = described(0.0, "gamma: seconds to add up a byte, with all_reduce")
+    preemption_overhead_seconds: float | str | Mapping[str, float] = described(
+        0.0, LOST, hash=False
     )
-    loads_times_gpus: bool = field(
-        default=True, metadata=about("what GPUs have left to do are GPU-seconds of the gangs")
-    )
-    loads_s_per_byte: float | None = field(
-        default=None, metadata=about("seconds that a byte counts there (default: s_per_byte)")
-    )
-    all_reduce: str | None = field(
-        default=None,
-        metadata=about("ring, halving_doubling, ...: a and b by servers (default: as of two)"),
-    )
-    add_s_per_byte: float = field(
-        default=0.0, metadata=about("gamma: seconds to add up a byte, with all_reduce")
-    )
-    preemption_overhead_seconds: float | str | Mapping[str, float] = field(
-        default=0.0, metadata=about(LOST), hash=False
-    )
-    overlap: bool = field(default=False, metadata=about("gradients are sent layer by layer"))
-    engine: str = field(default="auto", metadata=about("plain, fast, or auto"))
-    timeline: bool = field(
-        default=False, metadata=about("take down every task, transfer and iteration")
-    )
+    overlap: bool = described(False, "gradients are sent layer by layer")
+    engine: str = described("auto", "plain, fast, or auto")
+    timeline: bool = described(False, "take down every task, transfer and iteration")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,7 +6,7 @@ import difflib
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -70,12 +70,12 @@ class Setting(NamedTuple):
     help: str
 
 
-def about(text: str, name: str | None = None) -> dict[str, str | None]:
-    """Describe a field of a mechanism: its line of help, and its name outside of the value.
+def described(default: Any, help: str, name: str | None = None, *, hash: bool | None = None) -> Any:
+    """Make a field of a mechanism, with its line of help, and its name outside of the value.
 
     Errors call it by that name, whichever of the two the value was given by.
     """
-    return {"help": text, "name": name}
+    return field(default=default, metadata={"help": help, "name": name}, hash=hash)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ class MechanismSettings:
     @classmethod
     def settings(cls) -> tuple[Setting, ...]:
         """Return the settings of the mechanism in their order."""
-        return tuple(_described(each) for each in fields(cls))
+        return tuple(_setting(each) for each in fields(cls))
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Any:
@@ -142,8 +142,8 @@ def settings_of(mechanism: Any) -> tuple[Setting, ...]:
     return () if named is None else tuple(named())
 
 
-def _described(entry: Field[Any]) -> Setting:
-    name, words = (entry.metadata.get(about) for about in ("name", "help"))
+def _setting(entry: Field[Any]) -> Setting:
+    name, words = (entry.metadata.get(key) for key in ("name", "help"))
     return Setting(name or entry.name, entry.name, str(entry.type), entry.default, words or "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from apportion.checks import number
@@ -12,8 +12,8 @@ from apportion.mechanisms.settings import (
     SHORTEST_S,
     TICK_S,
     MechanismSettings,
-    about,
     check_by_type,
+    described,
 )
 from apportion.mechanisms.timers import check_timers
 
@@ -81,32 +81,22 @@ class Rounds(MechanismSettings):
     tells_speeds: ClassVar[bool] = True
     tells_pairs: ClassVar[bool] = True
 
-    seconds: float = field(default=360.0, metadata=about("length of a round", "round_seconds"))
-    resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
-    resolve_every: float | None = field(default=None, metadata=about(_EVERY))
-    preemption_overhead_seconds: float | str | Mapping[str, float] = field(
-        default=0.0, metadata=about(LOST), hash=False
+    seconds: float = described(360.0, "length of a round", "round_seconds")
+    resolve_seconds: float = described(0.0, "least time between two solves")
+    resolve_every: float | None = described(None, _EVERY)
+    preemption_overhead_seconds: float | str | Mapping[str, float] = described(
+        0.0, LOST, hash=False
     )
-    placement: Any = field(default="consolidated", metadata=about("how gangs get their devices"))
-    placement_sensitive: bool = field(
-        default=False, metadata=about("slow down gangs that are split over machines")
+    placement: Any = described("consolidated", "how gangs get their devices")
+    placement_sensitive: bool = described(False, "slow down gangs that are split over machines")
+    carry_over: bool | None = described(
+        None, "keep what jobs are owed at a new solve (default: yes, if on every event)"
     )
-    carry_over: bool | None = field(
-        default=None,
-        metadata=about("keep what jobs are owed at a new solve (default: yes, if on every event)"),
-    )
-    leases: bool = field(
-        default=True, metadata=about("a job that runs again on the same type keeps its devices")
-    )
-    network: Any = field(
-        default=None, metadata=about("table1, alpha_beta, ...: slow down gangs by their shapes")
-    )
-    topology: Any = field(
-        default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
-    )
-    tiers: bool | None = field(
-        default=None,
-        metadata=about("shares are of machines, racks and beyond (default: if gangs slow down)"),
+    leases: bool = described(True, "a job that runs again on the same type keeps its devices")
+    network: Any = described(None, "table1, alpha_beta, ...: slow down gangs by their shapes")
+    topology: Any = described(None, "cassini, dgx_h100_pod, ... or a .toml file: its links")
+    tiers: bool | None = described(
+        None, "shares are of machines, racks and beyond (default: if gangs slow down)"
     )
 
     def __post_init__(self) -> None:
@@ -169,33 +159,24 @@ class Leases(MechanismSettings):
     tells_speeds: ClassVar[bool] = True
     tick_s: ClassVar[float] = TICK_S
 
-    network: Any = field(default="table1", metadata=about("table1, alpha_beta, none, ..."))
-    topology: Any = field(
-        default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
+    network: Any = described("table1", "table1, alpha_beta, none, ...")
+    topology: Any = described(None, "cassini, dgx_h100_pod, ... or a .toml file: its links")
+    seconds: float | None = described(
+        None, "length of a lease (default: 3600, or the scheduler's)", "lease_seconds"
     )
-    seconds: float | None = field(
-        default=None,
-        metadata=about("length of a lease (default: 3600, or the scheduler's)", "lease_seconds"),
+    checkpoint_seconds_per_gpu: float | Mapping[str, float] | None = described(
+        None, "from its end to the return of the GPUs (default: 1, or the scheduler's)", hash=False
     )
-    checkpoint_seconds_per_gpu: float | Mapping[str, float] | None = field(
-        default=None,
-        metadata=about("from its end to the return of the GPUs (default: 1, or the scheduler's)"),
-        hash=False,
+    preemption_overhead_seconds: float | str | Mapping[str, float] | None = described(
+        None, LOST, hash=False
     )
-    preemption_overhead_seconds: float | str | Mapping[str, float] | None = field(
-        default=None, metadata=about(LOST), hash=False
-    )
-    resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
-    resolve_every: float | None = field(default=None, metadata=about(_EVERY))
-    placement: Any = field(
-        default=None, metadata=about("how gangs get their devices (default: the scheduler's)")
-    )
-    timers: Any = field(
-        default=None,
-        metadata=about(
-            "none, manual, tuned, or two numbers of seconds: for how long jobs hold out "
-            "for a machine, and for a rack (default: the scheduler's)"
-        ),
+    resolve_seconds: float = described(0.0, "least time between two solves")
+    resolve_every: float | None = described(None, _EVERY)
+    placement: Any = described(None, "how gangs get their devices (default: the scheduler's)")
+    timers: Any = described(
+        None,
+        "none, manual, tuned, or two numbers of seconds: for how long jobs hold out "
+        "for a machine, and for a rack (default: the scheduler's)",
     )
 
     def __post_init__(self) -> None:
@@ -230,8 +211,8 @@ class Exact(MechanismSettings):
     home: ClassVar[str] = "apportion.sim.on_devices:exact"
     tells_speeds: ClassVar[bool] = True
 
-    resolve_seconds: float = field(default=0.0, metadata=about("least time between two solves"))
-    resolve_every: float | None = field(default=None, metadata=about(_EVERY))
+    resolve_seconds: float = described(0.0, "least time between two solves")
+    resolve_every: float | None = described(None, _EVERY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,16 +241,12 @@ class Queue(MechanismSettings):
     name: ClassVar[str] = "queue"
     home: ClassVar[str] = "apportion.sim.on_devices:queue"
 
-    preemption_overhead_seconds: float | str | Mapping[str, float] = field(
-        default=0.0, metadata=about(LOST), hash=False
+    preemption_overhead_seconds: float | str | Mapping[str, float] = described(
+        0.0, LOST, hash=False
     )
-    placement: Any = field(default="consolidated", metadata=about("how gangs get their devices"))
-    network: Any = field(
-        default=None, metadata=about("table1, alpha_beta, ...: slow down gangs by their shapes")
-    )
-    topology: Any = field(
-        default=None, metadata=about("cassini, dgx_h100_pod, ... or a .toml file: its links")
-    )
+    placement: Any = described("consolidated", "how gangs get their devices")
+    network: Any = described(None, "table1, alpha_beta, ...: slow down gangs by their shapes")
+    topology: Any = described(None, "cassini, dgx_h100_pod, ... or a .toml file: its links")
 
     def __post_init__(self) -> None:
         super().__post_init__()
