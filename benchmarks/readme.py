@@ -20,15 +20,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "PAGES",
-    "PRINTED",
-    "block",
-    "compared",
-    "first_command",
-    "python_blocks",
-    "with_block",
-]
+__all__ = ["PAGES", "PRINTED", "block", "compared", "first_command", "python_blocks", "with_block"]
 
 _ROOT = Path(__file__).parents[1]
 PAGES = {

@@ -23,15 +23,7 @@ from apportion.papers import Figure
 from apportion.report.series import distribution
 from apportion.report.style import line_styles
 from benchmarks.ada_srsf.released_points import RELEASED
-from benchmarks.ada_srsf.runs import (
-    STORE,
-    asked,
-    in_words,
-    means,
-    options_with_sets,
-    play,
-    ratio,
-)
+from benchmarks.ada_srsf.runs import STORE, asked, in_words, means, options_with_sets, play, ratio
 from benchmarks.experiment import claimed, drawing, parser, run_all, verdict
 from benchmarks.reporting import machine, show, write_csv
 

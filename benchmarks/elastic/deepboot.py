@@ -22,14 +22,7 @@ from apportion.sim.inference import Bursts, DiurnalRate, generate_requests
 from apportion.sim.inference.serving import Serving
 from apportion.sim.inference.tables import request_figures
 from apportion.statistics import to_markdown
-from benchmarks.elastic.runs import (
-    POLLUX,
-    as_figure,
-    figures,
-    in_words,
-    paired,
-    workload_of,
-)
+from benchmarks.elastic.runs import POLLUX, as_figure, figures, in_words, paired, workload_of
 from benchmarks.experiment import claimed, parser, run_all
 from benchmarks.reporting import machine, write_csv
 
@@ -112,11 +105,8 @@ JUDGED: dict[float, dict[str, Mapping[str, tuple[str, str]]]] = {
         "reclaim": {"": (POOLED, "deepboot, pooled, at random, none kept")},
         "lyra": {"": (POOLED, "lyra, loans, whole servers")},
         "afs": {"": (POOLED, "afs, apart")},
-        "optimus": {
-            "Optimus": (POOLED, "optimus, apart"),
-            "Tiresias": (POOLED, "tiresias, apart"),
-        },
-    },
+        "optimus": {"Optimus": (POOLED, "optimus, apart"), "Tiresias": (POOLED, "tiresias, apart")},
+    }
 }
 """Whose mean completion time is set beside whose for a claim, by the load."""
 

@@ -22,11 +22,7 @@ _FEASIBLE = 1e-8
 
 def judge_limited(facts: Facts, answer: Answer, verdict: Verdict) -> None:
     """Judge an answer of one of `LIMITED`."""
-    judges = {
-        "fair_over_time": _over_time,
-        "cohort": _cohort,
-        "power_capped": _power,
-    }
+    judges = {"fair_over_time": _over_time, "cohort": _cohort, "power_capped": _power}
     judges[facts.case.policy](facts, answer, verdict)
 
 

@@ -84,11 +84,7 @@ def _check_sign(answer: Answer, verdict: Verdict) -> None:
 
 
 def _compare(
-    facts: Facts,
-    prices: Floats,
-    value: float,
-    optimum: Callable[[Facts], float],
-    verdict: Verdict,
+    facts: Facts, prices: Floats, value: float, optimum: Callable[[Facts], float], verdict: Verdict
 ) -> None:
     """A price lies between what one more GPU gains and what one less loses.
 

@@ -59,11 +59,7 @@ class Goodput:
             )
 
     def value(
-        self,
-        gpus: ArrayLike,
-        nodes: ArrayLike,
-        local_batch: ArrayLike,
-        accumulation: ArrayLike = 0,
+        self, gpus: ArrayLike, nodes: ArrayLike, local_batch: ArrayLike, accumulation: ArrayLike = 0
     ) -> Floats:
         """Goodput with given batches per GPU and accumulation steps, samples/s.
 

@@ -94,11 +94,7 @@ class StepTimes:
         return np.where(np.asarray(gpus) > 1, apart, 0.0)
 
     def step_s(
-        self,
-        gpus: ArrayLike,
-        nodes: ArrayLike,
-        local_batch: ArrayLike,
-        accumulation: ArrayLike = 0,
+        self, gpus: ArrayLike, nodes: ArrayLike, local_batch: ArrayLike, accumulation: ArrayLike = 0
     ) -> Floats:
         """Seconds from one synchronisation to the next, with so many accumulation steps between."""
         gradient = self.gradient_s(local_batch)
@@ -113,11 +109,7 @@ class StepTimes:
         return np.asarray(longer * (1.0 + ratio**self.gamma) ** (1.0 / np.asarray(self.gamma)))
 
     def throughput(
-        self,
-        gpus: ArrayLike,
-        nodes: ArrayLike,
-        local_batch: ArrayLike,
-        accumulation: ArrayLike = 0,
+        self, gpus: ArrayLike, nodes: ArrayLike, local_batch: ArrayLike, accumulation: ArrayLike = 0
     ) -> Floats:
         """Return samples per second."""
         samples = np.asarray(gpus) * np.asarray(local_batch) * (np.asarray(accumulation) + 1.0)

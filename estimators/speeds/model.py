@@ -213,9 +213,7 @@ class ImputedSpeeds(CompletesTables):
     """
 
     def __init__(
-        self,
-        imputer: BaseImputer | str | None = None,
-        columns: Iterable[Hashable] | None = None,
+        self, imputer: BaseImputer | str | None = None, columns: Iterable[Hashable] | None = None
     ) -> None:
         self.imputer = imputer
         self.columns = columns

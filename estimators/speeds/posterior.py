@@ -196,10 +196,7 @@ def _shares(of_all: Floats, of_each: Floats) -> Floats:
     """Weights of the components, shape (rows, 1 + references), from their misfits."""
     count = of_each.shape[1]
     log_weight = np.concatenate(
-        [
-            np.log(1.0 - REFERENCES_HALF) - of_all / 2,
-            np.log(REFERENCES_HALF / count) - of_each / 2,
-        ],
+        [np.log(1.0 - REFERENCES_HALF) - of_all / 2, np.log(REFERENCES_HALF / count) - of_each / 2],
         axis=1,
     )
     log_weight -= log_weight.max(axis=1, keepdims=True)

@@ -133,9 +133,7 @@ class _Completing(Resumable):
             chosen = np.sort(self._rng.choice(keys, count, replace=False))
             self._references[gang] = chosen
             self._estimated[gang] = EstimatedPairs(
-                normalized[np.ix_(chosen, chosen)],
-                rows=options.rows,
-                estimator=options.estimator(),
+                normalized[np.ix_(chosen, chosen)], rows=options.rows, estimator=options.estimator()
             )
 
     def table(self, jobs: Ints) -> PairTable:

@@ -65,12 +65,7 @@ class FastEngine(FastState):
     at_once = 1_000_000
 
     def __init__(
-        self,
-        gpus: int,
-        links: int,
-        sharing: LinkSharing,
-        gate: Gate,
-        names: Sequence[object] = (),
+        self, gpus: int, links: int, sharing: LinkSharing, gate: Gate, names: Sequence[object] = ()
     ) -> None:
         check_links(sharing, links)
         number = gate_number(gate)

@@ -148,11 +148,7 @@ _WEEK = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.5])
 
 
 def draw_arrivals(
-    kind: str,
-    count: int,
-    jobs_per_hour: float | None,
-    days: float | None,
-    rng: np.random.Generator,
+    kind: str, count: int, jobs_per_hour: float | None, days: float | None, rng: np.random.Generator
 ) -> Floats:
     """Draw arrival times in seconds, ascending, the first at 0, shape (count,).
 

@@ -215,10 +215,7 @@ def _places() -> dict[str, float]:
 
 
 def _shared(
-    pairs: PairThroughputs,
-    reference: str,
-    columns: Mapping[str, Floats],
-    table: pd.DataFrame,
+    pairs: PairThroughputs, reference: str, columns: Mapping[str, Floats], table: pd.DataFrame
 ) -> PairThroughputs:
     """Let jobs that share a GPU slow each other down as on the reference."""
     if reference not in pairs.accelerators:

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 def choice_of(
-    decider: Any,
-    jobs: JobTable,
-    options: GangOptions,
-    trainers: WithRigid,
-    ids: Sequence[Any],
+    decider: Any, jobs: JobTable, options: GangOptions, trainers: WithRigid, ids: Sequence[Any]
 ) -> PolicyChoice:
     """Return what chooses for a policy or a rule, of jobs of these names; see `PolicyChoice`."""
     if hasattr(decider, "choose"):

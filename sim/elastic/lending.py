@@ -163,9 +163,7 @@ class _Asked:
         applications = [workload.applications[name] for name in names]
         profiles = Profiles(applications, cluster.accelerators, lambda _: 1.0)
         self._trainers = WithRigid(
-            *(self._truth.told, profiles, TrueProgress(), self._options),
-            rigid=rigid,
-            shared=shared,
+            *(self._truth.told, profiles, TrueProgress(), self._options), rigid=rigid, shared=shared
         )
         jobs = trained.jobs.loc[ordered.jobs.index]
         self._arrival_s, self._end_s = (jobs[n].to_numpy() for n in ("arrival_s", "completion_s"))

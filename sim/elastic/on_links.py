@@ -34,12 +34,7 @@ class ElasticTypes(Sequence[str]):
         Knows Gb/s, and is told the profiles.
     """
 
-    def __init__(
-        self,
-        trainers: Trainers,
-        truth: TrueProgress,
-        network: CassiniNetwork,
-    ) -> None:
+    def __init__(self, trainers: Trainers, truth: TrueProgress, network: CassiniNetwork) -> None:
         self._trainers, self._truth = trainers, truth
         self._known = network.profiles
         self._gbps = network.gbps

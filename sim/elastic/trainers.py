@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.estimators.goodput import (
-    StepObservations,
-    StepTimes,
-    best_batches,
-    fit_step_times,
-)
+from apportion.estimators.goodput import StepObservations, StepTimes, best_batches, fit_step_times
 from apportion.resumable import Resumable
 from apportion.sim.elastic.speeds import Step, epoch_of
 

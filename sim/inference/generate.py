@@ -64,10 +64,7 @@ class Bursts:
 
 
 def draw_request_times(
-    rate: RequestRate,
-    length_s: float,
-    bursts: Bursts,
-    rng: dict[str, np.random.Generator],
+    rate: RequestRate, length_s: float, bursts: Bursts, rng: dict[str, np.random.Generator]
 ) -> Floats:
     """Draw arrival times from 0 to a length of time, ascending, by thinning.
 

@@ -106,10 +106,7 @@ def read_request_rate(path: str | Path) -> MeasuredRate:
 
 
 def read_requests(
-    path: str | Path,
-    columns: Mapping[str, str] | None = None,
-    *,
-    service: str | None = None,
+    path: str | Path, columns: Mapping[str, str] | None = None, *, service: str | None = None
 ) -> pd.DataFrame:
     """Read requests from a csv, plain or gzipped, with the columns of `REQUEST_COLUMNS`.
 

@@ -14,12 +14,7 @@ from apportion.names import model_of
 from apportion.sim.network.models.communicating import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.topology import Topology
 from apportion.sim.network.topology.named import get_topology
-from apportion.sim.shifts.joint_plan import (
-    JointPlans,
-    MeanOfLinks,
-    Objective,
-    SumOfSlowdowns,
-)
+from apportion.sim.shifts.joint_plan import JointPlans, MeanOfLinks, Objective, SumOfSlowdowns
 from apportion.sim.shifts.placement_program import PlacementProgram
 
 if TYPE_CHECKING:

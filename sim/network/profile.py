@@ -166,9 +166,7 @@ class ModelProfile:
 
 
 def exposed_s(
-    profile: ModelProfile,
-    costs: Mapping[str, Sequence[Cost]],
-    last_first: Sequence[bool] = (),
+    profile: ModelProfile, costs: Mapping[str, Sequence[Cost]], last_first: Sequence[bool] = ()
 ) -> float:
     """Seconds of an iteration during which compute waits for communication, see `timeline`.
 

@@ -11,12 +11,7 @@ from apportion.mechanism.scheduler import NOBODY, Event
 from apportion.mechanisms.past import TakesOver
 from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
-from apportion.sim.one_round.carried_out import (
-    check_pinned,
-    mechanism_of,
-    shares_of,
-    workload_of,
-)
+from apportion.sim.one_round.carried_out import check_pinned, mechanism_of, shares_of, workload_of
 from apportion.sim.one_round.decision import RoundDecision, allocation_of, plan_of, racks_of
 from apportion.sim.one_round.state import RoundState
 from apportion.sim.own_mechanism import watched

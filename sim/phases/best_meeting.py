@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import cvxpy as cp
 import numpy as np
 
-from apportion.mechanism.time_shifts import (
-    AffinityGraph,
-    CommunicationProfile,
-    compatibility,
-)
+from apportion.mechanism.time_shifts import AffinityGraph, CommunicationProfile, compatibility
 from apportion.mechanism.time_shifts.circle import pacings, unified_circle
 from apportion.policies.whole.placed_problem import PlacedJobs
 from apportion.sim.phases.many_ways import drawn_for, least_of

@@ -55,10 +55,7 @@ class PlacementProgram:
     """
 
     def __init__(
-        self,
-        profile: Callable[[str, int], CommunicationProfile],
-        scores: LinkScores,
-        pace: float,
+        self, profile: Callable[[str, int], CommunicationProfile], scores: LinkScores, pace: float
     ) -> None:
         self._profile, self._scores, self._pace = profile, scores, pace
 

@@ -54,9 +54,7 @@ _VALIDATION = re.compile(r"validation-(\d+)\.csv(\.gz)?")
 
 
 def read_pollux_profile(
-    folder: str | Path,
-    local_most: int | None = None,
-    types: Mapping[str, str] | None = None,
+    folder: str | Path, local_most: int | None = None, types: Mapping[str, str] | None = None
 ) -> MeasuredApplication:
     """Read the profile of one application: a folder named like it.
 

@@ -61,9 +61,7 @@ def own_jobs() -> list[str]:
 
 
 @pytest.mark.thorough
-def test_a_comparison_in_rounds_is_repeated_to_the_byte(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_comparison_in_rounds_is_repeated_to_the_byte(capsys: pytest.CaptureFixture[str]) -> None:
     first = compared(*FIRST)
     assert first["settings"]["round_seconds"] == 1234.56789
     capsys.readouterr()

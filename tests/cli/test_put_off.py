@@ -28,14 +28,7 @@ def test_what_is_put_off_is_there_once_it_is_asked_for() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
-    assert ran.stdout.split("\n")[:-1] == [
-        "False",
-        "2 True",
-        "4 True",
-        "2",
-        "True",
-        "not there",
-    ]
+    assert ran.stdout.split("\n")[:-1] == ["False", "2 True", "4 True", "2", "True", "not there"]
 
 
 def test_submodules_are_found_meanwhile() -> None:

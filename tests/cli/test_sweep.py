@@ -172,16 +172,10 @@ def test_what_cannot_be_swept_on_racks(
         (["--format", "xlsx", "--dry-run"], "Unknown format of tables 'xlsx'"),
         (["--backend", "rai"], "'rai'. Did you mean 'ray'?"),
         (["--load", "1"], "'--load'. Did you mean '--loads'?"),
-        (
-            ["--loads", "1,two"],
-            "--loads: 'two' must be a finite number > 0, with commas",
-        ),
+        (["--loads", "1,two"], "--loads: 'two' must be a finite number > 0, with commas"),
         (["--loads", "0"], "--loads: '0' must be a finite number > 0"),
         (["--seeds", "0,-1"], "--seeds: '-1' must be a whole number >= 0"),
-        (
-            ["--seeds", "0.5"],
-            "--seeds: '0.5' must be a whole number >= 0, with commas",
-        ),
+        (["--seeds", "0.5"], "--seeds: '0.5' must be a whole number >= 0, with commas"),
         (["--seeds", ","], "seeds is empty"),
         (["--format", "parket"], "'parket'. Did you mean 'parquet'?"),
         (["--address", "auto"], "'processes' has no cluster"),

@@ -116,10 +116,7 @@ def test_wherever_it_runs_the_results_are_the_same(way: str, tmp_path: Path) -> 
         if listens and subprocess.run(only_loopback("true"), check=False).returncode:
             pytest.skip("network namespaces are impossible here")
         done = subprocess.run(
-            only_loopback(*words) if listens else words,
-            capture_output=True,
-            text=True,
-            check=False,
+            only_loopback(*words) if listens else words, capture_output=True, text=True, check=False
         )
     assert done.returncode == 0, done.stderr
     compared = example()["compared"]

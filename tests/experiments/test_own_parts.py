@@ -179,7 +179,7 @@ own = LargestFirst()
 from apportion.report import Section
 def own(comparison):
     return Section("Mine", comparison.summary())
-""",
+"""
     ),
 }
 """For every registry. A new one belongs here."""

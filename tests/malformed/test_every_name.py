@@ -16,8 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("first", "last"),
-    [pytest.param(0, 300), pytest.param(300, 5000, marks=pytest.mark.slow)],
+    ("first", "last"), [pytest.param(0, 300), pytest.param(300, 5000, marks=pytest.mark.slow)]
 )
 def test_every_name_gives_a_result_or_an_error_of_the_package(first: int, last: int) -> None:
     """No other error, and no call that does not end or takes all memory."""

@@ -159,17 +159,11 @@ def test_devices_and_placements(mistake: Callable[[Placer], object], message: st
         (lambda: ManualTimers(machine_s=-1.0), "machine_s is -1.0; it must be a number"),
         (lambda: ManualTimers(rack_s=math.nan), "rack_s"),
         (lambda: ManualTimers(rack_timer_when_oversize="les_machine_timer"), "less_machine_timer"),  # type: ignore[arg-type]
-        (
-            lambda: AutoTunedTimers(history_s=0.0),
-            "history_s is 0.0; it must be a number of",
-        ),
+        (lambda: AutoTunedTimers(history_s=0.0), "history_s is 0.0; it must be a number of"),
         (lambda: AutoTunedTimers(initial=(1.0, -2.0)), "initial is -2.0"),
         (lambda: DiscretizedLeastAttainedService((2.0, 2.0)), "each larger than the one before"),
         (lambda: DiscretizedLeastAttainedService((0.0, 2.0)), "GPU-seconds above 0"),
-        (
-            lambda: OfferScheduler("mine", lease_s=0.0),
-            "lease_s is 0.0; it must be a number of",
-        ),
+        (lambda: OfferScheduler("mine", lease_s=0.0), "lease_s is 0.0; it must be a number of"),
         (lambda: OfferScheduler("mine", checkpoint_s_per_gpu=-1.0), "checkpoint_s_per_gpu is -1"),
         (lambda: OfferScheduler("mine", restore_s_per_gpu=math.inf), "restore_s_per_gpu is inf"),
         (lambda: OfferScheduler("mine", placement="best_fitt"), "Did you mean 'best_fit'"),

@@ -105,8 +105,7 @@ def test_one_list_over_all_types_not_one_type_after_the_other() -> None:
 
 def test_pairs_share_devices_and_nobody_runs_twice() -> None:
     X = pd.DataFrame(
-        {"v100": [0.25, 0.25, 0.5]},
-        index=pd.Index(["a", "b", ("a", "b")], tupleize_cols=False),
+        {"v100": [0.25, 0.25, 0.5]}, index=pd.Index(["a", "b", ("a", "b")], tupleize_cols=False)
     )
     scheduler = RoundScheduler({"v100": 1})
     scheduler.set_target(X)
@@ -240,10 +239,7 @@ def test_mistakes_are_named(change: object, message: str) -> None:
 
 @pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
-@given(
-    parts=st.lists(st.integers(1, 30), min_size=2, max_size=7),
-    gpus=st.integers(1, 4),
-)
+@given(parts=st.lists(st.integers(1, 30), min_size=2, max_size=7), gpus=st.integers(1, 4))
 def test_nobody_gets_a_round_more_than_its_share_if_idle_gpus_are_not_lent(
     parts: list[int], gpus: int
 ) -> None:

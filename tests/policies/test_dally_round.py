@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pytest
-from tests.oracles.dally_round import (
-    Cluster,
-    Waiting,
-    algorithm_1,
-    eligible,
-    lexicographic,
-    ranks,
-)
+from tests.oracles.dally_round import Cluster, Waiting, algorithm_1, eligible, lexicographic, ranks
 from tests.oracles.draw_whole import ROUNDS, draw_round
 from tests.seeds import sampled
 

@@ -126,9 +126,7 @@ def test_the_gap_is_never_smaller_than_the_error(
     assert (solution.status == "optimal") == (solution.gap <= 1e-6)
 
 
-def test_deadlines_that_cannot_be_met_are_named_or_missed_by_the_least(
-    bench: type[Bench],
-) -> None:
+def test_deadlines_that_cannot_be_met_are_named_or_missed_by_the_least(bench: type[Bench]) -> None:
     # One GPU, two jobs that need 0.8 of it each: 0.6 too much.
     problem = bench(np.ones((2, 1)), np.ones(2), np.ones(1), np.ones(1)).with_columns(
         steps_remaining=np.array([80.0, 80.0]),

@@ -196,8 +196,7 @@ def off(expected: pd.DataFrame, got: pd.DataFrame) -> float:
     both = got.reindex(expected.index, fill_value=0.0)[expected.columns]
     missing = got.drop(expected.index, errors="ignore")  # pairs whose time is 0 elsewhere
     return max(
-        float((both - expected).abs().to_numpy().max()),
-        float(missing.to_numpy().max(initial=0.0)),
+        float((both - expected).abs().to_numpy().max()), float(missing.to_numpy().max(initial=0.0))
     )
 
 

@@ -95,11 +95,7 @@ def check_feasible(problem: Bench, X: NDArray[np.float64]) -> None:
 @few
 @given(seed=SEEDS)
 def test_linear_programs_equal_an_independent_one(
-    policy: Any,
-    optimum: Callable[[Bench], float],
-    aware: bool,
-    bench: type[Bench],
-    seed: int,
+    policy: Any, optimum: Callable[[Bench], float], aware: bool, bench: type[Bench], seed: int
 ) -> None:
     problem = bench.random(seed)
     solution = solve_instance(policy(heterogeneity_aware=aware), problem.instance)

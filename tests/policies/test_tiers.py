@@ -325,12 +325,7 @@ def test_jobs_that_may_run_nowhere_yet_are_left_out_and_listed() -> None:
 def test_a_combination_waits_for_all_of_its_members() -> None:
     options = list(one_type("machine", "rack"))
     tensor = ThroughputTensor.of_combinations(
-        {
-            ("x",): [[0.0, 1.0]],
-            ("y",): [[1.0, 1.0]],
-            ("x", "y"): [[0.0, 0.8], [0.8, 0.8]],
-        },
-        options,
+        {("x",): [[0.0, 1.0]], ("y",): [[1.0, 1.0]], ("x", "y"): [[0.0, 0.8], [0.8, 0.8]]}, options
     )
     jobs = pd.DataFrame({"scale_factor": [1, 1]}, index=["x", "y"])
     kept = eligible(

@@ -94,10 +94,7 @@ def fails(comparison: Comparison) -> Section:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (
-            fails,
-            r"KeyError: &#39;no such policy&#39;, raised in fails \(.*test_sections.py:\d+\)",
-        ),
+        (fails, r"KeyError: &#39;no such policy&#39;, raised in fails \(.*test_sections.py:\d+\)"),
         (lambda _: "text", r"&#39;own&#39; returns &#39;text&#39;; it must return a Section"),
         (lambda _: Section(5, ""), "returns Section"),  # type: ignore[arg-type]
         (lambda _: Section("a", 5), r"has the content 5; it must be HTML, a DataFrame"),  # type: ignore[arg-type]

@@ -54,8 +54,7 @@ def _write(pipe: IO[bytes], text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "kills",
-    [pytest.param(1, marks=pytest.mark.thorough), pytest.param(20, marks=pytest.mark.slow)],
+    "kills", [pytest.param(1, marks=pytest.mark.thorough), pytest.param(20, marks=pytest.mark.slow)]
 )
 def test_killed_at_any_moment(kills: int, tmp_path: Path) -> None:
     """The sender sends again what had no answer, and something that had one."""

@@ -97,11 +97,7 @@ def test_a_late_decision_is_taken_up_where_it_still_holds(slow: Slow) -> None:
     ],
 )
 def test_late_answers_after_a_restart_are_those_before_it(
-    policy: str,
-    every: int,
-    slow: Slow,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    policy: str, every: int, slow: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which messages are late is drawn; every moment is one to start again from.
 

@@ -11,14 +11,7 @@ import pytest
 from scipy import stats
 
 from apportion.errors import InputError
-from apportion.statistics import (
-    bootstrap,
-    mean_interval,
-    paired,
-    to_latex,
-    to_markdown,
-    wins,
-)
+from apportion.statistics import bootstrap, mean_interval, paired, to_latex, to_markdown, wins
 
 
 def p90(values: Any, axis: int = 0) -> Any:

@@ -134,10 +134,7 @@ class Idle(Patient):
                 r"Locked\(.*is not (able to run|the same after pickling): TypeError: cannot pickle",
             ),
             (ByName(), "not indifferent to the names and rows of jobs: job .* is complete at"),
-            (
-                Lonely(),
-                r"ZeroDivisionError.*run_case\('types', seed=0.*Raised in Lonely.queue",
-            ),
+            (Lonely(), r"ZeroDivisionError.*run_case\('types', seed=0.*Raised in Lonely.queue"),
             (Idle(), r"Idle\(\) is not able to run: SolveError: .* would wait for ever"),
         ],
         5,

@@ -85,10 +85,7 @@ def welfare_bound(facts: Facts, prices: Floats) -> float:
 
 
 def level_bound(
-    facts: Facts,
-    prices: Floats,
-    demand: Callable[[float], tuple[Floats, Floats]],
-    start: float,
+    facts: Facts, prices: Floats, demand: Callable[[float], tuple[Floats, Floats]], start: float
 ) -> tuple[float, float, float]:
     """Level that no allocation can pass, as the least cost of its demands says.
 

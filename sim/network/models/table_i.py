@@ -178,9 +178,7 @@ def _bert_large() -> Sequence[WeightedLayer]:
                 tokens * (projections + scores),
             ),
             WeightedLayer(
-                f"feed-forward {block}",
-                feed_forward + inner + hidden + norm,
-                tokens * feed_forward,
+                f"feed-forward {block}", feed_forward + inner + hidden + norm, tokens * feed_forward
             ),
         ]
     # The pooler reads the first token only.

@@ -120,10 +120,7 @@ def fewest_for_wait(
         gpus = {**cluster.gpus, kind: machines * size}
         plan = planned([policy], [workload], replace(cluster, gpus=gpus), what, settings)
         swept = carried_out(
-            *(plan, Where(None, None, n_jobs)),
-            out=out,
-            progress=progress,
-            raise_on_failure=True,
+            *(plan, Where(None, None, n_jobs)), out=out, progress=progress, raise_on_failure=True
         )
         runs = swept.table()
         blocks = blocks_of(runs) if resampled else 0

@@ -253,9 +253,7 @@ def serve_model(args: argparse.Namespace) -> ServingRun:
     if args.gpus is None or is_whole(args.gpus):
         raise InputError("With --model say how many GPUs of which type there are: --gpus a100=8.")
     cluster = Cluster.parse(
-        args.gpus,
-        gpus_per_machine=args.gpus_per_node,
-        prices_per_gpu_hour=args.prices or {},
+        args.gpus, gpus_per_machine=args.gpus_per_node, prices_per_gpu_hour=args.prices or {}
     )
     if not args.fewest:
         return serve_replicas(requests_of(args), model, cluster)

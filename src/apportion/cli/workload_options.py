@@ -51,19 +51,13 @@ _READING: dict[str, dict[str, Any]] = {
     },
     "format": {"metavar": "NAME", "help": "of the trace (default: recognise it)"},
     "limit": {"type": whole(1), "metavar": "N", "help": "only the first N jobs"},
-    "reference": {
-        "metavar": "TYPE",
-        "help": "on which durations were measured (default: v100)",
-    },
+    "reference": {"metavar": "TYPE", "help": "on which durations were measured (default: v100)"},
     "missing": {
         "type": one_of("answer to jobs without throughputs", ("error", "drop")),
         "metavar": "error|drop",
         "help": "jobs without throughputs (default: error)",
     },
-    "states": {
-        "metavar": "A,B,...",
-        "help": "only jobs that ended so: COMPLETED (default: all)",
-    },
+    "states": {"metavar": "A,B,...", "help": "only jobs that ended so: COMPLETED (default: all)"},
     "columns": {
         "metavar": "A=B,...",
         "help": "what yours mean: submit=arrival_s,n_gpus=scale_factor,... "

@@ -65,10 +65,7 @@ def kueue_objects(
     for group, queue in _names(gpus.index).items():
         quota = {kind: int(each) for kind, each in zip(gpus, gpus.loc[group], strict=True)}
         quotas = [
-            {
-                "name": flavors[kind],
-                "resources": [{"name": _GPU, "nominalQuota": quota[kind]}],
-            }
+            {"name": flavors[kind], "resources": [{"name": _GPU, "nominalQuota": quota[kind]}]}
             for kind in flavors
         ]
         spec: dict[str, Any] = {

@@ -83,7 +83,5 @@ def _mean_at(times_s: Floats, each: pd.DataFrame, values: Floats) -> Floats:
     return sums / numbers
 
 
-ITERATION_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {
-    "iterations": _iterations,
-}
+ITERATION_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {"iterations": _iterations}
 """The plots by name, in the order of the report."""

@@ -5,11 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
-from apportion.mechanism.time_shifts import (
-    CommunicationProfile,
-    RankedPlacement,
-    rank_placements,
-)
+from apportion.mechanism.time_shifts import CommunicationProfile, RankedPlacement, rank_placements
 from apportion.report.link_plots import draw_affinity, draw_compatibility
 from apportion.report.style import TITLE, heading, new_figure
 

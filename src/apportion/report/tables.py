@@ -163,11 +163,7 @@ def _in_unit(measure: Measure, unit: str, scale: float) -> Measure:
 
 def _is_shown(measure: Measure, summary: pd.DataFrame, *, brief: bool) -> bool:
     """Whether a column is wanted, and there is something in it."""
-    needed = {
-        "racks": "communication_s",
-        "requests": "slo_attainment",
-        "mechanisms": "mechanism",
-    }
+    needed = {"racks": "communication_s", "requests": "slo_attainment", "mechanisms": "mechanism"}
     makes_room = any(needed[each] in summary.columns for each in measure.room_for)
     wanted = not brief or (measure.brief and not makes_room)
     return wanted and measure.column in summary and bool(summary[measure.column].notna().any())

@@ -184,13 +184,7 @@ class DecisionService:
         return answer
 
     def _said(self, message: ServiceMessage, found: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            "v": FORMAT,
-            "ok": True,
-            "id": message.id,
-            "number": self._store.number,
-            **found,
-        }
+        return {"v": FORMAT, "ok": True, "id": message.id, "number": self._store.number, **found}
 
     def _state(self) -> dict[str, Any]:
         return {"state": state_answer(self._live.known)}

@@ -42,10 +42,7 @@ _KINDS = {"leases": "racks", "iterations": "sending", "configurations": "elastic
 """What is drawn, by mechanism; jobs on several types for all others."""
 
 _SETTINGS: dict[str, list[dict[str, Any]]] = {
-    "rounds": [
-        {"leases": False, "round_seconds": 500.0},
-        {"preemption_overhead_seconds": 45.0},
-    ],
+    "rounds": [{"leases": False, "round_seconds": 500.0}, {"preemption_overhead_seconds": 45.0}],
     "leases": [{}, {"checkpoint_seconds_per_gpu": 0.0}],
     "queue": [{}, {"preemption_overhead_seconds": 45.0}],
 }

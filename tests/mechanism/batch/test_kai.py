@@ -385,8 +385,7 @@ def test_nobody_can_complain(seeds: Iterable[int]) -> None:
         drawn = Drawn.by(seed)
         before, shares = drawn.running, drawn.shares()
         cycle = ReclaimCycle(
-            *(drawn.rules(), drawn.jobs, drawn.queue_of, drawn.priority),
-            *(dict(before), shares),
+            *(drawn.rules(), drawn.jobs, drawn.queue_of, drawn.priority), *(dict(before), shares)
         )
         after = cycle.run()
         assert drawn.kept(after), seed

@@ -121,11 +121,7 @@ def test_no_gpu_is_held_twice_and_a_gang_lies_within_its_tier(
                 used[rack, machine] += part
         assert (used + pool.free == 4).all()
         assert (pool.free >= 0).all()
-        assert pool.room == (
-            pool.free.max(),
-            pool.free.sum(axis=1).max(),
-            pool.free.sum(),
-        )
+        assert pool.room == (pool.free.max(), pool.free.sum(axis=1).max(), pool.free.sum())
         if job in racks.held:
             without = of(2, 3, 4)
             for other, placement in racks.held.items():

@@ -129,7 +129,7 @@ def test_one_service_on_one_type_has_the_quantile_of_its_demand(seed: int) -> No
 )
 def test_what_is_no_problem(change: dict[str, Any], words: str) -> None:
     given: dict[str, Any] = {
-        **{"worth": [[1.0]], "gpus": [1], "accelerator": [0], "capacity": [4], "demand": [1]},
+        **{"worth": [[1.0]], "gpus": [1], "accelerator": [0], "capacity": [4], "demand": [1]}
     }
     with pytest.raises(InputError, match=words):
         joint_sizing(**(given | change))

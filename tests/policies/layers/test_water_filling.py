@@ -14,11 +14,7 @@ from tests.seeds import each_seed, ranges_of_seeds
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.policies import (
-    HierarchicalFairness,
-    Instance,
-    Problem,
-)
+from apportion.policies import HierarchicalFairness, Instance, Problem
 from apportion.policies.solving.worst_off.float_filling import FloatFill
 from apportion.policies.solving.worst_off.water_filling import Steady
 from apportion.policies.solving.worst_off.water_filling import _filled as fill_by

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 from tests.seeds import each_seed, ranges_of_seeds
 
-from apportion.policies import (
-    Instance,
-    MinCost,
-    NashWelfare,
-    Policy,
-    get_policy,
-    solve_instance,
-)
+from apportion.policies import Instance, MinCost, NashWelfare, Policy, get_policy, solve_instance
 from apportion.policies.sessions import warm_jobs
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving.ratio import affine_in

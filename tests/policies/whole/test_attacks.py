@@ -65,9 +65,7 @@ def test_what_a_step_is_changes_no_decision(policy: Policy, factor: float) -> No
         instance = drawn(seed)
         steps = {"steps_remaining": instance.columns["steps_remaining"] * factor}
         other = replace(
-            instance,
-            throughput=instance.throughput * factor,
-            columns={**instance.columns, **steps},
+            instance, throughput=instance.throughput * factor, columns={**instance.columns, **steps}
         )
         one, two = (solve_instance(policy, each) for each in (instance, other))
         assert two.objective == pytest.approx(one.objective, rel=1e-9, abs=1e-12)

@@ -62,8 +62,7 @@ def played(case: JobSet, law: Law, gate: Any, known: Outcome, make: Any) -> dict
             now_s, over = engine.run(now_s, placed_s, to_completion=True)
             done |= dict(over)
         iteration = all_reduced(
-            *(float(each) for each in (job.forward, job.backward, job.size)),
-            startup_s=float(law.a),
+            *(float(each) for each in (job.forward, job.backward, job.size)), startup_s=float(law.a)
         )
         mine = [names[each] for each in links[job.name]]
         turn = (int(services[job.name] * parts), 0)

@@ -62,11 +62,7 @@ def test_a_gang_on_four_servers_sends_by_table_i(
         ap.Workload("one gang", jobs, speed),
         ap.Cluster({"v100": 4}, gpus_per_machine=1),
         mechanism=ap.Iterations(
-            startup_s=a,
-            s_per_byte=b,
-            all_reduce=algorithm,
-            add_s_per_byte=gamma,
-            engine=engine,
+            startup_s=a, s_per_byte=b, all_reduce=algorithm, add_s_per_byte=gamma, engine=engine
         ),
     )
     alpha, beta = a / 2, b - gamma / 2

@@ -115,14 +115,7 @@ def in_whole_units(seed: int, unit_s: float) -> ap.Workload:
 
 
 def followed(
-    workload: ap.Workload,
-    unit: Fraction,
-    place: str,
-    gate: str,
-    law: Law,
-    gb: int,
-    *,
-    counts: bool,
+    workload: ap.Workload, unit: Fraction, place: str, gate: str, law: Law, gb: int, *, counts: bool
 ) -> list[float]:
     """Completion times of such jobs on two servers of four GPUs."""
     jobs = []

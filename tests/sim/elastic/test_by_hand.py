@@ -43,8 +43,7 @@ def test_one_job_that_may_not_grow_has_a_closed_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("restart", "to_two", "to_four"),
-    [("stop_resume", 30.0, 30.0), ("afe", 16.0, 16.0)],
+    ("restart", "to_two", "to_four"), [("stop_resume", 30.0, 30.0), ("afe", 16.0, 16.0)]
 )
 def test_one_job_that_doubles_twice_and_then_stays(
     restart: str, to_two: float, to_four: float

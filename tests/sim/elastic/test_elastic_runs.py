@@ -27,11 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLUSTER = {"v100": 8}
-CASES = [
-    ("sia", "stop_resume", "told"),
-    ("deepboot", "afe", "told"),
-    ("pollux", "edl", "fitted"),
-]
+CASES = [("sia", "stop_resume", "told"), ("deepboot", "afe", "told"), ("pollux", "edl", "fitted")]
 
 
 def workload(seed: int = 0, jobs: int = 7) -> ap.ElasticWorkload:

@@ -365,9 +365,7 @@ def test_pollux_as_published_comes_near_the_program_and_never_beyond(seeds: rang
             "reallocation_factor": jobs.reallocation_factor,
         }
         instance = Instance.of_options(
-            *(jobs.speed, jobs.gpus, jobs.capacity),
-            option_accelerator=jobs.kind,
-            columns=columns,
+            *(jobs.speed, jobs.gpus, jobs.capacity), option_accelerator=jobs.kind, columns=columns
         )
         best = solve_instance(Pollux(), instance).objective
         s = jobs.speed / jobs.fair_speed[:, None] * jobs.reallocation_factor[:, None]

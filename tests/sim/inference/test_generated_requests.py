@@ -76,10 +76,7 @@ def test_services_follow_zipf_and_durations_their_mean() -> None:
     means = {"a": 2.0, "b": 4.0, "c": 8.0}
     for shape in ("constant", "uniform", "lognormal"):
         drawn = generate_requests(
-            DiurnalRate(0.5),
-            services=["a", "b", "c"],
-            mean_duration_s=means,
-            durations=shape,
+            DiurnalRate(0.5), services=["a", "b", "c"], mean_duration_s=means, durations=shape
         )
         share = drawn["service"].value_counts(normalize=True)
         expected = np.array([1, 1 / 2, 1 / 3]) / (1 + 1 / 2 + 1 / 3)

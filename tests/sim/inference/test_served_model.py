@@ -17,11 +17,7 @@ DECODED = "prefill,100,.1,.05\ndecode,1,.02,.01\ndecode,5,.04,.03\n"
 
 def asked(count: int = 20, gap_s: float = 0.25) -> pd.DataFrame:
     return pd.DataFrame(
-        {
-            "arrival_s": np.arange(count) * gap_s,
-            "context_tokens": 100.0,
-            "generated_tokens": 5.0,
-        }
+        {"arrival_s": np.arange(count) * gap_s, "context_tokens": 100.0, "generated_tokens": 5.0}
     )
 
 

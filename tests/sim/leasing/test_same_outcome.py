@@ -34,11 +34,7 @@ CLUSTER = Cluster.of_racks(2, machines_per_rack=4, gpus_per_machine=4)
     ("delays", "other"), [(0.0, "dally_no_wait"), (np.inf, "dally_fully_consolidated")]
 )
 def test_manual_timers_at_their_ends_are_the_other_two(
-    random_workload: Draw,
-    network: NetworkModel,
-    delays: float,
-    other: str,
-    keep_placement: bool,
+    random_workload: Draw, network: NetworkModel, delays: float, other: str, keep_placement: bool
 ) -> None:
     manual = get_scheduler("dally_manual", machine_s=delays, rack_s=delays)
     runs = [
@@ -72,10 +68,7 @@ def test_leases_that_are_no_events_change_nothing(
     scheduler: OfferScheduler = VARIANTS[name]
     runs = [
         leased(
-            *(scheduler, random_workload(3), CLUSTER),
-            network=network,
-            seed=2,
-            every=every_lease,
+            *(scheduler, random_workload(3), CLUSTER), network=network, seed=2, every=every_lease
         )
         for every_lease in (False, True)
     ]

@@ -184,13 +184,7 @@ def test_random_jobs_hold_what_they_compute_and_leases_need_not_be_told_apart(
     types = {"v100": speeds, "k80": speeds * rng.choice([0.0, 0.25, 0.5, 1.0], len(speeds))}
     load = Workload("two types", fits, pd.DataFrame(types))
     runs = [
-        leased(
-            VARIANTS[variant],
-            *(load, TWO),
-            network=network,
-            seed=1,
-            every=every,
-        )
+        leased(VARIANTS[variant], *(load, TWO), network=network, seed=1, every=every)
         for every in (False, True)
     ]
     ap.check_schedule(runs[0], load, TWO, network=network)

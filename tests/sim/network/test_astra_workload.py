@@ -58,10 +58,7 @@ def test_data_parallel_models_need_no_gradient_of_their_inputs(write: Write) -> 
         (SECOND.replace(" 30 ", " nan "), "line 4, weight gradient: compute is 'nan'"),
         (SECOND[:-1] + "x", "line 4: update delay is 'x'"),
         (SECOND.replace("ALLTOALL", "NONE"), "line 4, input gradient: 32 bytes of NONE"),
-        (
-            SECOND.replace("REDUCESCATTER", "ALLREDUCED"),
-            "Unknown communication type in",
-        ),
+        (SECOND.replace("REDUCESCATTER", "ALLREDUCED"), "Unknown communication type in"),
     ],
 )
 def test_the_malformed_line_is_named(write: Write, line: str, message: str) -> None:

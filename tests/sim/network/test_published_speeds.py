@@ -3,11 +3,7 @@ from __future__ import annotations
 import pytest
 
 import apportion as ap
-from apportion.sim.network import (
-    COMMUNICATING_MODELS,
-    PUBLISHED_SPEEDS,
-    communication_profile,
-)
+from apportion.sim.network import COMMUNICATING_MODELS, PUBLISHED_SPEEDS, communication_profile
 
 
 def test_each_model_has_a_source_or_says_that_it_is_assumed() -> None:

@@ -6,14 +6,7 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.sim.network import (
-    Exchange,
-    Layer,
-    MemoizedNetwork,
-    ModelProfile,
-    Shape,
-    get_network,
-)
+from apportion.sim.network import Exchange, Layer, MemoizedNetwork, ModelProfile, Shape, get_network
 
 CLUSTER = Cluster.of_racks(16)
 MACHINE: Shape = ((8,),)

@@ -124,10 +124,7 @@ def three_ways(case: Case, seed: int, tried: int) -> tuple[float, float, float]:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("numbers", "tried"),
-    [
-        ((14,), 300),
-        pytest.param(range(84), 5000, marks=pytest.mark.slow),
-    ],
+    [((14,), 300), pytest.param(range(84), 5000, marks=pytest.mark.slow)],
     ids=["one", "grid"],
 )
 def test_no_random_pace_and_shift_is_much_better(numbers: Sequence[int], tried: int) -> None:

@@ -102,7 +102,7 @@ def test_the_shortest_job_goes_first_by_hand() -> None:
     assert truth.preemptions.tolist() == [1, 0, 0]
     assert truth.held_s[:, 0].tolist() == [100.0, 30.0, 50.0]
     assert schedule[["job", "start_s", "end_s"]].to_numpy().tolist() == [
-        *([0, 0.0, 20.0], [1, 20.0, 50.0], [2, 50.0, 100.0], [0, 100.0, 180.0]),
+        *([0, 0.0, 20.0], [1, 20.0, 50.0], [2, 50.0, 100.0], [0, 100.0, 180.0])
     ]
 
 

@@ -16,10 +16,7 @@ pytestmark = pytest.mark.skipif(
     not DATA.is_dir(), reason="needs Gavel's traces in ../shared/data/gavel beside the project"
 )
 STATIC, DYNAMIC = "minimize_makespan", "max_min_fairness"
-CLUSTERS = {
-    STATIC: {"v100": 12, "p100": 12, "k80": 12},
-    DYNAMIC: {"v100": 8, "p100": 8, "k80": 8},
-}
+CLUSTERS = {STATIC: {"v100": 12, "p100": 12, "k80": 12}, DYNAMIC: {"v100": 8, "p100": 8, "k80": 8}}
 
 
 def load(trace: str) -> Workload:

@@ -263,11 +263,7 @@ def test_the_time_is_told_under_solve() -> None:
     ).X.to_numpy().sum() == pytest.approx(100)
 
 
-HOW: list[dict[str, Any]] = [
-    {},
-    {"mechanism": "leases", "network": "none"},
-    {"mechanism": "exact"},
-]
+HOW: list[dict[str, Any]] = [{}, {"mechanism": "leases", "network": "none"}, {"mechanism": "exact"}]
 
 
 @pytest.mark.thorough

@@ -26,10 +26,7 @@ ITP = ["job_id,submission_time,duration,num_gpu", "a,0,5,1"]
         ({"missing": "ignore"}, "'ignore'.*Valid: error, drop"),
         ({"seed": -1}, "seed is -1"),
         ({"limit": 0}, "limit is 0"),
-        (
-            {"states": ["FAILED"]},
-            "'microsoft_itp', not 'helios' or 'philly_log' or 'sacct'",
-        ),
+        ({"states": ["FAILED"]}, "'microsoft_itp', not 'helios' or 'philly_log' or 'sacct'"),
         ({"format": "philly"}, "no column 'timestamp'"),
         ({"throughputs": "nowhere.csv"}, "Cannot read nowhere.csv"),
     ],

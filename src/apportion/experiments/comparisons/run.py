@@ -14,13 +14,7 @@ from apportion.experiments.fitted_jobs import fitted
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
-from apportion.experiments.plan import (
-    STATES,
-    Plan,
-    check_jobs_on,
-    deciders_of,
-    simulations_of,
-)
+from apportion.experiments.plan import STATES, Plan, check_jobs_on, deciders_of, simulations_of
 from apportion.experiments.provenance import command_line
 from apportion.experiments.shared import costs_of_starts, settings_of, without
 from apportion.experiments.simulations import Setup, runs_of

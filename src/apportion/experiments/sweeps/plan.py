@@ -14,13 +14,7 @@ from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
 from apportion.experiments.fitted_jobs import made_for
-from apportion.experiments.plan import (
-    Plan,
-    check_by,
-    check_jobs_on,
-    deciders_of,
-    simulations_of,
-)
+from apportion.experiments.plan import Plan, check_by, check_jobs_on, deciders_of, simulations_of
 from apportion.experiments.shared import ByPolicy, notes_on_mechanisms, settings_of, without
 from apportion.experiments.simulations import Setup
 from apportion.experiments.sources import sources_of
@@ -210,10 +204,7 @@ def _settings(
 
 
 def _check(
-    source: Source,
-    workload: Workload | ElasticWorkload,
-    cluster: Cluster,
-    loads: Sequence[float],
+    source: Source, workload: Workload | ElasticWorkload, cluster: Cluster, loads: Sequence[float]
 ) -> None:
     """Refuse jobs that cannot run on the cluster, and loads where there are no arrivals."""
     check_jobs_on(workload, cluster)
