@@ -14,7 +14,7 @@ from apportion.mechanisms.settings import TICK_S
 from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from apportion.mechanism.devices import Devices, Held
     from apportion.types import Bools, Floats, Ints
@@ -50,10 +50,12 @@ class Holders(Resumable):
         self._before[job] = held
         self._job = np.append(self._job, job)
 
-    def touch(self, job: int) -> None:
-        """Let a job give devices back, or get some."""
-        self._touched.pop(job, None)
-        self._touched[job] = None
+    def touch(self, jobs: Iterable[int]) -> None:
+        """Let jobs give devices back, or get some, one after the other."""
+        touched = self._touched
+        for job in jobs:
+            touched.pop(job, None)
+            touched[job] = None
 
     def complete(self, job: int) -> None:
         """Let a job go that is done."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.mechanism.offers.candidates import first_served
 from apportion.mechanisms.settings import TICK_S
 
 if TYPE_CHECKING:
@@ -134,10 +133,10 @@ class Keeping:
         jobs, option, released_s = self._jobs, self._jobs.option(job), self._jobs.released_s[job]
         jobs.wait(job)
         jobs.released_s[job] = now_s
-        waiting = self._offering.waiting(room)
+        waiting = self._offering.serving.waiting(room)
         if self._whatever_the_rule:
             waiting = replace(waiting, held_option=np.where(waiting.job == job, option, -1))
-        served = first_served(self._offering.candidates, now_s, waiting)
+        served = self._offering.serving.first_of(now_s, waiting)
         jobs.wait(job, waits=False)
         jobs.released_s[job] = released_s
         return served if served is not None and served.job == job else None

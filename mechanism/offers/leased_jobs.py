@@ -136,6 +136,11 @@ class LeasedJobs(Resumable):
         self.compute_s[jobs] += compute_s
         self.run_s.reshape(-1)[cells] += run_s
 
+    @property
+    def crowded(self) -> bool:
+        """Whether any job waits."""
+        return bool(self.waiting_of_size)
+
     def any_able(self, most_gpus: int) -> bool:
         """Whether any waiting job needs no more GPUs than so many."""
         return min(self.waiting_of_size, default=most_gpus + 1) <= most_gpus

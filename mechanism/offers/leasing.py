@@ -204,15 +204,14 @@ class LeaseScheduler(Resumable):
         due = self._ends.pop(now_s, End.RETURN)
         if not due:
             return due
-        all_sure = all_sure and not self._terms.keep_placement
+        all_sure = all_sure and not (self._terms.keep_placement or self._mechanism.jobs.crowded)
         if all_sure and all(self._surely_keeps(job, now_s) for job in due):
             for job in due:
                 self._fall_asleep(job, now_s)
             return []
         self.wake(now_s)
         due = sorted([*due, *self._ends.pop(now_s, End.RETURN)])
-        for job in due:
-            self._holders.touch(job)
+        self._holders.touch(due)
         return due
 
     def _expire(self, now_s: float) -> None:
@@ -247,6 +246,7 @@ class LeaseScheduler(Resumable):
         while more:
             leases, ending = self._mechanism.offer(now_s, ending), ()
             self.offers += 1
+            self._holders.touch([lease.job for lease in leases])
             for lease in leases:
                 self._start(lease, now_s)
             fresh |= {lease.job for lease in leases if not lease.continued}
@@ -268,7 +268,6 @@ class LeaseScheduler(Resumable):
         if anew:
             lost_s = self._later_s[job] if self._started[job] else self._first_s[job]
         self._started[job] = True
-        self._holders.touch(job)
         self._lease(job, now_s + lost_s, now_s + self._lease_s)
         if self.noted is not None:
             self.noted(now_s, self._scale[job])
@@ -278,7 +277,7 @@ class LeaseScheduler(Resumable):
         end_s, ready_s = self._end_s[job], max(self._duty_cycles.ready_s(job), now_s)
         if not fresh:
             ready_s = min(now_s + self._later_s[job], end_s)
-        self._holders.touch(job)
+        self._holders.touch([job])
         self._lease(job, ready_s, end_s)
 
     def _lease(self, job: int, ready_s: float, end_s: float) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.candidates import Takers
     from apportion.mechanism.offers.offering import Lease
     from apportion.mechanism.offers.scheduler import OfferScheduler
+    from apportion.mechanism.offers.serving import InTurn
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Placement
     from apportion.mechanisms.past import Past
@@ -75,7 +76,7 @@ class LeaseMechanism(Resumable):
         cluster: Cluster,
         told: JobTable,
         placer: Placer,
-        candidates: Takers | None = None,
+        candidates: Takers | InTurn | None = None,
     ) -> None:
         gpus = machines_of(cluster)
         self.size = ClusterSize.of(gpus, cluster.largest_machine, cluster.gpus_per_rack)

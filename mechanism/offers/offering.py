@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.mechanism.offers.candidates import Plans, first_served
-from apportion.mechanism.offers.waiting import WaitingJobs
+from apportion.mechanism.offers.candidates import Plans
+from apportion.mechanism.offers.serving import FirstServed
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.scheduler import tier_of
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.holdings import Holdings
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.on_types import OnTypes
+    from apportion.mechanism.offers.serving import InTurn
     from apportion.mechanism.offers.timer_book import TimerBook
     from apportion.mechanism.offers.waiting import ClusterSize
     from apportion.mechanism.scheduler import Placement
@@ -66,7 +67,7 @@ class Offering:
 
     def __init__(
         self,
-        candidates: Takers,
+        candidates: Takers | InTurn,
         jobs: LeasedJobs,
         holdings: Holdings,
         timers: TimerBook,
@@ -75,8 +76,9 @@ class Offering:
     ) -> None:
         self.candidates, self._jobs, self._holdings = candidates, jobs, holdings
         self._on_types = on_types
-        self._timers, self._size = timers, size
+        self._timers = timers
         self._plans = candidates if isinstance(candidates, Plans) else None
+        self.serving = FirstServed(candidates, jobs, timers, size)
         self._never_later = getattr(candidates, "at_once", False)
         self.steady = getattr(candidates, "steady", False)
         # Until then nobody accepts what is free, unless something happens.
@@ -104,6 +106,7 @@ class Offering:
         """
         plans, placer = self._plans, self._holdings.placer
         leases: list[Lease] = []
+        self.serving.begin()
         if plans is not None or placer.chooses_anew or placer.compares_whole:
             for job in ending:
                 self.end(job, now_s)
@@ -127,7 +130,7 @@ class Offering:
         for job in ending:
             self._wait(job, now_s)
         while tiers:
-            served = first_served(self.candidates, now_s, self.waiting(holdings.room_with(tiers)))
+            served = self.serving.first(now_s, holdings.room_with(tiers))
             if served is None or served.job not in tiers:
                 break
             job, tier = served.job, tiers[served.job]
@@ -200,7 +203,7 @@ class Offering:
     def _by_plan(self, plans: Plans, now_s: float) -> list[Lease]:
         leases: list[Lease] = []
         while any(room := self._holdings.room):
-            waiting = self.waiting(room)
+            waiting = self.serving.waiting(room)
             plan = plans.plan(now_s, waiting, self._holdings) if waiting.job.size else ()
             if not plan:
                 break
@@ -213,30 +216,12 @@ class Offering:
             return self._quiet_until_s
         room, change_s = self._holdings.room, np.inf
         if not self._never_later and any(room):
-            waiting = self.waiting(room)
+            waiting = self.serving.waiting(room)
             if waiting.job.size:
                 change_s = self.candidates.next_change_s(now_s, waiting)
         if self.steady:
             self._quiet_until_s = change_s
         return change_s
-
-    def waiting(self, room: Sequence[int], declined: Sequence[tuple[int, int]] = ()) -> WaitingJobs:
-        """Describe the waiting jobs that could have GPUs if there is so much room.
-
-        Parameters
-        ----------
-        room
-            GPUs at every option.
-        declined
-            Jobs and types on which the placement has had no place for them.
-        """
-        job, jobs = self._jobs.able(max(room)), self._jobs
-        if not declined:
-            return WaitingJobs(job, jobs, self._timers, self._size, room)
-        has = np.zeros((jobs.told.jobs, jobs.types), dtype=bool)
-        has[tuple(np.transpose(declined))] = True
-        job = job[~has[job].all(axis=1)]
-        return WaitingJobs(job, jobs, self._timers, self._size, room, declined=has[job])
 
     def give(
         self,
@@ -262,7 +247,7 @@ class Offering:
         room = self._holdings.room
         if not self._jobs.any_able(max(room)):
             return None
-        return first_served(self.candidates, now_s, self.waiting(room, declined))
+        return self.serving.first(now_s, room, declined)
 
     def _lease(self, served: Served, now_s: float) -> Lease | None:
         """Give a waiting job GPUs, if the placement has some that it accepts."""
@@ -293,7 +278,9 @@ class Offering:
         self.note(job, tier, now_s, now_s - self._jobs.released_s.item(job))
 
     def note(self, job: int, tier: int, now_s: float, waited_s: float) -> None:
-        """Tell the delay timers that a job got a tier after a wait."""
+        """Tell delay timers that follow the waits that a job got a tier after one."""
+        if not self._timers.tuned:
+            return
         gpus = self._jobs.told.scale.item(job)
         changed = self._timers.record(tier, gpus, now_s, waited_s)
         if changed and gpus in self._jobs.waiting_of_size:

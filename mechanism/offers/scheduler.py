@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from apportion.mechanism.decider import About
+    from apportion.mechanism.offers.serving import InTurn
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms import Leases
 
@@ -167,7 +168,7 @@ class OfferScheduler(Part, Decider):
     def make(
         self,
         about: About,
-        takers: Takers | None = None,
+        takers: Takers | InTurn | None = None,
         *,
         learns: Callable[[GangProgress], None] | None = None,
         every_lease: bool = False,

@@ -115,6 +115,8 @@ class TimerBook:
         The timers in `waits_until_s`, shape (gpus + 1,).
     of_size
         Machine and rack timer by number of GPUs.
+    tuned
+        Whether timers follow the waits.
     """
 
     def __init__(
@@ -126,7 +128,7 @@ class TimerBook:
         gpus_per_rack: int,
         gpus: int,
     ) -> None:
-        self._timers, self._lease_s = timers, lease_s
+        self._timers, self._lease_s, self.tuned = timers, lease_s, timers.tuned
         self._machine, self._rack = gpus_per_machine, gpus_per_rack
         self._windows: dict[tuple[int, int], Waits] = {}
         self._timer_s: dict[tuple[int, int], float] = {}

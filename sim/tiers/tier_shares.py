@@ -9,21 +9,21 @@ import numpy as np
 from apportion.cluster import TIERS
 from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
 from apportion.mechanism.priorities import Candidates, time_at_start
-from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanisms.past import told_otherwise
 from apportion.resumable import Resumable
 from apportion.sim.tiers.tier_problem import TierOptions, tier_slowdowns
 from apportion.sim.tiers.tier_resolver import TieredResolver
-from apportion.ties import OWED_S, first_of
+from apportion.ties import OWED_S, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from apportion.mechanism.decider import About
     from apportion.mechanism.devices import Held
     from apportion.mechanism.offers import WaitingJobs
     from apportion.mechanism.offers.leased_jobs import LeasedJobs
     from apportion.mechanism.offers.rules import Rule
+    from apportion.mechanism.offers.serving import Turn
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms.past import Past
     from apportion.policies import Instance, Policy
@@ -46,7 +46,7 @@ class TierShares(Resumable):
     whatever its shares, which know of no waits. What jobs are owed at a new solve is carried over,
     up to one lease. Source: Gavel (Narayanan et al., OSDI 2020), section 5, its priorities.
 
-    It is the part of a scheduler that decides, `apportion.mechanism.offers.Takers`.
+    It is the part of a scheduler that decides, `apportion.mechanism.offers.serving.InTurn`.
 
     Parameters
     ----------
@@ -108,7 +108,6 @@ class TierShares(Resumable):
         times, speed = (resolve_seconds, resolve_every), options.table.speed
         self.resolver = TieredResolver(policy, *times, options, pose=self._pose)
         self._fastest = _at_fastest_tier(speed)
-        self._one_option = np.eye(speed.shape[1], dtype=bool)
         # The mechanism counts compute time as of what was believed in the beginning.
         self._believed, self._first = believed, believed.speed.max(axis=1)
         self._moved = False
@@ -120,8 +119,8 @@ class TierShares(Resumable):
         self._seen: Ints | None = None
         self._solved_s = -np.inf
 
-    def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Ints, Bools]:
-        """Return the waiting job that is owed most, and one option that is free for it."""
+    def turns(self, now_s: float, waiting: WaitingJobs) -> Iterator[Turn]:
+        """Give the waiting jobs by what they are owed, then, to lend, by what they have had."""
         self._look()
         if now_s >= self.resolver.due_s:
             self._solve(now_s, waiting.records)
@@ -130,13 +129,14 @@ class TierShares(Resumable):
             opened = opened & (accepts_from_s(self._rule, waiting) <= now_s)
         if self.resolver.bounds:
             opened = opened & self._within(now_s, waiting)
-        pair = self._most_owed(waiting, opened)
-        if pair is None and "leaves_gpus_idle" not in self._policy.traits:
-            pair = self._least_served(waiting, opened)
-        if pair is None:
-            return NOBODY, np.empty((0, self._fastest.shape[1]), dtype=bool)
-        position, option = pair
-        return np.array([position]), self._one_option[option : option + 1]
+        yield from self._by_owed(waiting, opened)
+        if "leaves_gpus_idle" not in self._policy.traits:
+            yield from self._by_served(waiting, opened)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether neither timers nor what others hold count, which change with each gift."""
+        return self._rule is None and not self.resolver.bounds
 
     def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
         """Return when the policy is to be solved again, or a timer ends."""
@@ -198,30 +198,29 @@ class TierShares(Resumable):
             same = np.array_equal(self._seen, self._active)
             self.resolver.changed = self._moved or not same
 
-    def _most_owed(self, waiting: WaitingJobs, opened: Bools) -> tuple[int, int] | None:
-        """Return the first by priority of those with a share: its position, and the option."""
+    def _by_owed(self, waiting: WaitingJobs, opened: Bools) -> Iterator[Turn]:
+        """Give the options at which jobs have a share by priority."""
         wanted, is_open = self._wanted, np.zeros(self._target.shape, dtype=bool)
         is_open[waiting.job] = opened
         free = is_open.take(wanted.cells).nonzero()[0]
         if free.size > 1:
-            cells = wanted.cells[free]
+            cells = wanted.cells.take(free)
             run_s = waiting.records.run_s.take(cells) - self._run_s.take(cells)
-            owed = -wanted.share[free] / (self._at_start.take(cells) + run_s)
-            free = free[first_of([owed]) :]
-        if not free.size:
-            return None
-        first = free[0]
-        return int(waiting.job.searchsorted(wanted.rows[first])), int(wanted.types[first])
+            owed = -wanted.share.take(free) / (self._at_start.take(cells) + run_s)
+            free = free[order_of(owed)]
+        rows, options = wanted.rows.take(free), wanted.types.take(free)[:, None]
+        gpus = self._told.scale.take(rows)
+        return zip(rows.tolist(), gpus.tolist(), options.tolist(), strict=True)
 
-    def _least_served(self, waiting: WaitingJobs, opened: Bools) -> tuple[int, int] | None:
-        """Return to whom idle GPUs are lent: its position, and the option."""
-        speed = np.where(opened, self._fastest[waiting.job], 0.0)
-        able = speed.max(axis=1).nonzero()[0]
-        if not able.size:
-            return None
-        served = waiting.records.run_s[waiting.job[able]].sum(axis=1)
-        first = int(able[first_of([served], absolute=OWED_S)])
-        return first, int(speed[first].argmax())
+    def _by_served(self, waiting: WaitingJobs, opened: Bools) -> Iterator[Turn]:
+        """Give jobs to which idle GPUs are lent, least served first, and their types by speed."""
+        job, gpus = waiting.job, waiting.scale_factor.tolist()
+        speed = np.where(opened, self._fastest[job], 0.0)
+        by_speed = (-speed).argsort(axis=1, kind="stable").tolist()
+        able = np.add.reduce(speed > 0, axis=1).tolist()
+        served = np.add.reduce(waiting.records.run_s.take(job, axis=0), axis=1)
+        for line in order_of(served, absolute=OWED_S).tolist():
+            yield job.item(line), gpus[line], by_speed[line][: able[line]]
 
     def _solve(self, now_s: float, records: LeasedJobs) -> None:
         """Ask the policy for new shares of the jobs that are here now."""

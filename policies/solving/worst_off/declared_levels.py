@@ -76,10 +76,6 @@ class Levels:
         """Return `demand` and `rise`."""
         if self.proportional:
             return level * self.rate, self.rate
-        left = level - self.offset
-        if left.min() > 0:
-            rate = self.factor / left
-            return rate, rate / left
-        left = np.maximum(left, 0.0)
+        left = np.maximum(level - self.offset, 0.0)
         with np.errstate(divide="ignore", over="ignore"):
             return self.factor / left, self.factor / left**2
