@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partialmethod
+from functools import partial, partialmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from tests.seeds import sampled
+from tests.sim.stopping.stops import Stopped, assert_equal, stopped_after
 
 import apportion as ap
 from apportion.errors import InputError
@@ -32,45 +32,9 @@ CASES: dict[str, dict[str, Any]] = {
 ENGINES = ["plain", pytest.param("fast", marks=pytest.mark.skipif(not compiled, reason="numba"))]
 
 
-class Stopped(Exception):
-    """The process is killed."""
-
-
 def workload() -> ap.Workload:
     drawn = ap.generate_contended_workload(seed=1, scale=0.003)
     return ap.Workload("few", drawn.jobs.iloc[:24], drawn.throughputs)
-
-
-def stopped(
-    path: Path, monkeypatch: pytest.MonkeyPatch, most: int, **settings: Any
-) -> tuple[ap.Run, int]:
-    """Run it, killed after a few steps each time, at most so often; return it and the kills."""
-    rng, write, kills, left = np.random.default_rng(0), Snapshots.write, 0, 0
-
-    def note(snapshots: Snapshots, *where: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            write(snapshots, *where)
-            raise Stopped
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Snapshots, "note", note)
-        while True:
-            left = int(rng.integers(2, 25)) if kills < most else -1
-            try:
-                run = ap.simulate("ada_srsf", workload(), CLUSTER, snapshot=path, **settings)
-            except Stopped:
-                kills += 1
-            else:
-                return run, kills
-
-
-def assert_equal(one: ap.Run, other: ap.Run) -> None:
-    pd.testing.assert_frame_equal(one.jobs, other.jobs, check_exact=True)
-    pd.testing.assert_frame_equal(one.rounds, other.rounds, check_exact=True)
-    for name, table in one.tables.items():
-        pd.testing.assert_frame_equal(table, other.tables[name], check_exact=True)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -79,12 +43,12 @@ def test_a_run_that_was_killed_ends_the_same(
     case: str, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {**CASES[case], "engine": engine, "timeline": engine == "plain"}
-    whole = ap.simulate("ada_srsf", workload(), CLUSTER, **settings)
+    run = partial(ap.simulate, "ada_srsf", workload(), CLUSTER, **settings)
+    whole = run()
     monkeypatch.setattr(PlainEngine, "at_once", 37)
     monkeypatch.setattr(FastEngine, "at_once", 41)
-    killed, kills = stopped(tmp_path / "state.json", monkeypatch, 8, **settings)
-    assert kills == 8
-    assert_equal(whole, killed)
+    steps = np.random.default_rng(0).integers(2, 25, 8).tolist()
+    assert_equal(whole, stopped_after(run, tmp_path / "state.json", steps))
     assert not (tmp_path / "state.json").exists()
 
 

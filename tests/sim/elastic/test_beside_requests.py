@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.sim.elastic.by_hand import PROGRESS, SECONDS, application
+from tests.sim.stopping.stops import assert_equal, stopped_after
 
 import apportion as ap
 from apportion.mechanism.inference import PIPESWITCH_COLD_START_S
-from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.inference import GPU_STATE_COLUMNS, DiurnalRate, generate_requests
 
 CLUSTER = ap.Cluster({"v100": 8}, gpus_per_machine=4)
@@ -274,27 +275,8 @@ def test_what_cannot_be_served_is_named(serving: Any, words: str) -> None:
     ],
 )
 def test_a_run_that_was_killed_ends_the_same(
-    how: dict[str, Any], settings: dict[str, Any], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    how: dict[str, Any], settings: dict[str, Any], tmp_path: Any
 ) -> None:
     jobs, serving = workload([0.0, 30.0, 200.0]), ap.Serving(drawn(4), **how)
-    whole = ap.simulate("deepboot", jobs, CLUSTER, serving=serving, **settings)
-    write, left = Snapshots.write, [0]
-
-    def note(snapshots: Snapshots, *where: Any) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            write(snapshots, *where)
-            raise InterruptedError
-
-    monkeypatch.setattr(Snapshots, "note", note)
-    settings = settings | {"serving": serving, "snapshot": tmp_path / "state.json"}
-    for steps in (2, 6, 4):
-        left[0] = steps
-        with pytest.raises(InterruptedError):
-            ap.simulate("deepboot", jobs, CLUSTER, **settings)
-    left[0] = 0
-    resumed = ap.simulate("deepboot", jobs, CLUSTER, **settings)
-    for name, table in whole.tables.items():
-        pd.testing.assert_frame_equal(table, resumed.tables[name], check_exact=True)
-    pd.testing.assert_frame_equal(whole.jobs, resumed.jobs, check_exact=True)
-    pd.testing.assert_frame_equal(whole.rounds, resumed.rounds, check_exact=True)
+    whole = partial(ap.simulate, "deepboot", jobs, CLUSTER, serving=serving, **settings)
+    assert_equal(stopped_after(whole, tmp_path / "state.json", (2, 6, 4)), whole())

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.seeds import sampled
+from tests.sim.stopping.stops import assert_equal, stopped_after
 
 import apportion as ap
 from apportion.elastic import DiurnalRate, generate_requests
@@ -20,7 +22,6 @@ from apportion.estimators.goodput import (
 )
 from apportion.mechanism.configurations import RESTARTS
 from apportion.sim.elastic.as_rigid import packed
-from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.record import Record
 
 if TYPE_CHECKING:
@@ -35,12 +36,6 @@ def workload(seed: int = 0, jobs: int = 7) -> ap.ElasticWorkload:
     short = {"small_vision": "small_vision", "speech": "speech"}
     names = [short.get(each, "small_vision") for each in drawn.jobs["application"]]
     return replace(drawn, jobs=drawn.jobs.assign(application=names, batch=128, gpus=2))
-
-
-def assert_equal(one: ap.Run, other: ap.Run) -> None:
-    pd.testing.assert_frame_equal(one.jobs, other.jobs, check_exact=True)
-    pd.testing.assert_frame_equal(one.rounds, other.rounds, check_exact=True)
-    pd.testing.assert_frame_equal(one.schedule, other.schedule, check_exact=True)
 
 
 @pytest.mark.parametrize(("policy", "restart", "goodputs"), sampled(CASES, 3))
@@ -90,36 +85,14 @@ def test_the_same_call_gives_the_same_bytes_in_whatever_order_jobs_are_given() -
     pd.testing.assert_frame_equal(run.jobs, again.jobs.loc[run.jobs.index], check_exact=True)
 
 
-class Stopped(Exception):
-    """The process is killed."""
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(("policy", "restart", "goodputs"), sampled(CASES[1:], 2))
 def test_a_run_that_was_killed_ends_the_same(
-    policy: str, restart: str, goodputs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    policy: str, restart: str, goodputs: str, tmp_path: Path
 ) -> None:
     settings: dict[str, Any] = {"gang_restart": restart, "goodputs": goodputs}
-    jobs = workload(2, 5)
-    whole = ap.simulate(policy, jobs, CLUSTER, **settings)
-    write, left = Snapshots.write, [0]
-
-    def note(snapshots: Snapshots, *where: Any) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            write(snapshots, *where)
-            raise Stopped
-
-    monkeypatch.setattr(Snapshots, "note", note)
-    path = tmp_path / "state.json"
-    for steps in (2, 5, 9):
-        left[0] = steps
-        with pytest.raises(Stopped):
-            ap.simulate(policy, jobs, CLUSTER, snapshot=path, **settings)
-    left[0] = 0
-    resumed = ap.simulate(policy, jobs, CLUSTER, snapshot=path, **settings)
-    assert_equal(whole, resumed)
-    assert whole.solves == resumed.solves
+    whole = partial(ap.simulate, policy, workload(2, 5), CLUSTER, **settings)
+    assert_equal(stopped_after(whole, tmp_path / "state.json", (2, 5, 9)), whole())
 
 
 @pytest.mark.parametrize("restart", sampled(RESTARTS, 3))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.seeds import ranges_of_seeds, sampled
+from tests.sim.stopping.stops import assert_equal, stopped_after
 
 import apportion as ap
 from apportion.mechanism.elastic import AFS, ElasticJobs, Tiresias
@@ -17,7 +19,6 @@ from apportion.mechanism.elastic.searches import OptimusGreedy, PolluxSearch
 from apportion.policies import Instance, solve_instance
 from apportion.policies.whole.elastic import Pollux
 from apportion.sim.elastic.choice import PolicyChoice
-from apportion.sim.engine.snapshot import Snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,30 +235,11 @@ class Stopped(Exception):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["tiresias", pytest.param("afs", marks=pytest.mark.slow)])
-def test_a_run_of_a_rule_that_was_killed_ends_the_same(
-    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_a_rule_that_was_killed_ends_the_same(policy: str, tmp_path: Path) -> None:
     decider = Tiresias((300.0,)) if policy == "tiresias" else AFS()
     jobs = workload(4, gpus=2, rigid=[True, False, False, True])
-    whole = ap.simulate(decider, jobs, "t4=3")
-    write, left = Snapshots.write, [0]
-
-    def note(snapshots: Snapshots, *where: Any) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            write(snapshots, *where)
-            raise Stopped
-
-    monkeypatch.setattr(Snapshots, "note", note)
-    path = tmp_path / "state.json"
-    for steps in (3, 8):
-        left[0] = steps
-        with pytest.raises(Stopped):
-            ap.simulate(decider, jobs, "t4=3", snapshot=path)
-    left[0] = 0
-    resumed = ap.simulate(decider, jobs, "t4=3", snapshot=path)
-    pd.testing.assert_frame_equal(whole.jobs, resumed.jobs, check_exact=True)
-    pd.testing.assert_frame_equal(whole.schedule, resumed.schedule, check_exact=True)
+    whole = partial(ap.simulate, decider, jobs, "t4=3")
+    assert_equal(stopped_after(whole, tmp_path / "state.json", (3, 8)), whole())
 
 
 @pytest.mark.slow

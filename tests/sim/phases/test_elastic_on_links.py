@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.sim.stopping.stops import assert_equal, stopped_after
 
 import apportion as ap
 from apportion.errors import InputError
@@ -18,7 +20,6 @@ from apportion.estimators.goodput import (
     ModelledSteps,
     StepTimes,
 )
-from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.network import PhaseNetwork
 from apportion.sim.network.cassini import CassiniNetwork
 
@@ -127,31 +128,10 @@ def test_gangs_come_to_machines_that_suit_them() -> None:
 
 
 @pytest.mark.thorough
-def test_a_run_goes_on_from_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stopped(Exception):
-        """The process is killed."""
-
-    write, left = Snapshots.write, [0]
-
-    def note(snapshots: Snapshots, *where: Any) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            write(snapshots, *where)
-            raise Stopped
-
+def test_a_run_goes_on_from_a_snapshot(tmp_path: Path) -> None:
     workload = jobs([0.4] * 4, arrival_s=np.arange(4) * 130.0)
-    given: dict[str, Any] = {"network": "phases", "placement": "cassini"}
-    whole = elastic(workload, "pollux", **given)
-    monkeypatch.setattr(Snapshots, "note", note)
-    for steps in (5, 9, -1):
-        left[0] = steps
-        try:
-            run = elastic(workload, "pollux", snapshot=tmp_path / "state.json", **given)
-        except Stopped:
-            continue
-    pd.testing.assert_frame_equal(run.jobs, whole.jobs)
-    for name in ("links", "candidates"):
-        pd.testing.assert_frame_equal(run.tables[name], whole.tables[name])
+    whole = partial(elastic, workload, "pollux", network="phases", placement="cassini")
+    assert_equal(stopped_after(whole, tmp_path / "state.json", (5, 9)), whole())
 
 
 def test_beside_requests() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.sim.stopping.stops import stopped_after
 from tests.sim.workloads.generated import draw
 
 import apportion as ap
@@ -21,7 +23,6 @@ from apportion.mechanisms import MECHANISMS
 from apportion.sim.about import AboutRun, Parts
 from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.engine import Fluid, TableSpeeds, TrueState, run
-from apportion.sim.engine.snapshot import Snapshots
 from apportion.sim.network.registry import NETWORKS
 from apportion.sim.record import Columns, Record
 from apportion.sim.workload_tables import by_arrival_and_id
@@ -307,12 +308,8 @@ def test_a_mechanism_of_ones_own_is_as_the_built_in_ones(
         assert_same(ap.simulate(own, **case, **settings), made)  # a run leaves no trace in it
         monkeypatch.setitem(DECIDERS, "everybody", own)
         assert_same(ap.simulate("everybody", **case, **settings), made)
-        killed, left = tmp_path / "run.json", [3, 7, -1]
-        monkeypatch.setattr(Snapshots, "note", stopping(left))
-        for _ in range(2):
-            with pytest.raises(InterruptedError):
-                ap.simulate(own, **case, **settings, snapshot=killed)
-        assert_same(ap.simulate(own, **case, **settings, snapshot=killed), made)
+        whole = partial(ap.simulate, own, **case, **settings)
+        assert_same(stopped_after(whole, tmp_path / "run.json", (3, 7)), made)
     free: Any = {"preemption_overhead_seconds": 0.0, "n_jobs": 2, "out": tmp_path / "out"}
     compared = ap.compare([own], **case, **free)
     pd.testing.assert_frame_equal(
@@ -408,14 +405,8 @@ def test_a_mechanism_that_makes_its_own_parts_is_as_the_built_in_ones(
         monkeypatch.setitem(MECHANISMS, "lottery", how)
         how = "lottery"
         assert_same(ap.simulate("fifo", **case, mechanism=how, seed=3), made)
-    left = [4, 9, -1]
-    with monkeypatch.context() as patch:
-        patch.setattr(Snapshots, "note", stopping(left))
-        path = tmp_path / "run.json"
-        for _ in range(2):
-            with pytest.raises(InterruptedError):
-                ap.simulate("fifo", **case, mechanism=how, seed=3, snapshot=path)
-        assert_same(ap.simulate("fifo", **case, mechanism=how, seed=3, snapshot=path), made)
+    whole = partial(ap.simulate, "fifo", **case, mechanism=how, seed=3)
+    assert_same(stopped_after(whole, tmp_path / "run.json", (4, 9)), made)
     both = ["fifo", "max_min_fairness"]
     compared = ap.compare(both, **case, mechanism=how, seed=3, n_jobs=2, out=tmp_path / "out")
     assert_same(compared["fifo"], made)
@@ -455,16 +446,6 @@ def test_what_makes_no_parts_is_said_in_words() -> None:
             ap.simulate(policy, workload([50.0], [0.0]), "v100=2", mechanism=how, **settings)
 
 
-def resumed(path: Path, left: list[int], **case: Any) -> ap.Run:
-    """Run with two stops on the way."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Snapshots, "note", stopping([*left, -1]))
-        for _ in left:
-            with pytest.raises(InterruptedError):
-                ap.simulate(**case, snapshot=path)
-        return ap.simulate(**case, snapshot=path)
-
-
 def test_who_decides_itself_gives_devices_to_gangs_that_iterate(tmp_path: Path) -> None:
     """As the order "fifo" of a scheduler with a gate, whose GPUs are for one job each."""
     load = ap.generate_contended_workload(seed=2, scale=0.05)
@@ -476,7 +457,8 @@ def test_who_decides_itself_gives_devices_to_gangs_that_iterate(tmp_path: Path) 
     own = ap.simulate(Everybody(), **case)
     assert_same(own, gated)
     assert own.jobs["sent_bytes"].sum() > 0
-    assert_same(resumed(tmp_path / "x.json", [9], policy=Everybody(), **case), own)
+    whole = partial(ap.simulate, Everybody(), **case)
+    assert_same(stopped_after(whole, tmp_path / "x.json", [9]), own)
     with pytest.raises(InputError, match="order='srsf' does nothing to 'everybody'"):
         ap.simulate(Everybody(), **case, order="srsf")
 
@@ -493,7 +475,8 @@ def test_who_decides_itself_has_the_columns_of_leases(tmp_path: Path) -> None:
     np.testing.assert_allclose(tiers, run.jobs["gpu_s"])
     worked = run.jobs["compute_s"] + run.jobs["communication_s"]
     np.testing.assert_allclose(worked, run.jobs["gpu_s"], rtol=1e-6)
-    again = resumed(tmp_path / "x.json", [5], policy=Everybody(), **case, mechanism="leases")
+    whole = partial(ap.simulate, Everybody(), **case, mechanism="leases")
+    again = stopped_after(whole, tmp_path / "x.json", [5])
     assert_same(again, run)
     with pytest.raises(InputError, match="timers='tuned' does nothing to 'everybody'"):
         ap.simulate(Everybody(), **case, mechanism="leases", timers="tuned")
@@ -516,24 +499,12 @@ def test_who_decides_itself_gives_elastic_jobs_any_number_of_gpus(tmp_path: Path
     assert run.jobs["paused_s"].tolist() == [12.0] * 5
     held = run.schedule["devices"].map(len) * (run.schedule["end_s"] - run.schedule["start_s"])
     np.testing.assert_allclose(held.sum(), run.jobs["gpu_seconds"].sum())
-    assert_same(resumed(tmp_path / "x.json", [4], **case, restart_seconds=12.0), run)
+    whole = partial(ap.simulate, **case, restart_seconds=12.0)
+    assert_same(stopped_after(whole, tmp_path / "x.json", [4]), run)
     compared = ap.compare([Shrinking(), "sia"], load, "v100=3", n_jobs=1)
     assert compared.summary()["restarts"].iloc[0] == 0
     with pytest.raises(InputError, match=r"growth=3.0 does nothing to 'everybody'"):
         ap.simulate(**case, growth=3.0)
-
-
-def stopping(left: list[int]) -> Any:
-    """Write a state and stop at some step of each run."""
-
-    def note(snapshots: Snapshots, *where: Any) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            snapshots.write(*where)
-            del left[0]
-            raise InterruptedError
-
-    return note
 
 
 WRONG: dict[str, tuple[Any, str]] = {

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 from apportion.sim.engine.snapshot import Snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from apportion.sim import Run
-
-__all__ = ["Stopped", "run_with_stops"]
 
 
 class Stopped(Exception):
@@ -44,3 +43,32 @@ def run_with_stops(simulate: Callable[..., Run], path: Path, *, every: int) -> R
                 break
     assert stopped
     return run
+
+
+def stopped_after(simulate: Callable[..., Run], path: Path, steps: Iterable[int]) -> Run:
+    """Run to the end from `path`, each time stopped after so many steps of the loop."""
+    write, left = Snapshots.write, 0
+
+    def note(snapshots: Snapshots, *where: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            write(snapshots, *where)
+            raise Stopped
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Snapshots, "note", note)
+        for each in steps:
+            left = each
+            with pytest.raises(Stopped):
+                simulate(snapshot=path)
+        return simulate(snapshot=path)
+
+
+def assert_equal(one: Run, other: Run) -> None:
+    """Compare all tables of two runs to the last bit."""
+    tables = [{"jobs": run.jobs, "rounds": run.rounds, **run.tables} for run in (one, other)]
+    assert tables[0].keys() == tables[1].keys()
+    for name, table in tables[0].items():
+        pd.testing.assert_frame_equal(table, tables[1][name], check_exact=True)
+    assert one.solves == other.solves

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from tests.seeds import each_seed, sampled
+from tests.sim.stopping.stops import Stopped, assert_equal
 from tests.sim.workloads.generated import POLICIES, Case, draw
 
 import apportion as ap
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.sim import Run
-
-
-class Stopped(Exception):
-    """The process is killed."""
 
 
 def stopped_again_and_again(
@@ -61,15 +57,6 @@ def long(case: Case, factor: float) -> Case:
     jobs = case.workload.jobs
     jobs = jobs.assign(total_steps=jobs["total_steps"] * factor)
     return replace(case, workload=replace(case.workload, jobs=jobs))
-
-
-def assert_equal(one: Run, other: Run) -> None:
-    pd.testing.assert_frame_equal(one.jobs, other.jobs, check_exact=True)
-    pd.testing.assert_frame_equal(one.rounds, other.rounds, check_exact=True)
-    assert one.tables.keys() == other.tables.keys()
-    for name, table in one.tables.items():
-        pd.testing.assert_frame_equal(table, other.tables[name], check_exact=True)
-    assert one.solves == other.solves
 
 
 @pytest.mark.thorough
