@@ -22,6 +22,17 @@ _LEAST_VARIANCE = 1e-9
 """Part of the total: without noise at all the covariance of repeated measurements is singular."""
 
 
+def _complete_rows(imputer: BaseImputer, X: Floats) -> Floats:
+    """Return the rows without missing entries."""
+    complete = ~np.isnan(X).any(axis=1)
+    if not complete.any():
+        raise InputError(
+            f"{type(imputer).__name__} needs at least one row without missing entries; none of the "
+            f"{X.shape[0]} rows is complete. AlternatingLeastSquares needs none."
+        )
+    return X[complete]
+
+
 class _Conditional(NamedTuple):
     """Precision of the known entries, their log volume, and the gain from them to all entries."""
 
@@ -69,13 +80,7 @@ class GaussianImputer(BaseImputer):
     def _fit(self, X: Floats) -> None:
         noise = number("noise", self.noise, most=10.0)
         check_bounds(self.low, self.high)
-        complete = ~np.isnan(X).any(axis=1)
-        if not complete.any():
-            raise InputError(
-                f"GaussianImputer needs at least one row without missing entries; none of the "
-                f"{X.shape[0]} rows is complete. AlternatingLeastSquares needs none."
-            )
-        self.rows_ = X[complete]
+        self.rows_ = _complete_rows(self, X)
         self.mean_ = self.rows_.mean(axis=0)
         count, size = self.rows_.shape
         rest = self.rows_ - self.mean_
@@ -184,13 +189,7 @@ class MixtureImputer(BaseImputer):
 
     def _fit(self, X: Floats) -> None:
         number("proximity", self.proximity)
-        complete = ~np.isnan(X).any(axis=1)
-        if not complete.any():
-            raise InputError(
-                f"MixtureImputer needs at least one row without missing entries; none of the "
-                f"{X.shape[0]} rows is complete. AlternatingLeastSquares needs none."
-            )
-        self.rows_ = X[complete]
+        self.rows_ = _complete_rows(self, X)
         # Shares do not hang on the unit of the entries: they are reckoned in the rows' own size.
         largest = float(np.abs(self.rows_).max())
         self.scale_ = largest if largest > 0 else 1.0

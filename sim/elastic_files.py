@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +20,7 @@ from apportion.estimators.goodput import (
     StepTimes,
 )
 from apportion.jobs import check_jobs
-from apportion.whole_files import to_csv, writing
+from apportion.whole_files import beside, save_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,16 +42,8 @@ USERS_CHOICE = ("rigid", "keeps_batch")
 OPTIONAL_COLUMNS = ("weight", "deadline_s", "entity", *USERS_CHOICE)
 """Further columns of jobs, which files call the same; as they do those of one's own."""
 
-_ENDINGS = (".csv", ".csv.gz")
-
-
-def applications_beside(jobs_file: Path) -> Path | None:
-    """Name of the file of applications that belongs to one of jobs; None if that is not csv."""
-    for ending in _ENDINGS:
-        if jobs_file.name.endswith(ending):
-            name = jobs_file.name.removesuffix(ending)
-            return jobs_file.with_name(f"{name}.applications.json")
-    return None
+APPLICATIONS = ".applications.json"
+"""Ending of the file of applications that belongs to one of jobs."""
 
 
 def save_elastic(jobs_file: Path, workload: ElasticWorkload) -> tuple[Path, Path]:
@@ -69,16 +60,11 @@ def save_elastic(jobs_file: Path, workload: ElasticWorkload) -> tuple[Path, Path
         If the file of the jobs does not end in ``.csv`` or ``.csv.gz``, or cannot be written; and
         for columns that a jobs table cannot have, or that files call something else.
     """
-    beside = applications_beside(jobs_file)
-    if beside is None:
-        raise InputError(f"Cannot save to {jobs_file}: the name must end in .csv or .csv.gz.")
     known = [*FILE_COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in workload.jobs)]
     own = check_jobs(workload.jobs.drop(columns=known))
     for name in own.columns.intersection(["name", *FILE_COLUMNS.values()]):
         raise InputError(f"Cannot save the column {name!r}: files of elastic jobs have their own.")
     jobs = workload.jobs[known].rename(columns=FILE_COLUMNS).join(own).rename_axis("name")
-    comments = "".join(f"# {' '.join(note.split())}\n" for note in workload.notes)
-    text = (comments + to_csv(jobs)).encode()
     applications = {name: _plain(each) for name, each in workload.applications.items()}
     facts = {
         "measured_on": workload.measured_on,
@@ -87,10 +73,8 @@ def save_elastic(jobs_file: Path, workload: ElasticWorkload) -> tuple[Path, Path
         "columns": {name: _kind_of(values) for name, values in own.items()},
         "applications": applications,
     }
-    with writing(jobs_file):
-        jobs_file.write_bytes(gzip.compress(text, mtime=0) if jobs_file.suffix == ".gz" else text)
-        beside.write_text(json.dumps(facts) + "\n", encoding="utf-8", newline="\n")
-    return jobs_file, beside
+    other = beside(jobs_file, APPLICATIONS)
+    return save_with(jobs_file, jobs, workload.notes, other, json.dumps(facts) + "\n")
 
 
 def _kind_of(values: pd.Series) -> str:

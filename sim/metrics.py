@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.workload import Workload
+
+AnyWorkload = TypeVar("AnyWorkload", bound="Workload | ElasticWorkload")
 
 
 def jobs_table(truth: TrueState, workload: Workload, cluster: Cluster) -> pd.DataFrame:
@@ -63,17 +65,7 @@ def told_columns(jobs: pd.DataFrame) -> list[str]:
     return [str(name) for name in jobs if name in told or name not in JOB_COLUMNS]
 
 
-@overload
-def measuring(workload: Workload, first: float, last: float) -> Workload: ...
-
-
-@overload
-def measuring(workload: ElasticWorkload, first: float, last: float) -> ElasticWorkload: ...
-
-
-def measuring(
-    workload: Workload | ElasticWorkload, first: float, last: float
-) -> Workload | ElasticWorkload:
+def measuring(workload: AnyWorkload, first: float, last: float) -> AnyWorkload:
     """Let figures be of the jobs in the middle, those that meet a cluster as busy as ever.
 
     The first jobs of a workload find empty GPUs, and the last ones are left more and more of them

@@ -7,7 +7,6 @@ simulation puts jobs and types in an order of its own first, and its tables back
 
 from __future__ import annotations
 
-import gzip
 import json
 from dataclasses import replace
 from itertools import repeat
@@ -21,7 +20,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs, column_named
 from apportion.table_checks import as_floats, check_unique
 from apportion.ties import order_of_submission
-from apportion.whole_files import WHOLE, to_csv, writing
+from apportion.whole_files import WHOLE, beside, save_with, to_csv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,7 +156,8 @@ def _no_throughput(job: object, row: pd.Series[Any], throughputs: pd.DataFrame) 
     )
 
 
-_ENDINGS = (".csv", ".csv.gz")
+THROUGHPUTS = ".throughputs.csv"
+"""Ending of the file of throughputs that belongs to one of jobs."""
 
 _TEXTS = "texts: "
 """What the comment begins with that names columns of texts, a list in JSON."""
@@ -201,14 +201,6 @@ def _texts_to_tell(jobs: pd.DataFrame) -> list[str]:
     return ["job", *names] if texts and ids.str.fullmatch(WHOLE).all() else names
 
 
-def throughputs_beside(jobs_file: Path) -> Path | None:
-    """Name of the throughputs file that belongs to a jobs file; None if that is not csv."""
-    for ending in _ENDINGS:
-        if jobs_file.name.endswith(ending):
-            return jobs_file.with_name(jobs_file.name.removesuffix(ending) + ".throughputs.csv")
-    return None
-
-
 def save_tables(
     jobs_file: Path, jobs: pd.DataFrame, throughputs: pd.DataFrame, notes: Iterable[str]
 ) -> tuple[Path, Path]:
@@ -226,17 +218,10 @@ def save_tables(
     InputError
         If the file of the jobs does not end in ``.csv`` or ``.csv.gz``, or cannot be written.
     """
-    throughputs_file = throughputs_beside(jobs_file)
-    if throughputs_file is None:
-        raise InputError(f"Cannot save to {jobs_file}: the name must end in .csv or .csv.gz.")
     texts = _texts_to_tell(jobs)
     told = [_TEXTS + json.dumps(texts)] if texts else []
-    comments = "".join(f"# {' '.join(note.split())}\n" for note in [*told, *notes])
-    text = (comments + to_csv(jobs)).encode()
-    with writing(jobs_file):
-        jobs_file.write_bytes(gzip.compress(text, mtime=0) if jobs_file.suffix == ".gz" else text)
-        throughputs_file.write_text(to_csv(throughputs), encoding="utf-8", newline="\n")
-    return jobs_file, throughputs_file
+    other = beside(jobs_file, THROUGHPUTS)
+    return save_with(jobs_file, jobs, [*told, *notes], other, to_csv(throughputs))
 
 
 def by_arrival_and_id(workload: Workload) -> Workload:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.checks import file_path, label, whole
 from apportion.errors import InputError, written
-from apportion.sim.elastic_files import FILE_COLUMNS, application_of, applications_beside
+from apportion.sim.elastic_files import APPLICATIONS, FILE_COLUMNS, application_of
 from apportion.sim.elastic_tables import JOBS_OF_TABLE, SPEEDS_HEADER, elastic_from_table
 from apportion.sim.traces.pollux import read_pollux_workload
 from apportion.sim.traces.table import separator_of
 from apportion.sim.traces.text import read_text
+from apportion.whole_files import beside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,14 +74,14 @@ def _read(file: Path, profiles: str | Path | None) -> ElasticWorkload:
         return elastic_from_table(file, profiles)
     if profiles is not None:
         return read_pollux_workload(file, profiles)
-    beside = applications_beside(file)
-    if beside is None or not beside.exists():
+    own = beside(file, APPLICATIONS)
+    if own is None or not own.exists():
         raise InputError(
             f"There are no profiles of the applications of {str(file)!r}: give profiles=, a folder "
             f"with a folder for each, or a csv of steps/s whose header is {SPEEDS_HEADER}; or save "
-            f"the workload with its own {str(beside)!r}."
+            f"the workload with its own {str(own)!r}."
         )
-    facts = _facts(beside)
+    facts = _facts(own)
     read = read_pollux_workload(file, facts["applications"], kinds=facts["columns"])
     comments = read_text(file).comments
     speeds, restart_s = facts["relative_speed"], facts["restart_s"]

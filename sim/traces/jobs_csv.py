@@ -12,7 +12,8 @@ from apportion.jobs import column_named
 from apportion.sim.traces.assemble import from_steps
 from apportion.sim.traces.oracle import read_throughputs
 from apportion.sim.traces.table import missing_column, parse_table
-from apportion.sim.workload_tables import kind_of, texts_told, throughputs_beside
+from apportion.sim.workload_tables import THROUGHPUTS, kind_of, texts_told
+from apportion.whole_files import beside
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
@@ -45,9 +46,9 @@ def read_jobs_csv(file: TextFile, options: ReadOptions) -> Workload:
     lines = jobs.index
     jobs = jobs.assign(scale_factor=jobs.get("scale_factor", 1))
     jobs = jobs.set_axis(_ids(table))
-    beside = throughputs_beside(file.path)
-    if options.throughputs is None and beside is not None and beside.exists():
-        options = dataclasses.replace(options, throughputs=read_throughputs(beside))
+    other = beside(file.path, THROUGHPUTS)
+    if options.throughputs is None and other is not None and other.exists():
+        options = dataclasses.replace(options, throughputs=read_throughputs(other))
     notes = [each for each in file.comments if texts_told(each) is None]
     return from_steps(file, jobs, lines, options, notes)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import gzip
 import hashlib
 import os
 import platform
@@ -26,7 +27,7 @@ import pandas as pd
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
 
 
 _PROCESS = re.compile(r"\.(\d{1,9})\.tmp\Z")
@@ -110,6 +111,32 @@ def is_alive(process: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def beside(csv: Path, ending: str) -> Path | None:
+    """Return the file that belongs to a csv, its name with another ending; None for no csv."""
+    name = re.fullmatch(r"(.*)\.csv(\.gz)?", csv.name, re.DOTALL)
+    return None if name is None else csv.with_name(name[1] + ending)
+
+
+def save_with(
+    csv: Path, table: pd.DataFrame, comments: Iterable[str], other: Path | None, content: str
+) -> tuple[Path, Path]:
+    """Write a table below lines with ``#``, and what belongs to it to the file `beside` it.
+
+    Raises
+    ------
+    InputError
+        Unless the name of the table ends in ``.csv`` or ``.csv.gz``, and both can be written.
+    """
+    if other is None:
+        raise InputError(f"Cannot save to {csv}: the name must end in .csv or .csv.gz.")
+    lines = "".join(f"# {' '.join(each.split())}\n" for each in comments)
+    text = (lines + to_csv(table)).encode()
+    with writing(csv):
+        csv.write_bytes(gzip.compress(text, mtime=0) if csv.suffix == ".gz" else text)
+        other.write_text(content, encoding="utf-8", newline="\n")
+    return csv, other
 
 
 WHOLE = r"0|-?[1-9][0-9]{0,17}"

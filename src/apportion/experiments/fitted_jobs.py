@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.checks import listed
 from apportion.errors import InputError, written
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.experiments.sources import Source
+    from apportion.sim.metrics import AnyWorkload
 
 FITTING = ("too_large", "speed", "measure", "types")
 """How jobs are made to fit an experiment, drawn jobs as well: arguments of `fitted`."""
@@ -75,36 +76,14 @@ def _only(workload: Workload, kept: pd.Index, other: Cluster) -> Workload:
     return replace(workload, jobs=workload.jobs[here], notes=(*workload.notes, note))
 
 
-@overload
 def fitted(
-    workload: Workload,
+    workload: AnyWorkload,
     cluster: Cluster,
     too_large: str | None = None,
     speed: Mapping[str, float] | None = None,
     measure: Sequence[float] | None = None,
     types: str | None = None,
-) -> Workload: ...
-
-
-@overload
-def fitted(
-    workload: ElasticWorkload,
-    cluster: Cluster,
-    too_large: str | None = None,
-    speed: Mapping[str, float] | None = None,
-    measure: Sequence[float] | None = None,
-    types: str | None = None,
-) -> ElasticWorkload: ...
-
-
-def fitted(
-    workload: Workload | ElasticWorkload,
-    cluster: Cluster,
-    too_large: str | None = None,
-    speed: Mapping[str, float] | None = None,
-    measure: Sequence[float] | None = None,
-    types: str | None = None,
-) -> Workload | ElasticWorkload:
+) -> AnyWorkload:
     """Leave out jobs with more GPUs than any type of the cluster has, if so asked or expected.
 
     Speeds on types that the jobs were not measured on are modelled (`apportion.Workload.on`).
@@ -132,15 +111,13 @@ def fitted(
         For a speed of a type that the cluster does not have, or that is no positive number, and for
         no jobs that are measured, and for a workload whose log tells no types.
     """
-    if types == "recorded":
-        workload = _as_asked(workload)
-    if measure is not None:
-        return measuring(fitted(workload, cluster, too_large, speed), *two_ends(measure))
-    if workload.elastic is True:
-        return workload.on(cluster, speed)
-    workload = workload.on(cluster, speed)
-    expected = "drop" if workload.job_types_drawn else "error"
-    return workload.fitting(cluster) if (too_large or expected) == "drop" else workload
+    asked: Any = _as_asked(workload) if types == "recorded" else workload
+    made = asked.on(cluster, speed)
+    if not made.elastic:
+        expected = "drop" if made.job_types_drawn else "error"
+        made = made.fitting(cluster) if (too_large or expected) == "drop" else made
+    fits: AnyWorkload = made
+    return fits if measure is None else measuring(fits, *two_ends(measure))
 
 
 def _as_asked(workload: Any) -> Any:
