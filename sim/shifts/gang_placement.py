@@ -60,16 +60,8 @@ class GangPlacement(Allocation):
             }
         )
 
-    def __repr__(self) -> str:
-        head = (
-            f"{self.policy}: {self.status}, objective {self.objective:.6g} {self.unit}, "
-            f"gap {self.gap:.1e}"
-        )
-        told = self.table.to_string(max_rows=20, float_format=lambda value: f"{value:.4g}")
-        return "\n".join([head, told, *([self.message] if self.message else [])])
-
-    def _repr_html_(self) -> str:
-        return f"<p>{repr(self).splitlines()[0]}</p>{self.table.to_html(max_rows=20)}"
+    def _tables(self) -> list[pd.DataFrame]:
+        return [self.table]
 
 
 @dataclass

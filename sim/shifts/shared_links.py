@@ -47,23 +47,11 @@ class LinkShifts(Allocation):
     scores: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
     unshifted_scores: pd.Series = field(default_factory=lambda: pd.Series(dtype=float))
 
-    def __repr__(self) -> str:
-        head = (
-            f"{self.policy}: {self.status}, objective {self.objective:.6g} {self.unit}, "
-            f"gap {self.gap:.1e}"
-        )
+    def _tables(self) -> list[pd.DataFrame]:
+        """When jobs start, and how well they suit each other on links."""
         jobs = pd.DataFrame({"shift_s": self.shifts_s, "period_s": 1 / self.throughput})
         links = pd.DataFrame({"score": self.scores, "unshifted": self.unshifted_scores})
-        tables = [
-            each.to_string(max_rows=20, float_format=lambda value: f"{value:.4g}")
-            for each in (jobs, links)
-            if len(each)
-        ]
-        return "\n".join([head, *tables, *([self.message] if self.message else [])])
-
-    def _repr_html_(self) -> str:
-        jobs = pd.DataFrame({"shift_s": self.shifts_s, "period_s": 1 / self.throughput})
-        return f"<p>{repr(self).splitlines()[0]}</p>{jobs.to_html(max_rows=20)}"
+        return [each for each in (jobs, links) if len(each)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -188,12 +188,11 @@ class Allocation:
 
     def __repr__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
-        table = self._table()
         relaxed = ", of the relaxation" if self.integral else ""
         lines = [
             f"{self.policy}: {self.status}, objective {self.objective:.6g}{unit}, "
             f"gap {self.gap:.1e}",
-            table.to_string(max_rows=20, float_format=lambda value: f"{value:.4g}"),
+            *(each.to_string(max_rows=20, float_format="{:.4g}".format) for each in self._tables()),
         ]
         if self.written_prices:
             lines.append(f"prices of one more GPU{relaxed}: {self.written_prices}")
@@ -204,7 +203,7 @@ class Allocation:
         """The prices in a line, empty where there are none."""
         return ", ".join(f"{name} {price:.4g}" for name, price in self.prices.dropna().items())
 
-    def _table(self) -> pd.DataFrame:
+    def _tables(self) -> list[pd.DataFrame]:
         """Shares, or the choice where there is one, beside steps/s."""
         if self.integral and np.isin(self.X.to_numpy(), (0.0, 1.0)).all():
             table = self.choice.map(_written, na_action="ignore").fillna("-").to_frame()
@@ -212,13 +211,13 @@ class Allocation:
             table = self.X.copy()
         column = ("steps/s", *[""] * (table.columns.nlevels - 1))
         table[column if len(column) > 1 else "steps/s"] = self.throughput.reindex(table.index)
-        return table
+        return [table]
 
     def _repr_html_(self) -> str:
         head, *_ = repr(self).splitlines()
-        shown = self._table() if self.integral else self.X
-        table = shown.to_html(max_rows=20, float_format="{:.4g}".format, escape=True)
-        return f"<p>{escape(head)}</p>{table}"
+        how: dict[str, Any] = {"max_rows": 20, "float_format": "{:.4g}".format, "escape": True}
+        shown = self._tables() if self.integral else [self.X]
+        return f"<p>{escape(head)}</p>{''.join(each.to_html(**how) for each in shown)}"
 
 
 def _written(option: Any) -> str:
