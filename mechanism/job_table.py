@@ -133,7 +133,7 @@ class JobTable:
         }
         columns = {name: values[self.active] for name, values in {**self.facts, **now}.items()}
         columns["elapsed_s"] = now_s - columns["arrival_s"]
-        columns["now_s"] = np.full(self.active.size, now_s)
+        columns["now_s"] = np.zeros(self.active.size) + now_s
         columns["order"] = self.active.astype(float)
         if asked is None or "network_priority" in asked:
             columns["network_priority"] = self._network_priority()

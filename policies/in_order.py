@@ -41,10 +41,13 @@ class OrderedPolicy(WeightedThroughput):
     def gain(self, p: Problem) -> NDArray[np.float64]:
         """Weigh throughputs relative to the fastest by place in the order."""
         place = ranks(self.order(p), relative=_ROUNDING)
-        solo = p.instance.solo_speeds
-        fastest = solo.speed == p.fastest_throughput[:, None]
-        gpus = np.where(fastest, solo.gpus, np.inf).min(axis=1, initial=np.inf)
-        return np.asarray(gpus * (place.max() + 1 - place) / p.fastest_throughput)
+        instance, fastest = p.instance, p.fastest_throughput
+        gpus = instance.columns["scale_factor"]
+        if instance.own_usage is not None:  # an option may hold others
+            solo = instance.solo_speeds
+            held = np.where(solo.speed == fastest[:, None], solo.gpus, np.inf)
+            gpus = held.min(axis=1, initial=np.inf)
+        return np.asarray(gpus * (place.max() + 1 - place) / fastest)
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,7 @@ class Instance:
         Number of accelerator types of the cluster, which are the first resources, whether or not
         an option is of each; by default up to the last that an option is of.
     option_tier
-        Tier of each option, its place in `apportion.cluster.TIERS`, shape (options,); ``None``
-        where options are no tiers.
+        Tier of each option, its place in `apportion.cluster.TIERS`, shape (options,), or ``None``.
     own_usage
         `usage`, sparse, resources fastest; ``None`` where rows are the jobs, in their order, and
         hold their scale factor in accelerators of an option and nothing else, as of `of_jobs`.
@@ -322,7 +321,7 @@ class Instance:
             member_job=own,
             member_share=ones,
             own_usage=held,
-            capacity=np.append(types, beside),
+            capacity=np.concatenate((types, beside)),
             option_accelerator=accelerator,
             columns={"weight": ones, "count": ones, "scale_factor": ones} | known,
             prices=np.full(resources, np.nan) if prices is None else np.array(prices, dtype=float),
@@ -376,8 +375,8 @@ class Instance:
     @cached_property
     def accelerators(self) -> int:
         """Number of accelerator types of the cluster, which are the first resources."""
-        named = int(self.option_accelerator.max(initial=-1)) + 1
-        return named if self.types is None else self.types
+        kind, types = self.option_accelerator, self.types
+        return int(kind.max(initial=-1)) + 1 if types is None else types
 
     @cached_property
     def shared_gpus(self) -> Floats:
@@ -407,7 +406,8 @@ class Instance:
     @cached_property
     def fastest_throughput(self) -> Floats:
         """Steps/s of each job on the type that suits it best, shape (jobs,)."""
-        return np.asarray(self.alone.max(axis=1, initial=0.0), dtype=float)
+        speed = self.throughput if self.solo else self.solo_speeds.speed
+        return np.asarray(speed.max(axis=1, initial=0.0), dtype=float)
 
     @cached_property
     def gpus_held(self) -> Floats:

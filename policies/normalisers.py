@@ -115,15 +115,18 @@ def isolated_throughput(instance: Instance) -> Floats:
     One with options of several sizes has a choice in its slice, and takes the best
     (`slice_throughput`).
     """
-    solo = alike_speeds(instance) if instance.alike else instance.solo_speeds
+    alike = alike_speeds(instance) if instance.alike else None
     n = float(instance.count.sum())
     capacity = instance.shared_gpus
-    by_type = instance.best_of_types(solo.speed) if instance.alike else instance.alone
+    by_type = instance.alone if alike is None else instance.best_of_types(alike.speed)
     held, speed = instance.gpus_held, np.empty(instance.jobs)
     for jobs in chunks(instance.jobs):
         share = isolated_share(capacity, held[jobs], n)
         speed[jobs] = (share * by_type[jobs]).sum(axis=1)
-    if instance.own_usage is not None and (elastic := solo.elastic).any():
+    if instance.own_usage is None:
+        return speed
+    solo = alike or instance.solo_speeds
+    if (elastic := solo.elastic).any():
         each = capacity[instance.option_accelerator] / max(n, 1.0)
         speed[elastic] = slice_throughput(
             solo.speed[elastic], solo.gpus[elastic], each, instance.option_accelerator

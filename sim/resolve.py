@@ -180,9 +180,8 @@ class Resolver(Resumable):
         self._in_vain = self._in_vain + 1 if in_vain else 0
         self.changed, self._last_s = False, now_s
         all_the_time = X[: active.size] >= 1 - LEAST_SHARE
-        self._running_on[active] = np.where(
-            all_the_time.any(axis=1), all_the_time.argmax(axis=1), -1.0
-        )
+        somewhere = np.logical_or.reduce(all_the_time, axis=1)
+        self._running_on[active] = np.where(somewhere, all_the_time.argmax(axis=1), -1.0)
         return Shares(X[: active.size], pairs, X[active.size :])
 
     def state(self) -> dict[str, Any]:

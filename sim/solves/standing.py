@@ -6,7 +6,6 @@ How often a policy was asked in a run, and what came of it.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +17,7 @@ from apportion.policies.solving.rows import group_rows
 from apportion.resumable import Resumable, array_of, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from apportion.mechanism.job_table import JobTable
     from apportion.policies import Instance, Policy, Solution
@@ -82,25 +81,29 @@ class Solves(Resumable):
         self.last: Answer | None = None
         self.why_none: Callable[[], str] = str
         self.prices: list[tuple[float, int, tuple[str, ...], Floats]] | None = None
-        self._now_s, self._jobs = 0.0, 0
+        self._now_s, self._jobs, self._began_s = 0.0, 0, 0.0
 
     def keep_prices(self) -> None:
         """Keep the prices of every answer from now on; nothing is kept otherwise."""
         self.prices = []
 
-    @contextmanager
-    def at(self, now_s: float, jobs: int) -> Iterator[None]:
+    def at(self, now_s: float, jobs: int) -> Solves:
         """Count what is asked inside; errors get a note of the policy, the time and the jobs."""
-        started = time.perf_counter()
-        self._now_s, self._jobs = now_s, jobs
-        try:
-            yield
-        except Exception as error:
-            at = f"at {now_s:.0f} s of the simulation for {jobs} jobs"
+        self._now_s, self._jobs, self._began_s = now_s, jobs, time.perf_counter()
+        return self
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: Any
+    ) -> None:
+        if error is None:
+            self.count += 1
+            self.seconds += time.perf_counter() - self._began_s
+        elif isinstance(error, Exception):
+            at = f"at {self._now_s:.0f} s of the simulation for {self._jobs} jobs"
             error.add_note(f"while solving {self._policy!r} {at}")
-            raise
-        self.count += 1
-        self.seconds += time.perf_counter() - started
 
     def noted(self, answer: Answer) -> None:
         """Keep an answer, counted if it is in doubt."""

@@ -73,8 +73,9 @@ def ranks(values: Floats, *, absolute: float = 0.0, relative: float = RELATIVE) 
         Differences that are none, the latter as a part of the larger size.
     """
     order = values.argsort(kind="stable")
-    rank = np.zeros(values.size, dtype=np.intp)
-    rank[order[1:]] = _differs(values[order], absolute, relative).cumsum()
+    rank, ascending = np.zeros(values.size, dtype=np.intp), values[order]
+    if values.size and ascending[0] < ascending[-1]:
+        rank[order[1:]] = _differs(ascending, absolute, relative).cumsum()
     return rank
 
 
