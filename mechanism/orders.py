@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -63,8 +62,7 @@ class Demand(NamedTuple):
     @classmethod
     def of(cls, jobs: JobTable, job: int, iteration_ns: int) -> Demand:
         """Return what a job demands, whose iteration takes so long where it is."""
-        due_s = float(jobs.due_s[job])
-        due_ns = None if math.isnan(due_s) else round(1e9 * due_s)
+        due_ns = None if math.isnan(jobs.due_s[job]) else round(1e9 * float(jobs.due_s[job]))
         gpus, iterations = int(jobs.scale[job]), math.ceil(jobs.total[job])
         facts = {name: float(values[job]) for name, values in jobs.facts.items()}
         return cls(iteration_ns, gpus, iterations, job, due_ns, facts)
@@ -82,6 +80,8 @@ class Order(Part):
     """The order in a few words."""
     knows_durations: ClassVar[bool] = False
     """Whether it goes by how long jobs will run."""
+    lasting: ClassVar[bool] = False
+    """Whether keys of a job stay as they are while it waits, whatever else happens."""
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return keys of shape (waiting,), the most significant first; lower comes first.
@@ -110,11 +110,8 @@ def turns_of(order: str | Order) -> Callable[[Demand], tuple[int, int]]:
             f"order={order!r} says no turns on GPUs and links that are shared, turn(job), but keys "
             f"of waiting jobs, as leases need them. Valid: {valid}."
         )
-    return turn if _of_package(order) else _watched(ORDERS.name_of(order), turn)
-
-
-def _of_package(order: str | Order) -> bool:
-    return type(ORDERS.of(order)).__module__ == __name__
+    own = type(ORDERS.of(order)).__module__ != __name__
+    return _watched(ORDERS.name_of(order), turn) if own else turn
 
 
 def _watched(
@@ -124,14 +121,12 @@ def _watched(
 
     def watched(job: Demand) -> tuple[int, int]:
         said = turn(job)
-        two = isinstance(said, (tuple, list)) and len(said) == 2
-        if not two or not all(is_whole(each) for each in said):
+        if not (isinstance(said, (tuple, list)) and len(said) == 2 and all(map(is_whole, said))):
             raise InputError(
                 f"The order {name!r} says the turn {written(said)} for {job}; it must be two whole "
                 f"numbers.{answered_by(turn)}"
             )
-        first, second = said
-        return int(first), int(second)
+        return int(said[0]), int(said[1])
 
     return watched
 
@@ -145,7 +140,7 @@ def keys_of(order: Order, now_s: float, waiting: WaitingJobs) -> tuple[Floats, .
         For keys that are no tuple of arrays with a number for each waiting job.
     """
     keys = order.keys(now_s, waiting)
-    if _of_package(order):
+    if type(order).__module__ == __name__:
         return keys
     arrays = [np.asarray(each) for each in keys] if isinstance(keys, (tuple, list)) else []
     if not arrays or any(
@@ -165,6 +160,7 @@ class LeastRemainingService(Order):
     """Least GPU-time left first. Source: Wang et al., 2020, SRSF; Tiresias (NSDI 2019)."""
 
     rule: ClassVar[str] = "least GPU-time left first"
+    lasting: ClassVar[bool] = True
     knows_durations: ClassVar[bool] = True
 
     def turn(self, job: Demand) -> tuple[int, int]:
@@ -177,6 +173,7 @@ class LeastRemainingTime(Order):
     """Least time left first."""
 
     rule: ClassVar[str] = "least time left first"
+    lasting: ClassVar[bool] = True
     knows_durations: ClassVar[bool] = True
 
     def turn(self, job: Demand) -> tuple[int, int]:
@@ -189,6 +186,7 @@ class SmallestGangFirst(Order):
     """Smallest gang first."""
 
     rule: ClassVar[str] = "fewest GPUs first"
+    lasting: ClassVar[bool] = True
 
     def turn(self, job: Demand) -> tuple[int, int]:
         """Return the GPUs of the gang."""
@@ -206,6 +204,7 @@ class MostSlowedFirst(Order):
     """
 
     rule: ClassVar[str] = "least compute time per time run first"
+    lasting: ClassVar[bool] = True
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return P, between 0 and 1."""
@@ -219,6 +218,7 @@ class LeastAttainedService(Order):
     """Least GPU-time first. Source: Tiresias (Gu et al., NSDI 2019), section 3, two-dimensional."""
 
     rule: ClassVar[str] = "least GPU-time run first"
+    lasting: ClassVar[bool] = True
 
     def turn(self, job: Demand) -> tuple[int, int]:
         """Return the nanoseconds run times the GPUs: all of them but those left."""
@@ -248,6 +248,7 @@ class DiscretizedLeastAttainedService(Order):
     """
 
     rule: ClassVar[str] = "queues of GPU-time run, first in first out in each"
+    lasting: ClassVar[bool] = True
 
     queue_limits: tuple[float, ...] = (3250.0, 7200.0, 18000.0)
 
@@ -265,12 +266,9 @@ class DiscretizedLeastAttainedService(Order):
 
     def queue_of(self, attained: Floats) -> Floats:
         """Return the number of the queue of jobs that had so many GPU-seconds."""
-        return self._limits.searchsorted(attained, side="right").astype(float)
-
-    @cached_property
-    def _limits(self) -> Floats:
         # Whole leases often add up to a limit just but for rounding; then they have reached it.
-        return np.array(self.queue_limits) * (1 - EXACT)
+        limits = np.array(self.queue_limits) * (1 - EXACT)
+        return limits.searchsorted(attained, side="right").astype(float)
 
 
 @dataclass(frozen=True, repr=False)
@@ -305,6 +303,7 @@ class ByArrival(Order):
     """Earliest arrival first."""
 
     rule: ClassVar[str] = "first in first out"
+    lasting: ClassVar[bool] = True
 
     def turn(self, job: Demand) -> tuple[int, int]:
         """Return the place among all jobs."""
@@ -323,6 +322,7 @@ class RoundRobin(Order):
     """
 
     rule: ClassVar[str] = "longest wait first"
+    lasting: ClassVar[bool] = True
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return equal keys: the start of the wait decides."""

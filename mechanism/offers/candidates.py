@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.mechanism.offers.leased_jobs import MORE_THAN_ALL
 from apportion.mechanism.offers.waiting import WaitingJobs, on_tick
 from apportion.mechanism.orders import keys_of
 from apportion.ties import EXACT, first_of, ranks
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers.rules import Rule
     from apportion.mechanism.orders import Order
     from apportion.mechanism.scheduler import Placement
-    from apportion.types import Bools, Floats, Int64s
+    from apportion.types import Bools, Floats
 
     Positions = NDArray[np.intp]
 
@@ -125,12 +124,6 @@ def first_served(takers: Takers, now_s: float, waiting: WaitingJobs) -> Served |
     positions, options = takers.candidates(now_s, waiting)
     if not positions.size:
         return None
-    if positions.size == 1 and len(waiting.room) == len(TIERS):  # where most time is spent
-        job = waiting.job.item(positions.item())
-        gpus = waiting.records.told.scale.item(job)
-        said = zip(options[0].tolist(), waiting.room, strict=True)
-        tiers = [tier for tier, (yes, room) in enumerate(said) if yes and gpus <= room]
-        return Served(job, tiers[0], tiers[-1]) if tiers else None
     free = options & waiting.fits[positions]
     row = int(free.any(axis=1).argmax())
     job, accepted = int(waiting.job[positions[row]]), free[row]
@@ -180,15 +173,10 @@ class InOrder:
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Return the first of the jobs that accept something that is free."""
-        at_once = self.at_once
-        if at_once:
-            accepts = needed_at_once(self.rule, waiting) <= np.array(waiting.room)
-        else:
-            accepts = accepts_from_s(self.rule, waiting) <= now_s
+        accepts = accepts_from_s(self.rule, waiting) <= now_s
         if waiting.held_option is not None:
             accepts |= waiting.held_option[:, None] == np.arange(accepts.shape[1])
-        if not at_once or waiting.held_option is not None or len(waiting.room) > len(TIERS):
-            accepts &= waiting.fits
+        accepts &= waiting.fits
         serves = np.logical_or.reduce(accepts, axis=1).nonzero()[0]
         if serves.size > 1:
             first = first_of(self._keys(now_s, waiting.at(serves)), relative=EXACT)
@@ -216,21 +204,6 @@ def next_acceptance_s(rule: Rule, now_s: float, waiting: WaitingJobs) -> float:
 def accepts_from_s(rule: Rule, waiting: WaitingJobs) -> NDArray[np.float64]:
     """Return when each job begins to accept each option, seconds, shape (waiting, options)."""
     return on_tick(waiting.released_s[:, None] + _patience_s(rule, waiting))
-
-
-def needed_at_once(rule: Rule, waiting: WaitingJobs) -> Int64s:
-    """Return how many GPUs each job needs at each option that it accepts, by a rule asked once.
-
-    More than there are at the others; see `Rule.at_once`. Shape (waiting, options).
-    """
-    records = waiting.records
-    if records.unjudged:
-        job = np.array(sorted(records.unjudged), dtype=np.intp)
-        new = WaitingJobs(job, records, waiting.timers, waiting.size, waiting.room)
-        accepts = _patience_s(rule, new) == 0.0
-        records.needed[job] = np.where(accepts, new.scale_factor[:, None], MORE_THAN_ALL)
-        records.unjudged.clear()
-    return np.asfortranarray(records.needed.take(waiting.job, axis=0))  # goes along the jobs
 
 
 def _patience_s(rule: Rule, waiting: WaitingJobs) -> NDArray[np.float64]:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _KEPT = ("released_s", "compute_s", "run_s", "tier", "kind", "waiting", "type_code")
-MORE_THAN_ALL = np.iinfo(np.int64).max
-"""GPUs that no room has."""
 
 
 class LeasedJobs(Resumable):
@@ -59,12 +57,10 @@ class LeasedJobs(Resumable):
     slowdown
         Time of a step on the best placement at each option, everything being free, over its compute
         time on its fastest type; infinite where the gang can have none, shape (jobs, options).
-    needed
-        GPUs that the job needs at each option that it accepts without a wait, `MORE_THAN_ALL` at
-        others, where it accepts no others later, shape (jobs, options); nothing is known yet of
-        those in `unjudged`.
     waiting_of_size
         How many jobs wait, by their GPUs.
+    turned
+        Jobs that have begun to wait, or wait no more, since they were ranked (`Ranking`).
     prefers_wider
         Whether any gang is faster at a tier than at a tighter one of the same type.
     job_types
@@ -84,12 +80,11 @@ class LeasedJobs(Resumable):
         self.kind: Ints = np.zeros(jobs, dtype=np.intp)
         self.waiting: Bools = np.zeros(jobs, dtype=bool)
         self.slowdown: Floats = np.zeros(cells)
-        self.needed: Ints = np.zeros(cells, dtype=np.int64)
-        self.unjudged: set[int] = set()
         self.job_types: list[str] = []
         self.prefers_wider = False
         self.entered = 0
         self.waiting_of_size: dict[int, int] = {}
+        self.turned: set[int] = set()
 
     def ideal_s(self, jobs: Ints) -> Floats:
         """Compute time of some jobs from start to completion on their fastest types, seconds."""
@@ -119,6 +114,7 @@ class LeasedJobs(Resumable):
         if self.waiting.item(job) == waits:
             return
         self.waiting[job] = waits
+        self.turned.add(job)
         gpus = self.told.scale.item(job)
         count = self.waiting_of_size.get(gpus, 0) + (1 if waits else -1)
         if count:
@@ -169,7 +165,7 @@ class LeasedJobs(Resumable):
     def set_slowdown(self, job: int, slowdown: Sequence[float] | Floats) -> None:
         """Enter how slow a job is at each option."""
         self.slowdown[job] = slowdown
-        self.unjudged.add(job)
+        self.turned.add(job)
         self.prefers_wider |= _prefers_wider(self.slowdown[job])
 
 

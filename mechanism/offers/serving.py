@@ -8,6 +8,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.offers.candidates import Served, first_served
+from apportion.mechanism.offers.ranking import Ranking
 from apportion.mechanism.offers.waiting import WaitingJobs
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class FirstServed:
         self._takers: Any = takers
         self._in_turn = isinstance(takers, InTurn)
         self._turns: Turns | None = None
+        self._ranking = Ranking.of(takers, jobs, timers, size)
 
     def begin(self) -> None:
         """Begin an instant, in which from now on GPUs are only given and nobody comes to wait."""
@@ -101,9 +103,11 @@ class FirstServed:
         self, now_s: float, room: Sequence[int], declined: Sequence[tuple[int, int]] = ()
     ) -> Served | None:
         """Return who is served first if there is so much room, of jobs and types not declined."""
-        if self._turns is None:
-            return self.first_of(now_s, self.waiting(room, declined), declined, lasts=True)
-        return self._turns.first(room, declined)
+        if self._turns is not None:
+            return self._turns.first(room, declined)
+        if self._ranking is not None and not declined and not self._jobs.prefers_wider:
+            return self._ranking.first(now_s, room)
+        return self.first_of(now_s, self.waiting(room, declined), declined, lasts=True)
 
     def first_of(
         self,

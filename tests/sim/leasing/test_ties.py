@@ -46,6 +46,7 @@ class Noisy(Part):
 
     order: Order
     rng: np.random.Generator
+    lasting: bool = False  # then ranks are kept from offer to offer
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         return tuple(
@@ -58,9 +59,11 @@ class Noisy(Part):
 @pytest.mark.parametrize("name", sampled(sorted(SCHEDULERS), 2))
 def test_the_last_digits_of_keys_change_nothing(name: str, seed: int) -> None:
     scheduler = get_scheduler(name)
-    noisy = replace(scheduler, order=Noisy(scheduler.order, np.random.default_rng(1)))
-    runs = [simulate(each, crowd(seed), CLUSTER).jobs for each in (scheduler, noisy)]
-    pd.testing.assert_frame_equal(runs[0], runs[1], check_exact=True)
+    run = simulate(scheduler, crowd(seed), CLUSTER).jobs
+    for lasting in {False, scheduler.order.lasting}:
+        order = Noisy(scheduler.order, np.random.default_rng(1), lasting)
+        noisy = simulate(replace(scheduler, order=order), crowd(seed), CLUSTER).jobs
+        pd.testing.assert_frame_equal(run, noisy, check_exact=True)
 
 
 @pytest.mark.parametrize("seed", sampled([2, 3], 2))
