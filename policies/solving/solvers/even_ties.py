@@ -20,7 +20,8 @@ from scipy.linalg import lapack
 if TYPE_CHECKING:
     from apportion.types import Bools, Floats, Ints
 
-_ROUNDS = 40
+_ROUNDS, _HOPED = 40, 2
+"""How often what holds with equality is tried, and how often without a look at what mixes hold."""
 _ZERO = 1e-13
 """Part of a share, of a type or of what a share weighs, that is a rounding error."""
 _RANK = 1e-12
@@ -107,27 +108,38 @@ class Indifferent(NamedTuple):
         Floats
             Shares of time at each point, shape (jobs, options + 1); ``None`` if none are found.
         """
-        if not self._reaches(type_of, left, full):
-            return None
-        fixed, most = (
-            _Equalities(self.may, ~self.freed, full),
-            _ZERO * np.abs(left).max(initial=0.0),
-        )
-        for _ in range(_ROUNDS):
-            found = self._where(fixed, type_of, capacity, left)
-            if found is None:
+        fixed = _Equalities(self.may, ~self.freed, full)
+        for done in range(_ROUNDS):
+            if done == _HOPED and not self._reaches(type_of, left, full):
                 return None
-            X, pull, nu, number = found
-            size = np.abs(pull[:, 1:]).max(axis=1, initial=1e-300)[:, None]
-            free = np.where(fixed.free, X >= -_ZERO, self.may & (pull > _ZERO * size))
-            less = (X * self.row).sum(axis=1) < self.wanted - _ZERO
-            exact = ~self.freed | np.where(fixed.exact, nu >= 0, less)
-            beyond = self.gpus @ X @ type_of > left + most
-            now = _Equalities(free, exact, full | np.where(fixed.held, number <= 0, beyond))
-            if not any((new != old).any() for new, old in zip(now, fixed, strict=True)):
-                return self._checked(np.maximum(X, 0.0), type_of[:, now.held], left[now.held])
-            fixed = now
+            X, then = self._round(fixed, type_of, capacity, left, full)
+            if then is None:
+                return X
+            fixed = then
         return None
+
+    def _round(
+        self, fixed: _Equalities, type_of: Floats, capacity: Floats, left: Floats, full: Bools
+    ) -> tuple[Floats | None, _Equalities | None]:
+        """Return shares, if there are any, where nothing else is to hold; else what is to."""
+        found = self._where(fixed, type_of, capacity, left)
+        if found is None:
+            return None, None
+        X, pull, nu, number = found
+        size = np.maximum.reduce(np.abs(pull[:, 1:]), axis=1, initial=1e-300, keepdims=True)
+        free = np.where(fixed.free, X >= -_ZERO, self.may & (pull > _ZERO * size))
+        exact, held = fixed.exact, fixed.held
+        if self.freed.any():
+            less = (X * self.row).sum(axis=1) < self.wanted - _ZERO
+            exact = ~self.freed | np.where(exact, nu >= 0, less)
+        if not full.all():
+            most = _ZERO * np.abs(left).max(initial=0.0)
+            beyond = self.gpus @ X @ type_of > left + most
+            held = full | np.where(held, number <= 0, beyond)
+        now = _Equalities(free, exact, held)
+        if [one.tobytes() for one in now] != [one.tobytes() for one in fixed]:
+            return None, now
+        return self._checked(np.maximum(X, 0.0), type_of[:, held], left[held]), None
 
     def _reaches(self, type_of: Floats, left: Floats, full: Bools) -> bool:
         """Whether mixes may hold what is left of each type by itself: quicker than no shares."""
@@ -148,10 +160,11 @@ class Indifferent(NamedTuple):
         self, fixed: _Equalities, type_of: Floats, capacity: Floats, left: Floats
     ) -> tuple[Floats, Floats, Floats, Floats] | None:
         """Return shares, what pulls each up from 0, nu of each job and the number of each type."""
-        row, gpus, rest, (free, exact, held) = self.row, self.gpus[:, None], fixed.free[:, 0], fixed
+        row, (free, exact, held) = self.row, fixed
+        rest, total = free[:, 0], np.add.reduce
         weight = np.where(free, capacity, 0.0)
         by_row = weight * row
-        squares, sums, all_of = (by_row * row).sum(axis=1), by_row.sum(axis=1), weight.sum(axis=1)
+        squares, sums, all_of = total(by_row * row, 1), total(by_row, 1), total(weight, 1)
         det = squares * all_of - sums * sums
         both = ~rest & exact & (det > _ZERO * squares * all_of)
         det = np.where(both, det, np.where(exact, squares, np.where(rest, 1.0, all_of)))
@@ -164,17 +177,19 @@ class Indifferent(NamedTuple):
         nu, tau = made * self.wanted + cross, cross * self.wanted + time
         of_nu = made[:, None] * by_row + cross[:, None] * weight
         of_tau = cross[:, None] * by_row + time[:, None] * weight
-        holds, holds_row, of_held = gpus * weight, gpus * by_row, type_of[:, held]
-        moves = np.diag(holds.sum(axis=0)) - holds_row.T @ of_nu - holds.T @ of_tau
-        given = holds_row.T @ nu + holds.T @ tau
-        system, short = of_held.T @ moves @ of_held, left[held] - given @ of_held
+        holds, of_held = self.gpus[:, None] * weight, type_of[:, held]
+        holds_row = holds * row
+        moves = holds_row.T @ of_nu + holds.T @ of_tau
+        of_point = self.gpus @ weight
+        given = nu @ holds_row + tau @ holds
+        system = of_held.T @ (of_point[:, None] * of_held - moves @ of_held)
         number = np.zeros(left.size)
-        number[held] = _least_squares(system, short)
+        number[held] = _least_squares(system, left[held] - given @ of_held)
         by_point = type_of @ number
         nu, tau = nu - of_nu @ by_point, tau - of_tau @ by_point
         pull = by_point + nu[:, None] * row + tau[:, None]
         X = weight * pull
-        X[:, 0] = np.where(rest, 1.0 - X[:, 1:].sum(axis=1), 0.0)
+        X[:, 0] = np.where(rest, 1.0 - total(X[:, 1:], 1), 0.0)
         return X, pull, nu, number
 
     def _checked(self, X: Floats, type_of: Floats, left: Floats) -> Floats | None:
