@@ -396,7 +396,7 @@ class Instance:
         Where an option says how many GPUs it holds, its throughput counts per GPU, times the scale
         factor; of the options of a type the best counts (Gavel's ``ProportionalPolicy``).
         """
-        if self.solo and self.own_usage is None and not self.alike:
+        if self.own_usage is None and not self.alike:
             return np.asarray(self.best_of_types(self.throughput) @ self.type_share)
         solo = alike_speeds(self) if self.alike else self.solo_speeds
         factor, held = np.ones_like(solo.gpus), self.columns["scale_factor"][:, None]

@@ -41,8 +41,9 @@ class SharedLimits:
     @classmethod
     def of(cls, instance: Instance) -> SharedLimits:
         """List what rows hold."""
-        rows, options, held = instance.rows, instance.options, instance.columns["scale_factor"]
+        options, held = instance.throughput.shape[1], instance.columns["scale_factor"]
         if instance.own_usage is None and bool((held > 0).all()):
+            rows = held.size
             every = instance.option_accelerator[None].repeat(rows, axis=0).ravel()
             row = np.arange(rows).repeat(options)
             return cls(instance, row, None, every, held.repeat(options))
@@ -61,11 +62,13 @@ class SharedLimits:
             Identical rows that each row stands for, shape (rows,).
         """
         instance = self.instance
-        largest = X.max(axis=1, initial=0.0, keepdims=True)
+        largest = np.maximum.reduce(X, axis=1, initial=0.0, keepdims=True)
+        alone = instance.own_usage is None
+        runs = instance.throughput > 0 if alone else instance.can_run
         # What solvers leave of a share that is 0; see `make_feasible`.
-        X = np.where(instance.can_run & (np.maximum(1e-9 * largest, 1e-12) < X), X, 0.0)
-        if instance.solo:
-            too_long = np.maximum(X.sum(axis=1), 1.0)
+        X = np.where(runs & (np.maximum(1e-9 * largest, 1e-12) < X), X, 0.0)
+        if alone or instance.solo:
+            too_long = np.maximum(np.add.reduce(X, axis=1), 1.0)
         else:
             time = np.bincount(
                 instance.member_job,
@@ -82,7 +85,7 @@ class SharedLimits:
             minlength=instance.capacity.size,
         )
         excess = np.maximum(held / np.maximum(instance.capacity, 1e-300), 1.0)
-        if not (excess > 1.0).any():
+        if not np.maximum.reduce(excess, initial=0.0) > 1.0:
             return X
         worst = excess[self.resource]
         if self.cell is not None:

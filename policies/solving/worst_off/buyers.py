@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from apportion.policies.solving.solvers.demand_walk import DemandWalk
 
 if TYPE_CHECKING:
@@ -42,12 +44,15 @@ class Buyers(NamedTuple):
     @classmethod
     def of(cls, told: Instance) -> Buyers | None:
         """Read them off; ``None`` where options are no types, or one of them has no use."""
-        gpus, capacity, top = told.gpus[:, 0], told.capacity, told.fastest_throughput
-        by_type = told.option_accelerator.tolist() == [*range(capacity.size)]
-        there = (capacity > 0).all() and (gpus > 0).all() and (top > 0).all()
-        if not (by_type and capacity.size <= _MOST_TYPES and there):
+        plain, capacity, least = told.own_usage is None, told.capacity, np.minimum.reduce
+        if told.option_accelerator.tolist() != [*range(capacity.size)]:
             return None
-        if not (told.own_usage is None or (told.gpus == gpus[:, None]).all()):
+        gpus = told.columns["scale_factor"] if plain else told.gpus[:, 0]
+        top = np.maximum.reduce(told.throughput, axis=1) if plain else told.fastest_throughput
+        there = least(capacity) > 0 and least(gpus) > 0 and least(top) > 0
+        if not (there and capacity.size <= _MOST_TYPES):
+            return None
+        if not (plain or (told.gpus == gpus[:, None]).all()):
             return None
         each = top, gpus, gpus * told.count, told.equal_share_throughput
         return cls(told.throughput, *each, told.option_accelerator, capacity)
