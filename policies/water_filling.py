@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -48,16 +49,29 @@ class RatesOfGroups:
     per: Floats
     share: Callable[[Bools], Floats]
     _known: dict[bytes, Floats] = field(default_factory=dict, init=False, repr=False)
+    _rates: dict[bytes, Floats] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def in_line(self) -> Ints | None:
+        """Jobs group by group in the order of their places; ``None`` if some have the same."""
+        order = np.lexsort((self.place, self.group))
+        group, place = self.group[order], self.place[order]
+        same = (group[1:] == group[:-1]) & (place[1:] == place[:-1])
+        return None if same.any() else order
 
     def __call__(self, active: Bools) -> Floats:
         """Return the rate of each job, given which of them can still rise."""
-        part, first = np.where(active, self.part, 0.0), np.full(self.groups, np.inf)
+        known = self._rates.get(key := active.tobytes())
+        if known is not None:
+            return known
+        part, first = np.where(active, self.part, 0.0), np.array([np.inf]).repeat(self.groups)
         np.minimum.at(first, self.group[active], self.place[active])
         part[self.place != first[self.group]] = 0.0
         in_group = np.bincount(self.group, weights=part, minlength=self.groups)
-        own = np.divide(part, in_group[self.group], out=np.zeros_like(part), where=part > 0)
-        rate = self.shares(in_group > 0)[self.group] * own / self.per
-        return np.asarray(rate, dtype=float)
+        alive = in_group > 0
+        passed_on = self.shares(alive) / np.where(alive, in_group, 1.0)
+        rate = self._rates[key] = passed_on[self.group] * part / self.per
+        return rate
 
     def shares(self, alive: Bools) -> Floats:
         """Return rates of groups; they change when one of these has no job left."""

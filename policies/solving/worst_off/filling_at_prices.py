@@ -15,7 +15,7 @@ most evenly (`Indifferent`), which is the one allocation that `choice` finds for
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,52 +23,20 @@ from apportion.errors import SolveError
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
 from apportion.policies.solving.demands import reported
-from apportion.policies.solving.solvers.even_ties import Indifferent
 from apportion.policies.solving.worst_off.buyers import Buyers
-from apportion.policies.solving.worst_off.demand_columns import DemandColumns
+from apportion.policies.solving.worst_off.filling_steps import APART, Filling
 from apportion.policies.solving.worst_off.last_filling import LastFilling
-from apportion.policies.solving.worst_off.own_limits import OwnLimits
 from apportion.policies.solving.worst_off.stated_rates import StatedRates
 from apportion.policies.water_filling import WaterFilling
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.worst_off.last_filling import Near
-    from apportion.policies.solving.worst_off.stated_rates import Rise
+    from apportion.policies.solving.worst_off.filling_steps import Stop
     from apportion.types import Bools, Floats
 
-_APART = 1e-6
-"""Least difference, relative to the largest price, that no solver overlooks."""
-_SOME, _NONE = 1e-6, 1e-12
-"""What a price, or a cost at the margin, is above, and below, if it is some or none."""
 _HAIR = 1e-9
 """Part of a level by which another one is the same."""
-
-
-class _Stop(NamedTuple):
-    """Who stops where, and what that leaves open.
-
-    Attributes
-    ----------
-    level
-        Levels of all jobs in the end of the step, shape (jobs,).
-    active, full
-        Who may rise beyond it, and which types are full.
-    may
-        At which points each job may be, rest first, shape (jobs, options + 1).
-    prices
-        By how much one more GPU of each type would raise the height, shape (types,).
-    height
-        By how much the height rose, and how much to where a job's own time stops it.
-    """
-
-    level: Floats
-    active: Bools
-    full: Bools
-    may: Bools
-    prices: Floats
-    height: tuple[float, float]
 
 
 def filled_at_prices(
@@ -95,15 +63,15 @@ def filled_at_prices(
         than GPUs and time limits jobs.
     """
     started = time.perf_counter()
-    alone = told.own_usage is None and told.hard.size == told.capacity.size
+    alone = told.own_usage is None and bool((told.capacity < np.inf).all())
     buyers = Buyers.of(told) if alone else None
     rising = None if buyers is None else StatedRates.of(policy, told)
     if buyers is None or rising is None or not (rising.unit > 0).all():
         raise SolveError("What rises is no throughput that GPUs alone limit.")
-    last, filled = last or LastFilling(), None
+    filling, last, filled = Filling(buyers, rising), last or LastFilling(), None
     for way in last.ways:
-        steps = _steps(buyers, rising, last, way)
-        X = None if steps is None else _evenest(buyers, rising, steps)
+        steps = filling.steps(last, way)
+        X = None if steps is None else filling.evenest(steps[-1])
         if steps is not None and X is not None:
             filled = _certified(told, rising, steps, make_feasible(X, told), least)
         elif way == 2:
@@ -130,115 +98,8 @@ def filled_by_jobs(
     return filled._replace(objective=objective, prices=slope * filled.prices)
 
 
-def _steps(buyers: Buyers, rising: StatedRates, last: LastFilling, way: int) -> list[_Stop] | None:
-    """Rise step by step until nobody can; ``None`` where it is not clear who stops.
-
-    No levels at all are higher than those that cost all that there is at some prices, whatever the
-    way to these, so if shares make such levels in the end, the prices are right.
-    """
-    jobs, types = buyers.gpus.size, buyers.capacity.size
-    level, active, full = np.zeros(jobs), np.ones(jobs, dtype=bool), np.zeros(types, dtype=bool)
-    search = DemandColumns(buyers.speed, buyers.held, buyers.kind, buyers.capacity)
-    may, worth = np.ones((jobs, buyers.kind.size + 1), dtype=bool), _worth(buyers) * rising.unit
-    may[:, 1:] = buyers.speed > 0
-    steps, held = list[_Stop](), np.zeros(types, dtype=bool)
-    while active.any():
-        place = len(steps)
-        most = np.where(may[:, 1:], buyers.speed, 0.0).max(axis=1) / rising.unit
-        path = rising.path(OwnLimits(most, worth, float(types)), active, level)
-        search.restrict(may, full, held)
-        step = _step(search, rising, path, full, last.near(place, full, held, way))
-        if step is None:
-            return None
-        last.ended(place, search, way)
-        steps.append(step)
-        held |= step.full & ~full
-        held[int(np.where(full, -np.inf, step.prices).argmax())] = False  # the others fill it
-        level, active, full, may = step.level, step.active, step.full, step.may
-    return steps
-
-
-def _worth(buyers: Buyers) -> Floats:
-    """Return the least part of all GPUs that throughput costs, where all types are worth one."""
-    each = buyers.held[:, None] / buyers.capacity[buyers.kind]
-    with np.errstate(divide="ignore"):
-        return np.asarray((each / buyers.speed).min(axis=1))
-
-
-def _step(
-    search: DemandColumns, rising: StatedRates, path: Rise, full: Bools, near: Near | None
-) -> _Stop | None:
-    """Rise along a path as far as types allow."""
-    if near is None or not path.until(0.0) > 0:
-        return None
-
-    known: dict[float, tuple[Floats, Floats, Floats]] = {}
-
-    def demand(height: float) -> tuple[Floats, Floats]:
-        if height not in known:
-            level, slope = path.along(height)
-            known[height] = level, rising.unit * level, rising.unit * slope
-        return known[height][1:]
-
-    if near.known is not None:
-        search.rise_at(near.known, demand, near.height, path.until)
-    elif not search.rise(demand, near, path.until):
-        return None
-    slope, level = demand(search.height)[1], known[search.height][0]
-    own, stands = path.first, path.standing(search.height)
-    if path.until(search.height) <= search.height:  # all make what they can
-        if stands.any():
-            return None
-        nobody = np.zeros_like(search.idle)
-        height = search.height, own
-        return _Stop(level, nobody, full, search.anywhere(), 0 * search.prices, height)
-    (may, apart), grows = search.choices(), search.dearer(slope)
-    price, y = np.where(full, 0.0, search.prices) / search.dearest, search.marginal()
-    if apart <= _APART or _unclear(np.concatenate([price, y[stands]])) or not grows > 0:
-        return None
-    go_on, full = stands & (y <= _NONE), full | (price > _NONE)
-    if full.all():
-        go_on = np.zeros_like(go_on)
-    return _Stop(level, go_on, full, may, search.prices / grows, (search.height, own))
-
-
-def _unclear(part: Floats) -> bool:
-    """Whether one of some numbers may be nothing or not."""
-    return bool(((part > _NONE) & (part < _SOME)).any())
-
-
-def _evenest(buyers: Buyers, rising: StatedRates, steps: list[_Stop]) -> Floats | None:
-    """Return the most even shares that all steps allow, shape (jobs, options)."""
-    may, full = steps[-1].may, steps[-1].full
-    speed, points = buyers.speed, buyers.kind.size + 1
-    top, everyone = speed.max(axis=1), np.arange(speed.shape[0])
-    row = np.zeros((top.size, points))
-    row[:, 1:] = speed / top[:, None]
-    wanted = np.minimum(rising.unit * steps[-1].level / top, 1.0)
-    low, up = np.where(may, row, np.inf).argmin(axis=1), np.where(may, row, -1.0).argmax(axis=1)
-    span, X = row[everyone, up] - row[everyone, low], np.zeros((top.size, points))
-    part = np.divide(wanted - row[everyone, low], span, out=np.ones(top.size), where=span > _SOME)
-    X[everyone, low] = 1.0 - part
-    X[everyone, up] += part
-    most = np.where(span > _SOME, 2, 1) + points * (wanted <= 0)
-    tied = (may.sum(axis=1) > most).nonzero()[0]
-    X[tied] = 0.0
-    type_of = np.zeros((points, buyers.capacity.size))
-    type_of[np.arange(1, points), buyers.kind] = 1.0
-    there = type_of @ buyers.capacity
-    left = buyers.capacity - buyers.held @ X @ type_of
-    if tied.size:
-        exactly = np.zeros(tied.size, dtype=bool)
-        jobs = Indifferent(row[tied], wanted[tied], buyers.held[tied], may[tied], exactly)
-        found = jobs.evenest(type_of, there, left, full)
-        if found is None:
-            return None
-        X[tied] = found
-    return X[:, 1:]
-
-
 def _certified(
-    told: Instance, rising: StatedRates, steps: list[_Stop], X: Floats, least: bool
+    told: Instance, rising: StatedRates, steps: list[Stop], X: Floats, least: bool
 ) -> Attempted | None:
     """Return shares that make all levels, with what is known of the first one."""
     level, first = steps[-1].level, steps[0]
@@ -252,8 +113,8 @@ def _certified(
     if missed > _HAIR:
         return None
     if least and first.prices.any():
-        apart = abs(own - height) > _APART * height
-        begun = made <= height * rate * (1 + _APART)
+        apart = abs(own - height) > APART * height
+        begun = made <= height * rate * (1 + APART)
         if not apart or (prices.any() and not _only_prices(told, X, begun)):
             return None
     gap = max(relative_gap(value, min(height, own)), missed, rising.inexact)
@@ -280,4 +141,4 @@ def _only_prices(told: Instance, X: Floats, held: Bools) -> bool:
         rows = np.zeros((beside.shape[1], types))
         rows[:, at] = beside.T
         known.append(rows)
-    return int(np.linalg.matrix_rank(np.concatenate(known), tol=_APART)) == types - 1
+    return int(np.linalg.matrix_rank(np.concatenate(known), tol=APART)) == types - 1

@@ -12,15 +12,15 @@ from apportion.policies.solving.demands import (
     is_of_each,
     levels_of,
 )
-from apportion.policies.solving.worst_off.line_path import LinePath
-from apportion.policies.solving.worst_off.own_limits import Path
+from apportion.policies.solving.worst_off.line_path import CrowdPath, LinePath
+from apportion.policies.solving.worst_off.own_limits import OwnLimits, Path
 from apportion.policies.solving.worst_off.water_filling import Steady
 from apportion.policies.water_filling import RatesOfGroups, WaterFilling
 
 if TYPE_CHECKING:
     from apportion.policies.base import PassesRatesOn, Policy, Rates
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.worst_off.own_limits import OwnLimits
+    from apportion.policies.solving.worst_off.buyers import Buyers
     from apportion.types import Bools, Floats
 
 _SAME = 1e-13
@@ -93,12 +93,21 @@ class StatedRates(NamedTuple):
                 return None
         return cls(unit, rates, p.inexact)
 
-    def path(self, limits: OwnLimits, active: Bools, level: Floats) -> Rise:
-        """Return how jobs go up from where they are until nobody can, or nothing is left."""
+    def path(self, most: Floats, buyers: Buyers, active: Bools, level: Floats) -> Rise:
+        """Return how jobs go up from where they are until nobody can, or nothing is left.
+
+        `most` is what each has at most, shape (jobs,).
+        """
         if isinstance(self.rates, RatesOfGroups):
-            return LinePath(self.rates, limits.most, active, level)
+            path = CrowdPath if self.rates.in_line is None else LinePath
+            return path(self.rates, most, active, level)
         if self.rates is _each_alike:
-            return AlikePath(limits.most, active, level)
+            return AlikePath(most, active, level)
+        part = buyers.held[:, None] / buyers.capacity[buyers.kind]
+        runs = buyers.speed > 0
+        cost = np.divide(part, buyers.speed, out=np.full(part.shape, np.inf), where=runs)
+        worth = cost.min(axis=1) * self.unit  # where all of each type is worth one
+        limits = OwnLimits(most, worth, float(buyers.capacity.size))
         return Path.of(Steady(self.rates), limits, active, level)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apportion.policies import HierarchicalFairness, Instance, Problem
-from apportion.policies.solving.worst_off.line_path import LinePath
+from apportion.policies.solving.worst_off.line_path import CrowdPath, LinePath
 from apportion.policies.solving.worst_off.own_limits import OwnLimits, Path
 from apportion.policies.solving.worst_off.stated_rates import AlikePath, Rise
 from apportion.policies.solving.worst_off.water_filling import Steady
@@ -58,7 +58,9 @@ def test_levels_are_those_of_a_path_of_single_stops(part: int) -> None:
     for seed in range(50):
         rates, limits, active, level = drawn(np.random.default_rng([31, part, seed]))
         path = Path.of(Steady(rates), limits, active, level)
-        compare(LinePath(rates, limits.most, active, level), path, limits.most, active, seed)
+        for line in (LinePath, CrowdPath):
+            found = line(rates, limits.most, active, level)
+            compare(found, path, limits.most, active, seed)
 
 
 def test_levels_of_jobs_that_rise_alike_are_those_of_single_stops() -> None:
