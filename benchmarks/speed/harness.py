@@ -45,8 +45,8 @@ class Row:
         Our CPU seconds of one thread, medians: the first stage alone, which is what the peers do;
         both stages; the labelled call as a user makes it.
     calls, peer_calls
-        Python calls of the last of our columns that was timed, and of the peer; they hardly depend
-        on the machine or its load.
+        Python calls of the last of our columns that was timed, and of the peer, of runs beside
+        Gavel's simulator those of C as well; they hardly depend on the machine or its load.
     ratio_goal
         How many times as long the peer should take.
     seconds_goal
@@ -171,13 +171,13 @@ def side_by_side(sides: dict[str, Callable[[], Any]], repeats: int) -> dict[str,
     return {name: statistics.median(each) for name, each in seconds.items()}
 
 
-def calls_of(call: Callable[[], Any]) -> int:
-    """Count the Python functions that are entered in a call."""
-    count = 0
+def calls_of(call: Callable[[], Any], *, c: bool = False) -> int:
+    """Count the functions that are entered in a call: of Python, and if asked of C."""
+    count, counted = 0, ("call", "c_call") if c else ("call",)
 
     def profile(_: Any, event: str, __: Any) -> None:
         nonlocal count
-        count += event == "call"
+        count += event in counted
 
     sys.setprofile(profile)
     try:

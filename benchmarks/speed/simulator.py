@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import apportion as ap
 from apportion.sim.resolve import Resolver
 from benchmarks.gavel.workloads import draw_jobs
-from benchmarks.speed.harness import Row
+from benchmarks.speed.harness import Row, calls_of
 from benchmarks.speed.problems import TYPES
 
 if TYPE_CHECKING:
@@ -74,11 +74,13 @@ def beside_gavel(
     often = (("at every event", 0.0), ("at most every 1920 s", GAVEL_RESOLVES_S))
     for when, resolve_s in often[: 1 if every_event_only else 2]:
         run, seconds, in_policy_s = _ours(settings.data, policy, gpus, jobs, per_hour, resolve_s)
+        again = partial(ap.simulate, policy, workload, _cluster(gpus), resolve_seconds=resolve_s)
         target = f">= {goal:g} x Gavel" if goal is not None else ""
         row = Row(
             *(name, f"{policy}, {jobs} jobs on {gpus} GPUs, a round, solved {when}", target),
             **peer,
             called_s=seconds / len(run.rounds),
+            calls=calls_of(again, c=True),
             ratio_goal=goal,
             floor=_without_policy(run, seconds - in_policy_s, found),
             note=f"{len(run.rounds) / seconds:,.0f} rounds/s, mean JCT "
