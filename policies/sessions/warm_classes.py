@@ -135,7 +135,7 @@ class WarmClasses:
             shape = (count.size, self.classes.options)
             prices = np.zeros_like(self.classes.capacity)
             return Solution(np.zeros(shape), np.zeros(count.size), float("nan"), prices, 0.0)
-        if route == "direct deltas" and (alone := self._alone(count, least_prices)) is not None:
+        if route == "direct deltas" and (alone := self.alone(count, least_prices)) is not None:
             return alone
         if (program := self._program) is None:
             raise SolveError(f"{self.policy!r} has no program whose counts are a parameter.")
@@ -172,10 +172,10 @@ class WarmClasses:
             return None
         return solution if solution.status == "optimal" else None
 
-    def _alone(self, count: Floats, least_prices: bool) -> Solution | None:
-        """Solve without a program, if the objective is of a kind for which that can be.
+    def alone(self, count: Floats, least_prices: bool) -> Solution | None:
+        """Solve for some jobs without a program, see `solve`; ``None`` where one is needed.
 
-        All at their best, if there is room, or as many as there is room for, at prices.
+        All run at their best, if there is room, or as many as there is room for, at prices.
         """
         clock, there = time.perf_counter(), count.nonzero()[0]
         best, read = self._best, self._read
@@ -185,7 +185,9 @@ class WarmClasses:
             return self._without_program(best.attempted(read, there, count), count, there, clock)
         by_gains = self._gains is not None
         told = (self._served if by_gains else self._bought)(count, there, least_prices)
-        return None if told is None else self._without_program(told, count, there, clock)
+        if told is None or told.gap > ACCURATE:
+            return None
+        return self._without_program(told, count, there, clock)
 
     def _bought(self, count: Floats, there: Ints, least_prices: bool) -> Attempted | None:
         """Meet the demands of all classes at prices, see `apportion.policies.sessions.demanded`."""
@@ -238,8 +240,7 @@ class WarmClasses:
             "second_stage_s": 0.0,
         }
         throughput = (self.classes.throughput * told.X).sum(axis=1)
-        status = "optimal" if told.gap <= ACCURATE else "optimal_inaccurate"
-        found = told.X, throughput, told.objective, told.prices, told.gap, status
+        found = told.X, throughput, told.objective, told.prices, told.gap
         return Solution(*found, stats=stats)
 
     def _choose(self, program: _CountedProgram, first: Point) -> Point:

@@ -150,9 +150,11 @@ class Solves(Resumable):
 
 _WORTH_IT = 16
 """Jobs from which on it pays to compile for all classes, which takes as long as some six solves."""
+_ANEW = 6
+"""Solves that are left to be made anew before a program is compiled for them."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class StandingClasses:
     """Classes of identical jobs, present or not, and the policy's problem over their counts.
 
@@ -165,6 +167,7 @@ class StandingClasses:
     class_of: Ints
     _warm: WarmClasses
     _asked: list[Floats] = field(default_factory=list)
+    _left: int = 0
 
     @classmethod
     def of(cls, policy: Policy, jobs: JobTable, pose: Pose) -> StandingClasses | None:
@@ -183,13 +186,22 @@ class StandingClasses:
         """Return the shares of active jobs, shape (active jobs, types), and the prices.
 
         With `least_prices` these are those of `solve_instance`, else any of those that are right.
-        ``None`` where the warm problem leads to nothing that is certified: it is to be solved anew.
+        ``None`` where the warm problem leads to nothing that is certified, and the first few times
+        that a program is needed: it is to be solved anew.
         """
         own = self.class_of[active]
         count = np.bincount(own, minlength=self._warm.classes.jobs).astype(float)
-        self._asked.append(count)
-        solution = self._warm.certified(count, least_prices=least_prices)
+        solution = self._solved(count, least_prices=least_prices)
         return None if solution is None else (solution.X[own], solution.prices)
+
+    def _solved(self, count: Floats, *, least_prices: bool) -> Solution | None:
+        self._asked.append(count)
+        warm = self._warm
+        if warm.checked or self._left >= _ANEW:
+            return warm.certified(count, least_prices=least_prices)
+        solution = warm.alone(count, least_prices)
+        self._left += solution is None
+        return solution
 
     def state(self) -> dict[str, Any]:
         """Return all counts that were solved for, for JSON."""
@@ -199,5 +211,4 @@ class StandingClasses:
     def restore(self, state: dict[str, Any]) -> None:
         """Solve for all of them again: the last digits of a warm solve hang on those before it."""
         for count in array_of(state["asked"]).astype(float):
-            self._asked.append(count)
-            self._warm.certified(count, least_prices=False)
+            self._solved(count, least_prices=False)
