@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import (
@@ -21,6 +22,7 @@ from apportion.mechanisms.settings import settings_of
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from apportion.mechanisms.settings import Setting
 
@@ -48,65 +50,22 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
     Options have no default, to tell whether they were given.
     """
-    group = group_of(parser, "the cluster")
-    add_setting(
-        group,
-        "cluster",
-        "--cluster",
-        key="gpus",
-        hidden=False,
-        metavar="TYPE=GPUS,...",
-        help=f"(default: {DEFAULT_CLUSTER}; elastic {DEFAULT_ELASTIC_CLUSTER})",
-    )
-    add_setting(
-        group,
-        "cluster",
-        "--gpus-per-machine",
-        hidden=False,
-        type=number_or_by_type,
-        metavar="N",
-        help=f"or TYPE=N,... (default: {DEFAULT_GPUS_PER_MACHINE}; 8 in racks)",
-    )
-    add_setting(
-        group,
-        "cluster",
-        "--racks",
-        hidden=False,
-        type=number_or_by_type,
-        metavar="N | TYPE=N,...",
-        help="racks of one type or several, for leases",
-    )
-    add_setting(
-        group,
-        "cluster",
-        "--machines-per-rack",
-        hidden=False,
-        type=whole(1),
-        metavar="N",
-        help="(default: 8)",
-    )
-    add_setting(
-        group,
-        "cluster",
-        "--accelerator",
-        hidden=False,
-        metavar="TYPE",
-        help="of all GPUs (default: the one of the workload)",
-    )
+    shown = partial(add_setting, group_of(parser, "the cluster"), "cluster", hidden=False)
+    usual = f"(default: {DEFAULT_CLUSTER}; elastic {DEFAULT_ELASTIC_CLUSTER})"
+    shown("--cluster", "TYPE=GPUS,...", usual, key="gpus")
+    usual = f"or TYPE=N,... (default: {DEFAULT_GPUS_PER_MACHINE}; 8 in racks)"
+    shown("--gpus-per-machine", "N", usual, number_or_by_type)
+    text = "racks of one type or several, for leases"
+    shown("--racks", "N | TYPE=N,...", text, number_or_by_type)
+    shown("--machines-per-rack", "N", "(default: 8)", whole(1))
+    shown("--accelerator", "TYPE", "of all GPUs (default: the one of the workload)")
 
 
 def add_backend(parser: argparse.ArgumentParser) -> None:
     """Add where runs are computed."""
     group = group_of(parser, "the computation")
-    backends = ("processes", "ray", "dask")
-    add_option(
-        group,
-        "--backend",
-        "NAME",
-        "processes, ray or dask",
-        one_of("backend", backends),
-        "processes",
-    )
+    backend = one_of("backend", ("processes", "ray", "dask"))
+    add_option(group, "--backend", "NAME", "processes, ray or dask", backend, "processes")
     add_option(group, "--address", "ADDRESS", "of a running cluster (default: start one here)")
     add_option(group, "--jobs", "N", "runs at once (default: one per CPU)", whole(1))
 
@@ -118,17 +77,10 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     """
     MECHANISMS.load()
     group = group_of(parser, "the simulation")
-    add_setting(
-        group,
-        "mechanism",
-        "--mechanism",
-        key="name",
-        hidden=False,
-        type=read_by(mechanism_name),
-        metavar="NAME",
-        help=f"{', '.join(MECHANISMS)}, with settings in brackets: 'leases(lease_seconds=1800)' "
-        "(default: by policy)",
-    )
+    text = f"{', '.join(MECHANISMS)}, with settings in brackets: 'leases(lease_seconds=1800)' "
+    text += "(default: by policy)"
+    named = partial(add_setting, group, "mechanism", key="name", hidden=False)
+    named("--mechanism", "NAME", text, read_by(mechanism_name))
     homes: dict[str, list[str]] = {}
     settings: dict[str, Setting] = {}
     for name, mechanism in MECHANISMS.items():
@@ -143,85 +95,48 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
 def _add_beliefs(parser: argparse.ArgumentParser) -> None:
     """Add what policies are told of speeds."""
     group = group_of(parser, "the simulation")
-    speeds = ("told", "estimated", "agnostic")
-    add_setting(
-        group,
-        "speeds",
-        "--speeds",
-        key="name",
-        hidden=False,
-        type=one_of("way to know speeds", speeds),
-        metavar="NAME",
-        help="told (the truth), estimated or agnostic",
-    )
-    add_setting(
-        group,
-        "speeds",
-        "--references",
-        type=whole(0),
-        metavar="N",
-        help="job types that estimates are made from (default: 12, or all there are; of pairs 16)",
-    )
-    add_setting(
-        group,
-        "speeds",
-        "--optimism",
-        type=number_or("worth"),
-        metavar="K",
-        help="standard deviations that estimates add where nothing was measured (default: 1), or "
-        "worth: by how long the job still runs",
-    )
-    add_setting(
-        group,
-        "speeds",
-        "--rows",
-        type=one_of("rows", ("job", "family", "type")),
-        metavar="NAME",
-        help="job: no job is recognised; family: by the model's; type: jobs of one type learn "
-        "together (default: job)",
-    )
-    pairs = ("completed", "nearest")
-    add_setting(
-        group,
-        "pair_estimates",
-        "--pair-estimates",
-        key="name",
-        hidden=False,
-        type=one_of("way to estimate pairs", pairs),
-        metavar="NAME",
-        help="of jobs that share: completed or nearest",
-    )
-    add_setting(
-        group,
-        "pair_estimates",
-        "--learn-pairs",
-        **answer("learn_pairs"),
-        help="tell the truth of a pair once it has run (default: no)",
-    )
+    named = partial(add_setting, group, key="name", hidden=False)
+    speeds = one_of("way to know speeds", ("told", "estimated", "agnostic"))
+    named("speeds", "--speeds", "NAME", "told (the truth), estimated or agnostic", speeds)
+    text = "job types that estimates are made from (default: 12, or all there are; of pairs 16)"
+    add_setting(group, "speeds", "--references", "N", text, whole(0))
+    text = "standard deviations that estimates add where nothing was measured (default: 1), or "
+    text += "worth: by how long the job still runs"
+    add_setting(group, "speeds", "--optimism", "K", text, number_or("worth"))
+    text = "job: no job is recognised; family: by the model's; type: jobs of one type learn "
+    text += "together (default: job)"
+    rows = one_of("rows", ("job", "family", "type"))
+    add_setting(group, "speeds", "--rows", "NAME", text, rows)
+    pairs, text = ("completed", "nearest"), "of jobs that share: completed or nearest"
+    how = one_of("way to estimate pairs", pairs)
+    named("pair_estimates", "--pair-estimates", "NAME", text, how)
+    text = "tell the truth of a pair once it has run (default: no)"
+    add_setting(group, "pair_estimates", "--learn-pairs", YES_OR_NO, text, answer("learn_pairs"))
 
 
 def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -> None:
     """Add one setting of some mechanisms as an option."""
     kind = setting.kind.removesuffix(" | None")
-    how: dict[str, Any]
+    how: tuple[str, Callable[[str], Any]]
     if kind == "bool":
-        how = answer(setting.name)
+        how = YES_OR_NO, answer(setting.name)
     elif "Mapping[str, float]" in kind:
-        how = {"type": by_job_type, "metavar": "S|TYPE=S,...|FILE"}
-    elif kind == "float":
-        how = {"type": real(), "metavar": "S"}
+        how = "S|TYPE=S,...|FILE", by_job_type
     else:
-        how = {"metavar": "NAME"}
+        how = ("S", real()) if kind == "float" else ("NAME", str)
     text = f"{homes}: {setting.help}"
     if setting.default is not None:
         text += f" (default: {_in_words(setting.default)})"
-    flag = f"--{setting.name.replace('_', '-')}"
-    add_setting(group, "mechanism", flag, **how, help=text)
+    metavar, read = how
+    add_setting(group, "mechanism", f"--{setting.name.replace('_', '-')}", metavar, text, read)
 
 
-def answer(name: str) -> dict[str, Any]:
-    """Return what argparse must know of an option that is answered by yes or no."""
-    return {"type": one_of(name.replace("_", " "), ("yes", "no")), "metavar": "yes|no"}
+YES_OR_NO = "yes|no"
+
+
+def answer(name: str) -> Callable[[str], str]:
+    """Return a reader of the answer to what may be or not."""
+    return one_of(name.replace("_", " "), ("yes", "no"))
 
 
 def _in_words(default: object) -> str:

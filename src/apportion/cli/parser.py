@@ -36,6 +36,7 @@ from apportion.cli.commands import (
     whole,
 )
 from apportion.cli.options import (
+    YES_OR_NO,
     add_backend,
     add_cluster,
     add_file,
@@ -211,7 +212,8 @@ def _add_compare(commands: Any) -> None:
     add_cluster(parser)
     add_simulation(parser)
     text = "also prices.csv: what one more GPU was worth at each decision (default: no)"
-    add_setting(parser, "mechanism", "--record-prices", help=text, **answer("record_prices"))
+    own = YES_OR_NO, text, answer("record_prices")
+    add_setting(parser, "mechanism", "--record-prices", *own)
     add_seed(parser, "of everything random (default: 0)")
     parser.set_defaults(seed=None)  # to tell whether it was given
     _finish(parser)

@@ -26,7 +26,7 @@ from apportion.errors import InputError, unknown_name
 from apportion.mechanisms.setting_names import listed_settings, name_and_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _INSTEAD = {
     "workload": ("generate",),
@@ -55,7 +55,16 @@ class Settable(NamedTuple):
 
 
 def add_setting(
-    parser: Any, section: str, flag: str, *, key: str | None = None, hidden: bool = True, **how: Any
+    parser: Any,
+    section: str,
+    flag: str,
+    metavar: str,
+    text: str,
+    read: Callable[[str], Any] = str,
+    *,
+    key: str | None = None,
+    hidden: bool = True,
+    **how: Any,
 ) -> None:
     """Add an option that belongs to a section.
 
@@ -65,21 +74,23 @@ def add_setting(
         Of a command, or a group of its options.
     section
         Named after its first option, ``mechanism``.
-    flag
-        The option, ``--lease-seconds``.
+    flag, metavar, text
+        The option, ``--lease-seconds``, its value and what it is, as help shows them.
+    read
+        Reads the value from a word.
     key
         What the section calls it; by default as the option, with underscores.
     hidden
         Whether ``--help`` leaves it out.
     how
-        As `argparse.ArgumentParser.add_argument` takes it.
+        What else `argparse.ArgumentParser.add_argument` is told.
     """
     own = flag.removeprefix("--").replace("-", "_")
-    told = Settable(flag, str(how.get("metavar", "")), str(how.get("help", "")), hidden)
     sections = parser.get_default("sections") or {}  # one for a parser and its groups
-    sections.setdefault(section, {})[key or own] = told
+    sections.setdefault(section, {})[key or own] = Settable(flag, metavar, text, hidden)
     parser.set_defaults(sections=sections)
-    parser.add_argument(flag, **how | ({"help": argparse.SUPPRESS} if hidden else {}))
+    told = argparse.SUPPRESS if hidden else text
+    parser.add_argument(flag, type=read, metavar=metavar, help=told, **how)
 
 
 def expanded(words: Sequence[str], sections: Mapping[str, Mapping[str, Settable]]) -> list[str]:

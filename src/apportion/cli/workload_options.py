@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import (
@@ -43,50 +45,39 @@ GENERATED_COMMUNICATING = {"generate_jobs": 60, "jobs_per_hour": 6.5}
 """The generated workload with communication profiles where no option says otherwise."""
 
 
-_READING: dict[str, dict[str, Any]] = {
-    "throughputs": {"metavar": "FILE", "help": "steps/s of the job types, csv or json"},
-    "profiles": {
-        "metavar": "DIR|CSV",
-        "help": "elastic jobs: a folder of each, or steps/s by gpus",
-    },
-    "format": {"metavar": "NAME", "help": "of the trace (default: recognise it)"},
-    "limit": {"type": whole(1), "metavar": "N", "help": "only the first N jobs"},
-    "reference": {"metavar": "TYPE", "help": "on which durations were measured (default: v100)"},
-    "missing": {
-        "type": one_of("answer to jobs without throughputs", ("error", "drop")),
-        "metavar": "error|drop",
-        "help": "jobs without throughputs (default: error)",
-    },
-    "states": {"metavar": "A,B,...", "help": "only jobs that ended so: COMPLETED (default: all)"},
-    "columns": {
-        "metavar": "A=B,...",
-        "help": "what yours mean: submit=arrival_s,n_gpus=scale_factor,... "
+_Option = tuple[str, str] | tuple[str, str, Callable[[str], Any]]
+"""How its value is called, what it is, and what reads it."""
+
+_READING: dict[str, _Option] = {
+    "throughputs": ("FILE", "steps/s of the job types, csv or json"),
+    "profiles": ("DIR|CSV", "elastic jobs: a folder of each, or steps/s by gpus"),
+    "format": ("NAME", "of the trace (default: recognise it)"),
+    "limit": ("N", "only the first N jobs", whole(1)),
+    "reference": ("TYPE", "on which durations were measured (default: v100)"),
+    "missing": (
+        *("error|drop", "jobs without throughputs (default: error)"),
+        one_of("answer to jobs without throughputs", ("error", "drop")),
+    ),
+    "states": ("A,B,...", "only jobs that ended so: COMPLETED (default: all)"),
+    "columns": (
+        "A=B,...",
+        "what yours mean: submit=arrival_s,n_gpus=scale_factor,... "
         "(units _s, _min, _h, _d, or dates)",
-    },
+    ),
 }
 """How a trace is read."""
 
-_FITTING: dict[str, dict[str, Any]] = {
-    "too_large": {
-        "type": one_of("answer to jobs that are too large", ("drop", "error")),
-        "metavar": "drop|error",
-        "help": "jobs too large for all types (drop for logs)",
-    },
-    "speed": {
-        "type": by_accelerator,
-        "metavar": "TYPE=X,...",
-        "help": "times as fast as the best measured type, a100=2.3",
-    },
-    "types": {
-        "type": one_of("answer to on which types jobs may run", ("any", "recorded")),
-        "metavar": "any|recorded",
-        "help": "recorded: on those that the log names only",
-    },
-    "measure": {
-        "type": comma_separated(real()),
-        "metavar": "A,B",
-        "help": "figures of these jobs alone, e.g. 0.4,0.9",
-    },
+_FITTING: dict[str, _Option] = {
+    "too_large": (
+        *("drop|error", "jobs too large for all types (drop for logs)"),
+        one_of("answer to jobs that are too large", ("drop", "error")),
+    ),
+    "speed": ("TYPE=X,...", "times as fast as the best measured type, a100=2.3", by_accelerator),
+    "types": (
+        *("any|recorded", "recorded: on those that the log names only"),
+        one_of("answer to on which types jobs may run", ("any", "recorded")),
+    ),
+    "measure": ("A,B", "figures of these jobs alone, e.g. 0.4,0.9", comma_separated(real())),
 }
 """How jobs are made to fit an experiment: of drawn jobs as well."""
 
@@ -114,15 +105,14 @@ def add_trace(
     if option is not None:
         text = "a trace, or a csv of your own jobs; how it is read in brackets: 'jobs.csv(limit=9)'"
         text += "; several times" * several
-        how: dict[str, Any] = {"action": "append" if several else "store", "help": text}
-        add_setting(group, "workload", option, key="file", hidden=False, metavar="FILE", **how)
-
+        action = "append" if several else "store"
+        named = partial(add_setting, group, "workload", key="file", hidden=False)
+        named(option, "FILE", text, action=action)
     for name, what in (_READING | _FITTING).items():
-        flag = f"--{name.replace('_', '-')}"
-        if name == "format":  # --format is of tables
-            flag, what = "--trace-format", {**what, "dest": "format"}
+        # --format is of tables
+        flag = "--trace-format" if name == "format" else f"--{name.replace('_', '-')}"
         hidden = option is not None and name in _READING
-        add_setting(group, "workload", flag, key=name, hidden=hidden, **what)
+        add_setting(group, "workload", flag, *what, key=name, hidden=hidden, dest=name)
     if not several:  # what it was called before, where there is no format of tables
         add_alias(parser, "--format", "--trace-format")
 
@@ -167,74 +157,34 @@ def add_generator(parser: argparse.ArgumentParser, *, hidden: bool = False) -> N
     """Add how to draw a workload; `hidden` where ``--generate`` stands for all of it."""
     group = group_of(parser, "the workload")
     if hidden:
-        add_option(
-            group,
-            "--generate",
-            "jobs=N,...",
-            "(default: jobs=600,jobs_per_hour=2.2; arrivals=batch for racks)",
-        )
-    for flag, how in _generator_options().items():
-        key = "jobs" if flag == "--generate-jobs" else None
-        add_setting(group, "generate", flag, key=key, hidden=hidden, **how)
-
-
-def _generator_options() -> dict[str, dict[str, Any]]:
-    """Return what argparse must know of the options of a generated workload."""
+        text = "(default: jobs=600,jobs_per_hour=2.2; arrivals=batch for racks)"
+        add_option(group, "--generate", "jobs=N,...", text)
     arrivals = ("poisson", "batch", "diurnal")
-    options: dict[str, dict[str, Any]] = {
-        "--generate-jobs": {"type": whole(1), "metavar": "N", "help": _default("generate_jobs")},
-        "--arrivals": {
-            "type": one_of("arrivals", arrivals),
-            "metavar": "|".join(arrivals),
-            "help": "at a steady rate, all at once, or more by day than by night and on weekdays "
-            "than on weekends (default: poisson; batch for racks, which have no diurnal)",
-        },
-        "--jobs-per-hour": {
-            "type": real(),
-            "metavar": "X",
-            "help": "(default: 2.2, for racks as published)",
-        },
-        "--days": {
-            "type": real(strict=True),
-            "metavar": "X",
-            "help": "of diurnal arrivals, in place of their rate",
-        },
-    }
-    for name, choices in (
-        ("scale_factors", ("single", "gavel", "philly")),
-        ("durations", ("gavel", "philly")),
-    ):
-        kind = one_of(name.replace("_", " "), choices)
-        how = {"type": kind, "metavar": "|".join(choices), "help": _default(name)}
-        options[f"--{name.replace('_', '-')}"] = how
-    return options
+    at = "at a steady rate, all at once, or more by day than by night and on weekdays "
+    at += "than on weekends (default: poisson; batch for racks, which have no diurnal)"
+    drawn = partial(add_setting, group, "generate", hidden=hidden)
+    drawn("--generate-jobs", "N", _default("generate_jobs"), whole(1), key="jobs")
+    drawn("--arrivals", "|".join(arrivals), at, one_of("arrivals", arrivals))
+    drawn("--jobs-per-hour", "X", "(default: 2.2, for racks as published)", real())
+    drawn("--days", "X", "of diurnal arrivals, in place of their rate", real(strict=True))
+    sizes, lengths = ("single", "gavel", "philly"), ("gavel", "philly")
+    usual = _default("scale_factors")
+    drawn("--scale-factors", "|".join(sizes), usual, one_of("scale factors", sizes))
+    usual = _default("durations")
+    drawn("--durations", "|".join(lengths), usual, one_of("durations", lengths))
 
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
     """Add what the generated jobs are for."""
     kinds = ("types", "racks", "contended", "communicating", "elastic")
-    add_option(
-        parser,
-        "--kind",
-        "|".join(kinds),
-        "for several types of accelerators, for racks of one, as in the paper on contention, "
-        "with communication profiles, or elastic",
-        one_of("kind of workload", kinds),
-        "types",
-    )
-    add_option(
-        parser,
-        "--models",
-        "NAME,...",
-        "of --kind communicating (default: all with communication profiles)",
-    )
-    add_option(
-        parser,
-        "--gang-gpus",
-        "N",
-        "of each job of --kind communicating (default: 2 to 6)",
-        whole(2),
-    )
+    text = "for several types of accelerators, for racks of one, as in the paper on contention, "
+    text += "with communication profiles, or elastic"
+    kind = one_of("kind of workload", kinds)
+    add_option(parser, "--kind", "|".join(kinds), text, kind, "types")
+    text = "of --kind communicating (default: all with communication profiles)"
+    add_option(parser, "--models", "NAME,...", text)
+    text = "of each job of --kind communicating (default: 2 to 6)"
+    add_option(parser, "--gang-gpus", "N", text, whole(2))
 
 
 def _default(name: str) -> str:
