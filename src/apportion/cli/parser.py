@@ -199,13 +199,8 @@ def _add_compare(commands: Any) -> None:
     add_option(parser, "--by", "COLUMN", text)
     text = "also how much later jobs came than by a policy"
     add_option(parser, "--against", "NAME", text)
-    add_option(
-        parser,
-        "--start-costs",
-        "X,Y",
-        "also starts at X times their cost (default: 0,5)",
-        comma_separated(real()),
-    )
+    text = "also starts at X times their cost (default: 0,5)"
+    add_option(parser, "--start-costs", "X,Y", text, comma_separated(real()))
     add_backend(parser)
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)
@@ -224,20 +219,11 @@ def _add_sweep(commands: Any) -> None:
     parser = add_command(commands, "sweep", "sweep", text)
     _add_config(parser, "a .toml file of options")
     _add_policies_option(parser)
-    parser.add_argument(
-        "--loads",
-        type=comma_separated(real(strict=True)),
-        default=[1.0],
-        metavar="X,Y,...",
-        help="factors of the arrival rate (default: 1)",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=comma_separated(whole(0)),
-        default=[0],
-        metavar="N,M,...",
-        help="of everything random (default: 0)",
-    )
+    text, loads = "factors of the arrival rate (default: 1)", comma_separated(real(strict=True))
+    add_option(parser, "--loads", "X,Y,...", text, loads)
+    text, seeds = "of everything random (default: 0)", comma_separated(whole(0))
+    add_option(parser, "--seeds", "N,M,...", text, seeds)
+    parser.set_defaults(loads=[1.0], seeds=[0])
     parser.add_argument("--resample", action="store_true", help="draw jobs anew for each seed")
     add_option(parser, "--by", "COLUMN", "and what jobs of each user, ... had")
     add_option(parser, "--out", "DIR", "", usual="out/sweep")

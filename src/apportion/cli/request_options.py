@@ -46,19 +46,10 @@ def add_serve(commands: Any) -> None:
 
 def _add_request_generator(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how often they come")
-    add_option(
-        group,
-        "--rate",
-        "X",
-        "requests/s on average (default: 0.37; of --rate-file, as measured)",
-        real(strict=True),
-    )
-    add_option(
-        group,
-        "--rate-file",
-        "FILE",
-        "csv of a measured rate, columns t_s and rate_rps, in place of a plain day and night",
-    )
+    text = "requests/s on average (default: 0.37; of --rate-file, as measured)"
+    add_option(group, "--rate", "X", text, real(strict=True))
+    text = "csv of a measured rate, columns t_s and rate_rps, in place of a plain day and night"
+    add_option(group, "--rate-file", "FILE", text)
     _add_number(group, "hours", 24.0, "how long", strict=True)
     _add_number(group, "noise", 0.2, "of the rate: deviation of its logarithm, anew every 300 s")
     _add_number(group, "spikes-per-day", 0.0, "when the rate is threefold for 600 s")
@@ -82,23 +73,13 @@ def _add_request_generator(parser: argparse.ArgumentParser) -> None:
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     """Add the GPUs that serve requests, and how they do."""
     group = parser.add_argument_group("the GPUs")
-    add_option(
-        group,
-        "--gpus",
-        "N|TYPE=N,...",
-        "how many; with --model by type, with --fewest too at most so many",
-        number_or_by_type,
-    )
+    text = "how many; with --model by type, with --fewest too at most so many"
+    add_option(group, "--gpus", "N|TYPE=N,...", text, number_or_by_type)
     group.add_argument(
         "--fewest", action="store_true", help="in place of --gpus: find the fewest that do"
     )
-    add_option(
-        group,
-        "--attainment",
-        "X",
-        "share of requests that must end within their SLO, with --fewest (default: 0.99)",
-        real(strict=True),
-    )
+    text = "share of requests that must end within their SLO, with --fewest (default: 0.99)"
+    add_option(group, "--attainment", "X", text, real(strict=True))
     group.add_argument(
         "--gpus-per-machine",
         dest="gpus_per_node",
@@ -116,13 +97,8 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
 
 def _add_columns(parser: argparse.ArgumentParser) -> None:
     """Add what columns are called in a file of one's own."""
-    add_option(
-        parser,
-        "--columns",
-        "OURS=THEIRS,...",
-        "names in the file: arrival_s=TIMESTAMP,context_tokens=ContextTokens",
-        by_name,
-    )
+    text = "names in the file: arrival_s=TIMESTAMP,context_tokens=ContextTokens"
+    add_option(parser, "--columns", "OURS=THEIRS,...", text, by_name)
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -132,21 +108,11 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     add_option(
         group, "--gpus-per-replica", "N|TYPE=N,...", "all on one machine", number_or_by_type, 1
     )
-    add_option(
-        group,
-        "--cache-tokens",
-        "N|TYPE=N,...",
-        "most tokens of its requests in a replica's memory (default: no limit)",
-        number_or_by_type,
-    )
+    text = "most tokens of its requests in a replica's memory (default: no limit)"
+    add_option(group, "--cache-tokens", "N|TYPE=N,...", text, number_or_by_type)
     add_option(group, "--batch", "N", "most requests at a time", whole(1))
-    add_option(
-        group,
-        "--slo",
-        "FIGURE=SECONDS,...",
-        "with --fewest, percentiles of delay, ttft, tpot, request: p99_ttft_s=2",
-        by_name,
-    )
+    text = "with --fewest, percentiles of delay, ttft, tpot, request: p99_ttft_s=2"
+    add_option(group, "--slo", "FIGURE=SECONDS,...", text, by_name)
     add_option(group, "--prices", "TYPE=X,...", "US dollars of a GPU-hour", by_accelerator)
 
 
@@ -154,26 +120,16 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     """Add elastic jobs that idle GPUs might be lent to."""
     group = parser.add_argument_group("elastic training, to tell what lending idle GPUs is worth")
     add_option(group, "--training-gpus", "N|TYPE=N", "GPUs of its own", number_or_by_type)
-    add_option(
-        group,
-        "--training-jobs",
-        "N",
-        "so many generated jobs, which arrive as long as requests do",
-        whole(1),
-    )
+    text = "so many generated jobs, which arrive as long as requests do"
+    add_option(group, "--training-jobs", "N", text, whole(1))
     add_option(group, "--training", "FILE", "in place of them: a csv of elastic jobs")
     add_option(group, "--profiles", "DIR|CSV", "of their applications")
     add_seed(group, "of generated jobs (default: 0)")
 
 
 def _add_slo(group: argparse._ArgumentGroup) -> None:
-    add_option(
-        group,
-        "--slo-factor",
-        "X",
-        "each request should end within so many times its duration (default: no SLO)",
-        real(strict=True),
-    )
+    text = "each request should end within so many times its duration (default: no SLO)"
+    add_option(group, "--slo-factor", "X", text, real(strict=True))
 
 
 def _add_number(
@@ -192,34 +148,16 @@ def add_decide(commands: Any) -> None:
     """Add ``apportion decide``."""
     text = "answer a scheduler: events in, decisions out, in JSON"
     parser = add_command(commands, "decide", "for_schedulers:run_decide", text)
-    add_option(
-        parser,
-        "--policy",
-        "NAME",
-        "a policy or scheduler of `apportion policies`",
-        usual="max_min_fairness",
-    )
+    text = "a policy or scheduler of `apportion policies`"
+    add_option(parser, "--policy", "NAME", text, usual="max_min_fairness")
     add_option(parser, "--cluster", "v100=8,k80=16", "GPUs by type at the start")
     add_option(parser, "--gpus-per-machine", "N", "of each type", whole(1), 4)
-    add_option(
-        parser,
-        "--store",
-        "FILE",
-        "where every message is kept before it is answered (default: nowhere)",
-    )
-    add_option(
-        parser,
-        "--time-limit",
-        "S",
-        "seconds after which the last answer is given, with its age (default: none)",
-        real(strict=True),
-    )
-    add_option(
-        parser,
-        "--references",
-        "FILE",
-        "csv of steps/s by job type and accelerator: speeds are estimated, and learnt",
-    )
+    text = "where every message is kept before it is answered (default: nowhere)"
+    add_option(parser, "--store", "FILE", text)
+    text = "seconds after which the last answer is given, with its age (default: none)"
+    add_option(parser, "--time-limit", "S", text, real(strict=True))
+    text = "csv of steps/s by job type and accelerator: speeds are estimated, and learnt"
+    add_option(parser, "--references", "FILE", text)
     parser.add_argument("--schema", action="store_true", help="print the schema of messages")
     group = parser.add_argument_group("over HTTP, in place of lines")
     add_option(group, "--http", "PORT", "needs apportion[service]", whole(1, 65535))
@@ -240,13 +178,8 @@ def add_export(commands: Any) -> None:
     )
     parser.add_argument("--by", default="entity", metavar="COLUMN", help="(default: entity)")
     add_option(parser, "--cluster", "v100=8,k80=16", "divide all of these, idle GPUs too")
-    add_option(
-        parser,
-        "--reserve",
-        "MIN",
-        "of slurm: reservations of whole nodes for so long, in place of fair shares",
-        whole(1),
-    )
+    text = "of slurm: reservations of whole nodes for so long, in place of fair shares"
+    add_option(parser, "--reserve", "MIN", text, whole(1))
     add_option(parser, "--gpus-per-machine", "N", "of --reserve (default: 4)", whole(1))
     add_option(parser, "--out", "FILE", "(default: to the terminal)")
     finish(parser)

@@ -27,17 +27,11 @@ def add_what_if(commands: Any) -> None:
         parser.add_argument(
             f"--{name}", metavar="TYPE=N,M,...", help=f"so many {verb}, each number by itself"
         )
-    parser.add_argument(
-        "--rate",
-        type=comma_separated(real(strict=True)),
-        default=[],
-        metavar="X,Y,...",
-        help="times as many arrivals, with each cluster",
-    )
+    text, rates = "times as many arrivals, with each cluster", comma_separated(real(strict=True))
+    add_option(parser, "--rate", "X,Y,...", text, rates)
+    parser.set_defaults(rate=[])
     _add_draws(parser, 16)
-    parser.add_argument(
-        "--first-seed", type=whole(0), default=0, metavar="N", help="of the draws (default: 0)"
-    )
+    add_option(parser, "--first-seed", "N", "of the draws", whole(0), 0)
     add_option(parser, "--level", "L", "of each interval", real(strict=True), 0.95)
     _add_workload(parser, "out/whatif")
 
@@ -47,19 +41,10 @@ def add_recommend(commands: Any) -> None:
     text = "which policy, or how few GPUs keep waits short"
     parser = add_command(commands, "recommend", "answers.asked:run_recommend", text)
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
-    add_option(
-        parser,
-        "--figure",
-        "NAME",
-        "that is to be least: mean_jct_s, p95_jct_s, makespan_s, cost, ...",
-        usual="mean_jct_s",
-    )
-    add_option(
-        parser,
-        "--goal",
-        "TEXT",
-        "in place of a race: the fewest GPUs for 'p95 wait under 2 h', under the first policy",
-    )
+    text = "that is to be least: mean_jct_s, p95_jct_s, makespan_s, cost, ..."
+    add_option(parser, "--figure", "NAME", text, usual="mean_jct_s")
+    text = "in place of a race: the fewest GPUs for 'p95 wait under 2 h', under the first policy"
+    add_option(parser, "--goal", "TEXT", text)
     add_option(parser, "--of", "TYPE", "of --goal: GPUs of this type")
     _add_draws(parser, 32)
     _add_workload(parser, "out/recommend")
@@ -73,14 +58,9 @@ def add_forecast(commands: Any) -> None:
     add_option(parser, "--policy", "NAME", "of the cluster", usual="easy")
     add_option(parser, "--now", "S", "the time (default: that of the state)", real())
     add_option(parser, "--futures", "N", "", whole(2), 100)
-    add_option(
-        parser,
-        "--moments",
-        "N",
-        "earlier moments of the log that are foretold, too, at most (default: 200 under fcfs, "
-        "easy and conservative, 10 where futures are simulated whole)",
-        whole(0),
-    )
+    text = "earlier moments of the log that are foretold, too, at most (default: 200 under fcfs, "
+    text += "easy and conservative, 10 where futures are simulated whole)"
+    add_option(parser, "--moments", "N", text, whole(0))
     add_option(parser, "--out", "FILE.csv", "write the quantiles")
     add_trace(parser, "--log")
     add_cluster(parser)
@@ -112,12 +92,8 @@ def add_floor(commands: Any) -> None:
     """Add ``apportion floor``."""
     text = "what no schedule can beat, and how far runs are from it"
     parser = add_command(commands, "floor", "answers.proved:run_floor", text)
-    add_option(
-        parser,
-        "--jobs-table",
-        "FILE",
-        "jobs.csv of a comparison, or a csv with job and completion_s: how far it is above",
-    )
+    text = "jobs.csv of a comparison, or a csv with job and completion_s: how far it is above"
+    add_option(parser, "--jobs-table", "FILE", text)
     add_trace(parser, "--workload")
     add_generator(parser, hidden=True)
     add_cluster(parser)
@@ -139,13 +115,8 @@ def add_audit(commands: Any) -> None:
     add_option(parser, "--policy", "NAME", "", usual="max_min_fairness")
     add_option(parser, "--by", "COLUMN", "groups of jobs: user, entity, ...")
     add_option(parser, "--jobs-table", "FILE", "csv: job id, then columns of jobs")
-    add_option(
-        parser,
-        "--lies",
-        "X,Y",
-        "each job says of each type that it runs X times as fast (default: 0,0.5,2)",
-        comma_separated(real()),
-    )
+    text = "each job says of each type that it runs X times as fast (default: 0,0.5,2)"
+    add_option(parser, "--lies", "X,Y", text, comma_separated(real()))
     tries = "of a run: try N lies, each a simulation more (with --by, groups lie together)"
     add_option(parser, "--tries", "N", tries, whole(1))
     add_option(parser, "--jobs", "N", "of --tries: runs at once", whole(1))
