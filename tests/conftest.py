@@ -73,3 +73,4 @@ def without_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     named = any("without_plots" in each.args for each in request.node.iter_markers("usefixtures"))
     if named or request.path.parent.name != "report":
         monkeypatch.setattr("apportion.report.built_in._drawn", _not_drawn)
+        monkeypatch.setattr("apportion.report.style._svg", lambda figure: "<svg></svg>")

@@ -51,7 +51,7 @@ def test_who_meets_is_who_shares_a_machine_with_another_spread_gang(seed: int) -
 
 @pytest.mark.thorough
 def test_gangs_that_are_kept_apart_lose_nothing() -> None:
-    workload = ap.generate_elastic_workload(8, hours=0.4, seed=2)
+    workload = ap.generate_elastic_workload(5, hours=0.1, seed=2)
 
     def jct_s(sizes: str, lost: float) -> pd.Series:
         how = ap.Configurations(restart_seconds=30.0, gang_sizes=sizes, network=Interference(lost))

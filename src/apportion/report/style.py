@@ -165,23 +165,28 @@ def tell(artist: Any, text: str) -> None:
     setattr(artist, _TOLD, text)  # a label of it would stand in the legend
 
 
+def _svg(figure: Figure) -> str:
+    """Return the ``<svg>`` element as matplotlib draws it, which takes nearly all of the time."""
+    stream = io.StringIO()
+    unsaid = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with plotting_style(), warnings.catch_warnings():
+        # Names stay text, which the browser writes in fonts that have their letters.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        figure.savefig(stream, format="svg", metadata=unsaid)
+    text = stream.getvalue()
+    return text[text.index("<svg") :]
+
+
 def inline_svg(figure: Figure, name: str) -> str:
     """Return the figure as an ``<svg>`` element for an HTML page, ids prefixed by `name`.
 
     What has a name or was told (`tell`) has it as its title, and axes say what their numbers are:
     by these the script of the page reads values and zooms.
     """
-    stream = io.StringIO()
-    unsaid = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     titles = _titles(figure)
     for rank, axes in enumerate(figure.axes):
         axes.set_gid(f"axes-{rank}")
-    with plotting_style(), warnings.catch_warnings():
-        # Names stay text, which the browser writes in fonts that have their letters.
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
-        figure.savefig(stream, format="svg", metadata=unsaid)
-    text = stream.getvalue()
-    text = text[text.index("<svg") :]
+    text = _svg(figure)
     says = {axes.get_gid(): _measures(axes, figure) for axes in figure.axes}
     says |= {each.get_gid(): ' data-values=""' for each in _curves(figure)}
 
