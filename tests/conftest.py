@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import none
 from tests.seeds import left_out
 
 if TYPE_CHECKING:
@@ -20,8 +24,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# Thousands of tests are collected, all of which stay: nothing of them is garbage. (They are not
-# frozen afterwards: hypothesis asks the collector who refers to its generators.)
+# Thousands of tests are collected, all of which stay: nothing of them is garbage.
 gc.disable()
 
 
@@ -32,8 +35,34 @@ def pytest_configure(config: pytest.Config) -> None:
         left_out.update(each[4:] for each in marks.split(" and ") if each.startswith("not "))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Compile beside the first tests what every worker would compile for itself."""
+    contention = find_spec("apportion.sim.contention")
+    assert contention
+    assert contention.origin
+    kept = Path(contention.origin).parent / "__pycache__"
+    if find_spec("numba") is None or any(kept.glob("*.nbc")):
+        return
+    command = [sys.executable, "-m", contention.name]
+    compiling = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def end() -> None:
+        compiling.terminate()
+        compiling.wait()
+
+    config.add_cleanup(end)
+
+
+@given(none())
+def _draw(_: None) -> None:
+    """Let hypothesis take down its generators, for which it asks the collector who has them."""
+
+
 def pytest_collection_finish() -> None:
-    """Collect garbage from here on."""
+    """Collect garbage from here on, and do not look at what is there again and again."""
+    _draw()
+    gc.freeze()
     gc.enable()
 
 
