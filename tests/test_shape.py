@@ -247,11 +247,11 @@ def test_tolerances_within_functions_have_their_reasons() -> None:
     assert not bare
 
 
-SLOW = {"round", "solve under leases", "elastic decision"}
+LONG = {"round", "solve under leases", "elastic decision"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else []) for n in COUNTED]
+    "name", [pytest.param(n, marks=pytest.mark.thorough if n in LONG else []) for n in COUNTED]
 )
 def test_what_is_done_often_takes_no_more_calls(name: str) -> None:
     """Seconds hang on the load of a machine, calls do not; a tenth more of them is a tenth slower.

@@ -67,7 +67,7 @@ def test_whole_decisions_are_proved(tmp_path: Path) -> None:
     assert (table["gap"] <= 1e-6).all()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_elastic_policies_are_compared_without_data(tmp_path: Path) -> None:
     run("elastic.pollux", "--out", str(tmp_path))
     table = pd.read_csv(tmp_path / "elastic_pollux.csv")
@@ -78,7 +78,7 @@ def test_elastic_policies_are_compared_without_data(tmp_path: Path) -> None:
     assert float(shown) == pytest.approx(hours["tiresias, 30 s"] / hours["pollux, 30 s"], rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_decisions_about_elastic_jobs_are_timed(tmp_path: Path) -> None:
     run("elastic.speed", "--out", str(tmp_path))
     table = pd.read_csv(tmp_path / "elastic_speed_1.csv")
@@ -87,7 +87,7 @@ def test_decisions_about_elastic_jobs_are_timed(tmp_path: Path) -> None:
     assert (table["median s"] <= table["most s"]).all()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_sia_stands_beside_pollux_and_gavel(tmp_path: Path) -> None:
     run("elastic.sia", "--out", str(tmp_path))
     table = pd.read_csv(tmp_path / "elastic_sia.csv").set_index("way")
@@ -95,7 +95,7 @@ def test_sia_stands_beside_pollux_and_gavel(tmp_path: Path) -> None:
     assert table["restarts"].isna().tolist() == [False, False, True]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_deepboot_stands_beside_clusters_that_are_apart(tmp_path: Path) -> None:
     run("elastic.deepboot", "--out", str(tmp_path))
     table = pd.read_csv(tmp_path / "elastic_deepboot.csv").set_index("way")
@@ -120,7 +120,7 @@ def test_paired_ratios_and_what_they_prove() -> None:
     assert elastic_runs.as_figure(one_pair) == Figure("", found.estimate)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_speed_suite_runs_where_there_are_neither_data_nor_gavel(tmp_path: Path) -> None:
     parts = ("--parts", "decisions", "million", "water_filling", "sharing", "events", "--markdown")
     shown = run(
@@ -182,7 +182,7 @@ def test_one_round_lies_between_first_fit_and_its_bound(tmp_path: Path) -> None:
     assert (runs["first fit"] <= 1 + 1e-6).all()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_gavel_physical_says_that_the_data_are_absent(tmp_path: Path) -> None:
     shown = run("gavel.physical", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path))
     assert "skipped: data absent" in shown
@@ -192,7 +192,7 @@ def test_gavel_physical_says_that_the_data_are_absent(tmp_path: Path) -> None:
         assert makespan_h <= static.xs(cluster).min() * (1 + 1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_gavel_physical_reads_the_public_traces(public_data: Path, tmp_path: Path) -> None:
     shown = run("gavel.physical", "--data", str(public_data / "gavel"), "--out", str(tmp_path))
     assert "skipped" not in shown
@@ -255,7 +255,7 @@ def test_the_released_defect_is_what_made_ada_srsf_fast() -> None:
     assert with_defect == play(few, None)["jct_s"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_placements_and_gates_with_the_defect_and_without(tmp_path: Path) -> None:
     options = ("--sets", "1", "--out", str(tmp_path))
     right, wrong = (run("ada_srsf.tables", *options, *more) for more in ((), (DEFECT,)))
@@ -273,7 +273,7 @@ def test_placements_and_gates_with_the_defect_and_without(tmp_path: Path) -> Non
     assert wrong < 0.9 < min(ratio.values())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_gates_and_mechanisms_under_contention(tmp_path: Path) -> None:
     run("ada_srsf.gates", "--out", str(tmp_path))
     pairs = pd.read_csv(tmp_path / "ada_srsf_gates.csv")
@@ -288,7 +288,7 @@ def test_benchmarks_explain_themselves(benchmark: str) -> None:
     assert "--quick" in run(benchmark, "--help")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_fixed_runs_end_as_the_ledger_has_them() -> None:
     """What moves is written by ``python -m benchmarks.ledger --write``, and into the changelog."""
     known = pd.read_csv(ledger.LEDGER)

@@ -96,8 +96,13 @@ def only_loopback(*words: str) -> list[str]:
     return ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *words]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(w, marks=pytest.mark.slow if w != "script" else pytest.mark.thorough)
+        for w in WAYS
+    ],
+)
 def test_wherever_it_runs_the_results_are_the_same(way: str, tmp_path: Path) -> None:
     code, told, needs = WAYS[way]
     missing = [each for each in needs.split(" and ") if each and find_spec(each) is None]

@@ -63,7 +63,7 @@ def test_policies_of_elastic_jobs(name: str) -> None:
     check_scheduler(name, mechanism="configurations", n_jobs=1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["fifo", "dally", "ada_srsf", "afs"])
 def test_workers_have_the_same(name: str) -> None:
     check_scheduler(name, n_jobs=2)
