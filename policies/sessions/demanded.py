@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from apportion.policies.solving.worst_off.declared_levels import Levels
     from apportion.types import Floats
 
-_APART = 1e-6
-"""Least difference, relative to the largest, of what choices cost that no solver overlooks."""
 _HAIR = 1e-9
 """Part of a level by which another one is the same."""
 _MOST_WAITING = 15
@@ -130,18 +128,28 @@ def meet(buyers: Buyers, levels: Levels, last: LastDemands, *, least: bool) -> M
     if last.spent.prices.size != types:
         vars(last).update(vars(LastDemands(LastEnd(np.zeros(types)), LastEnd(np.ones(types)))))
     walk = buyers.walk() if last.short else None
-    if walk is None or not walk.too_dear(levels.demand(alone), last.bought.prices):
+    if walk is None or not _too_dear(walk, levels, last, alone):
         if last.spent.waits():
             return None
-        met = _spent(buyers, levels, last, alone)
+        met, walk = _spent(buyers, levels, last, alone), None
         if not last.short:
             last.spent.came(found=met is not None)
             return met
     if last.bought.waits():
         return None
-    met = _bought(buyers, walk or buyers.walk(), levels, last, alone, least)
+    if walk is None:
+        _too_dear(walk := buyers.walk(), levels, last, alone)
+    met = _bought(buyers, walk, levels, last, alone, least)
     last.bought.came(found=met is not None)
     return met
+
+
+def _too_dear(walk: DemandWalk, levels: Levels, last: LastDemands, alone: float) -> bool:
+    """Whether the last prices say that the level of one job by itself cannot be met."""
+    better = alone - last.level if levels.maximised else last.level - alone
+    near = last.level if better > 0 and last.level > 0 else alone
+    begin = (near, alone), last.bought.prices
+    return walk.too_dear(levels.asked, *begin, maximised=levels.maximised)
 
 
 def _spent(buyers: Buyers, levels: Levels, last: LastDemands, alone: float) -> Met | None:
@@ -156,7 +164,7 @@ def _spent(buyers: Buyers, levels: Levels, last: LastDemands, alone: float) -> M
     last.short = not (filled or walk.unfinished)
     if not last.short:
         last.spent.ended(walk)
-    if not filled or walk.apart(walk.duals(), 1.0) <= _APART:
+    if not (filled and walk.alone(1.0)):
         return None
     return Met(walk.shares(), alone, np.zeros_like(walk.prices))
 
@@ -171,9 +179,7 @@ def _bought(
 ) -> Met | None:
     """Find the level of which the demands cost all that there is."""
     sign = 1.0 if levels.maximised else -1.0
-    near = last.level if sign * (alone - last.level) > 0 and last.level > 0 else alone
-    begin = (near, alone), last.bought.prices, last.bought.ties
-    found = walk.rise(levels.asked, *begin, maximised=levels.maximised)
+    found = walk.rise(last.bought.ties)
     if found or walk.unfinished:
         last.bought.ended(walk)
     if not found:
@@ -184,15 +190,9 @@ def _bought(
         return None
     if least and walk.degenerate:
         return None
-    margin, held = walk.duals(), buyers.held
-    if walk.apart(margin, float(walk.prices.max())) <= _APART:
+    if not walk.alone(float(walk.prices.max())):
         return None
-    y = np.maximum(margin, 0.0) * held / buyers.top
-    each = held[:, None] * walk.prices[buyers.kind]
-    own = np.maximum((y[:, None] * buyers.speed - each).max(axis=1), 0.0).sum()
-    demand, rise = levels.asked(walk.level)
-    left = float(buyers.capacity @ walk.prices + own - y @ demand)
-    grows = float(y @ rise)
+    left, grows = walk.missed(*levels.asked(walk.level))
     return Met(walk.shares(), walk.level + sign * left / grows, walk.prices / grows)
 
 

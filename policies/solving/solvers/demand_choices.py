@@ -15,17 +15,15 @@ import numpy as np
 
 from apportion.policies.solving.solvers.demand_ties import (
     ALIKE,
+    NEAR,
     Choices,
     DemandTie,
     Tied,
-    TypesOf,
     all_apart,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from apportion.types import Bools, Floats, Ints
+    from apportion.types import Floats, Ints
 
 
 class DemandChoices:
@@ -53,7 +51,9 @@ class DemandChoices:
         Of jobs, at the prices.
     """
 
-    _tied: Tied
+    _dear: Floats
+    _steep: Floats
+    _hard: Ints
 
     def __init__(
         self,
@@ -69,12 +69,11 @@ class DemandChoices:
         np.divide(speed, self._top[:, None], out=self._row[:, 1:])
         self._gpus, self._capacity = gpus, capacity
         self._valued = value is not None
-        types = TypesOf.of((*kind.tolist(),), capacity.size, self._valued)
-        self._kind, self._unit, self._of_type, self._ends = types
         self._value = np.zeros(jobs) if value is None else value
         self._most_value = float(self._value.max(initial=0.0))
-        all_choices = Choices.of(options + 1, self._valued)
-        self._lower, self._upper, self._place, self._meet = all_choices
+        choices = Choices.of((*kind.tolist(),), capacity.size, self._valued)
+        self._lower, self._upper, self._place, self._kind, *of_types = choices
+        self._of_type, self._at_lower, self._to_upper = of_types
         self._edges = options * options
         self._below = self._row.take(self._lower, axis=1)
         self._above = self._row.take(self._upper, axis=1)
@@ -101,99 +100,129 @@ class DemandChoices:
 
     def _per_point(self, prices: Floats) -> Floats:
         """Return the price of each point, of rest first; shape (options + 1,)."""
-        each = np.zeros(prices.size + 1)
-        each[:-1] = prices
-        return each.take(self._kind)
+        per_point: Floats = self._of_type @ prices
+        return per_point
 
     def _costs(self, prices: Floats) -> Floats:
         """Return what a GPU's time costs under each choice, shape (jobs, choices)."""
-        each = self._per_point(prices)
-        low = each.take(self._lower)
-        costs: Floats = self._part * (each.take(self._upper) - low)
-        costs += low
+        costs: Floats = self._part * (self._to_upper @ prices)
+        costs += self._at_lower @ prices
         return costs
-
-    def _of_base(self, cells: Floats) -> Floats:
-        """Return the numbers of what is chosen, shape (jobs,)."""
-        chosen: Floats = cells.take(self._cell + self._base)
-        return chosen
 
     def _choose(self) -> None:
         """Let each job take what is worth most, minus infinity is what is none."""
-        self._worths = self._gain - self._costs(self.prices)
+        self._take((self._gain - self._costs(self.prices)).argmax(axis=1))
         self._alike = ALIKE * max(*self.prices.tolist(), self._most_value)
-        self._base = self._worths.argmax(axis=1)
 
-    def _sides(self, ties: Sequence[DemandTie]) -> Tied:
+    def _take(self, base: Ints) -> None:
+        """Let each job take a choice: see at which speed that begins, and how wide it is."""
+        cells = self._cell + base
+        self._base, self._from, self._wide = base, self._below.take(cells), self._span.take(cells)
+
+    def _line(self, prices: Floats) -> tuple[Floats, Floats]:
+        """Return what throughput costs along the edges that are taken, and what it begins with.
+
+        A point by itself is an edge along which nothing changes.
+        """
+        steep = (self._to_upper @ prices).take(self._base) / self._wide
+        return steep, (self._at_lower @ prices).take(self._base) - steep * self._from
+
+    def _beyond(self, prices: Floats, steep: Floats, begin: Floats) -> Floats:
+        """Return how much dearer than a line each point is, shape (jobs, options + 1).
+
+        Those who need all of their time where they are fastest have no other points.
+        """
+        each, hard = self._per_point(prices), self._hard
+        beyond = each - steep[:, None] * self._row
+        beyond -= begin[:, None]
+        if hard.size:
+            as_fast, own = self._row[hard] >= 1.0 - NEAR, self._upper[self._base[hard], None]
+            beyond[hard] = np.where(as_fast, each - each[own], np.inf)
+        return beyond
+
+    def _compare(self, steep: Floats, begin: Floats) -> None:
+        """See how much dearer all points are than the lines of what jobs take at the prices."""
+        self._hard = (self._wanted >= 1.0 - ALIKE).nonzero()[0]
+        self._steep = steep
+        if self._valued:
+            worth = np.where(self._base < self._edges, 0.0, self._value)
+            self._steep, begin = steep + worth, begin - worth * self._from
+        self._dear = self._beyond(self.prices, self._steep, begin)
+
+    def _sides(self) -> None:
         """Bring the jobs of ties to the first sides, from which they may go to the others."""
-        points = self._kind.size
-        if not ties:
-            return Tied.none(points, self._capacity.size)
-        table = np.array([tie.numbers for tie in ties])
-        row, toward, more = table[:, :points], table[:, points : 2 * points], table[:, 2 * points :]
-        edge, other, alone = more[:, -3:].T.astype(np.intp)
-        mine: Bools = np.logical_and.reduce(np.abs(self._row - row[:, None]) <= ALIKE, axis=2)
-        if self._valued:  # jobs at an edge that costs what it gains have one value
-            value, two = more[:, 0, None], more[:, 1, None]
-            mine &= two * np.abs(self._value - value) <= ALIKE * value
-        tie, job = mine.nonzero()
-        cells, worths = self._cell[job], self._worths
-        behind = worths.take(cells + self._base[job]) - worths.take(cells + other[tie])
-        near = behind <= self._alike
-        if not near.all():
-            tie, job = tie[near], job[near]
-        wanted = self._wanted[job]
-        a, span, at, sign, c, rest, start = more[tie, 2:-3].T
-        self._base[job] = np.where(wanted > start, edge[tie], alone[tie])
-        most = np.minimum(at + sign * ((wanted - a) / span), (c - wanted) / rest)
-        most = np.minimum(np.maximum(most, 0.0), 1.0)
-        total = np.bincount(tie, self._gpus[job] * most, len(ties))
-        columns = total[:, None] * (toward @ self._of_type)
-        return Tied(tie, job, most, toward, more[:, 1] > 0, columns)
+        self._tied, base = [Tied(tie, [], [], [], []) for tie in self.ties], self._base
+        tight = self._dear <= self._alike
+        many = np.add.reduce(tight, axis=1, dtype=np.intp)
+        if self._valued:
+            many += self._steep <= self._value + self._alike
+        some = (many > 2).nonzero()[0]
+        if not (some.size and self._tied):
+            return
+        row, others = zip(*((tie.row, tie.others) for tie in self.ties), strict=True)
+        same = np.abs(self._row[some] - np.array(row)[:, None]) <= ALIKE
+        same &= tight[some] | np.array(others)[:, None]
+        jobs, wanted, held = some.tolist(), self._wanted[some].tolist(), self._gpus[some].tolist()
+        member, place = np.logical_and.reduce(same, axis=2).nonzero()
+        for at, one in zip(member.tolist(), place.tolist(), strict=True):
+            tie, mine, makes, mosts, gpus = self._tied[at]
+            job, made = jobs[one], wanted[one]
+            a, b, *third = tie.speeds
+            if third:
+                (c,), within = third, a < made <= third[0]
+                most = min((made - a) / (b - a), (c - made) / (c - b))
+            else:  # jobs at an edge that costs what it gains have one value
+                alike = abs(self._value[job] - tie.value) <= ALIKE * tie.value
+                within = made <= b and alike and self._steep[job] <= tie.value + self._alike
+                most = min(1.0, (b - made) / (b - a))
+            if within:
+                first, last = tie.points[0], tie.points[-1]
+                base[job] = self._place[first][last if made > a else first]
+                mine.append(job)
+                makes.append(made)
+                mosts.append(most)
+                gpus.append(held[one])
+        self._take(base)
 
-    def _by_type(self, base: Ints, at_lower: Floats, at_upper: Floats) -> Floats:
-        """Sum amounts at both points of what is chosen by type; rest has none."""
-        kind, amounts = self._ends.take(base, axis=1), np.concatenate([at_lower, at_upper])
-        summed = np.bincount(kind.ravel(), amounts, self._capacity.size + 1)[:-1]
-        return summed.astype(float, copy=False)
+    def _up(self) -> Floats:
+        """Return how much of its time each job is at the upper point of what it takes, (jobs,)."""
+        up: Floats = (self._wanted - self._from) / self._wide
+        return np.where(self._base < self._edges, up, 1.0) if self._valued else up
 
-    def _taken(self, some: Ints | slice = slice(None)) -> Floats:
-        """Return what some jobs, or all, take of each type."""
-        gpus = self._gpus[some]
-        upper = gpus * self._of_base(self._part)[some]
-        return self._by_type(self._base[some], gpus - upper, upper)
+    def _taken(self, gpus: Floats) -> Floats:
+        """Return what jobs take of each type, where they hold so many GPUs."""
+        at_lower, to_upper = (
+            each.take(self._base, axis=0) for each in (self._at_lower, self._to_upper)
+        )
+        taken: Floats = gpus @ at_lower + (gpus * self._up()) @ to_upper
+        return taken
 
     def _growing(self, slope: Floats) -> Floats:
         """Return how fast what is taken of each type grows, where demands grow so fast."""
-        each = self._gpus * slope / self._top / self._of_base(self._span)
-        return self._by_type(self._base, -each, each)
+        each = self._gpus * slope / self._top / self._wide
+        growing: Floats = each @ self._to_upper.take(self._base, axis=0)
+        return growing
 
-    def _cross(self, place: int) -> None:
+    def _cross(self, tied: Tied) -> None:
         """Bring the jobs of a tie to its other side."""
-        tie, jobs = self.ties[place], self._tied.job[self._tied.tie == place]
-        (first, second, *third), at = tie.points, self._place
-        if third:
-            slow = self._wanted[jobs] <= tie.row[second]
-            self._base[jobs] = np.where(slow, at[first][second], at[second][third[0]])
-        else:
-            self._base[jobs] = at[second][second]
+        (first, second, *third), at, base = tied.tie.points, self._place, self._base
+        for job in tied.jobs:
+            if third:
+                slow = self._wanted[job] <= tied.tie.speeds[1]
+                base[job] = at[first][second] if slow else at[second][third[0]]
+            else:
+                base[job] = at[second][second]
+        self._take(base)
 
-    def _tie_at(self, cell: int) -> DemandTie | None:
-        """Return the tie of a choice of a job and its base, ``None`` if they are more than one."""
-        job, choice = divmod(cell, self._lower.size)
-        row, base = self._row[job], int(self._base[job])
-        points = {int(each[at]) for each in (self._lower, self._upper) for at in (base, choice)}
-        if len(points) != (3 if max(base, choice) < self._edges else 2):
-            return None
+    def _tie_at(self, job: int, *more: int) -> DemandTie | None:
+        """Return the tie of what a job takes and another point, if not the edge by itself is one.
+
+        ``None`` if points are as fast as each other.
+        """
+        row, base = self._row[job], self._base[job]
+        points = {int(self._lower[base]), int(self._upper[base]), *more}
         speeds = row.tolist()
         ordered = tuple(sorted(points, key=speeds.__getitem__))
         if not all_apart(speeds, ordered):
             return None
         return DemandTie(row, float(self._value[job]), ordered)
-
-    def duals(self) -> Floats:
-        """Return what throughput costs each job at the margin, per GPU of it; shape (jobs,)."""
-        each, base = self._per_point(self.prices), self._base
-        dearer = each.take(self._upper) - each.take(self._lower)
-        edge = dearer.take(base) / self._of_base(self._span)
-        return np.where(base < self._edges, edge, self._value) if self._valued else edge

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain, combinations, compress
 from math import comb
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from apportion.policies.solving.solvers.demand_choices import DemandChoices
-from apportion.policies.solving.solvers.demand_ties import ALIKE, NEAR, DemandTie, all_apart
+from apportion.policies.solving.solvers.demand_ties import NEAR, DemandTie, all_apart
 from apportion.policies.solving.solvers.even_ties import Indifferent
 
 if TYPE_CHECKING:
+    from apportion.policies.solving.solvers.demand_ties import Tied
     from apportion.types import Bools, Floats, Ints
 
 _MOST_RAYS = 200
 """With more ways to go on, a program is quicker."""
+_APART = 1e-6
+"""Least difference, relative to the largest, of what choices cost that no solver overlooks."""
+
+
+@cache
+def _identity(size: int) -> Floats:
+    return np.eye(size)
 
 
 class Mixed(NamedTuple):
@@ -47,23 +57,47 @@ class DemandEnd(DemandChoices):
     """What is chosen at the end of a walk, and the ties between which jobs are there."""
 
     _mixed: Mixed | None = None
-    _share: Floats
+    _tied: list[Tied]
+    _slope: Floats
+    _share: list[float]
+    _inverse: Floats
     _free: list[int]
     _held: list[int]
 
-    def _over(self, each: Floats, y: Floats) -> Floats:
-        """Return how much dearer each point is than what a job takes, shape (jobs, points)."""
-        over = each - y[:, None] * self._row
-        return np.asarray(over - over[np.arange(y.size), self._upper[self._base]][:, None])
+    def _columns(self) -> list[list[float]]:
+        """List what fills the types: ties, free types, held prices, and what a level adds."""
+        kind, types = self._kind.tolist(), self._capacity.size
+        columns = [[0.0] * (types + 1) for _ in self._tied]  # rest last
+        for tied, column in zip(self._tied, columns, strict=True):
+            held, toward = tied.held, tied.tie.toward
+            for point in tied.tie.points:
+                column[kind[point]] += held * toward[point]
+        units = _identity(types).tolist()
+        columns = [column[:-1] for column in columns]
+        columns += [units[place] for place in (*self._free, *self._held)]
+        return columns if self._valued else [*columns, self._growing(self._slope).tolist()]
+
+    def _fill_types(self) -> bool:
+        """Find the shares of ties, of free types and of the level that fill the types."""
+        self._mixed = None
+        if len(self.ties) > 1:
+            jobs = [job for tied in self._tied for job in tied.jobs]
+            if len({*jobs}) < len(jobs):
+                return self._mix()  # two ties of one job are more than a range each
+        solve = lapack.dgesv  # pyright: ignore[reportAttributeAccessIssue]
+        columns, identity = np.array(self._columns()).T, _identity(self._capacity.size)
+        _, _, self._inverse, failed = solve(columns, identity)
+        self._share = (self._inverse @ (self._capacity - self._taken(self._gpus))).tolist()
+        return not failed
 
     def _mix(self) -> bool:
         """Mix the points of jobs that are indifferent; False if it is not known how."""
-        each, y = self._per_point(self.prices), self.duals()
-        tight = np.abs(self._over(each, y)) <= self._alike
-        freed = (np.abs(y - self._value) <= self._alike) & self._valued
-        many = np.where(self._wanted < 1.0 - ALIKE, tight.sum(axis=1), 0)
-        tied = many + freed > 2
-        jobs, left = np.flatnonzero(tied), self._capacity - self._taken(np.flatnonzero(~tied))
+        tight = self._dear <= self._alike
+        freed = (np.abs(self._steep - self._value) <= self._alike) & self._valued
+        freed[self._hard] = False
+        tied = tight.sum(axis=1) + freed > 2
+        tied[self._hard] = False
+        jobs, left = tied.nonzero()[0], self._capacity - self._taken(self._gpus * ~tied)
         if not jobs.size:
             return False
         tight, freed = tight[jobs], freed[jobs]
@@ -100,8 +134,7 @@ class DemandEnd(DemandChoices):
         all_ways
             Whether these are all: points that are as fast as each other are no tie.
         """
-        types = self._capacity.size
-        all_ways = True
+        types, all_ways = self._capacity.size, True
         ties: dict[tuple[bytes, float, tuple[int, ...]], DemandTie] = {}
         for job, points, more in zip(jobs.tolist(), tight.tolist(), freed.tolist(), strict=True):
             row, value = self._row[job], float(self._value[job])
@@ -130,70 +163,79 @@ class DemandEnd(DemandChoices):
     def shares(self) -> Floats:
         """Return the shares of time, shape (jobs, options): as even within a tie as can be."""
         jobs, points = self._row.shape
-        X, first, part = (
-            np.zeros(self._row.shape),
-            np.arange(jobs) * points,
-            self._of_base(self._part),
-        )
+        X, first, up = np.zeros((jobs, points)), np.arange(0, jobs * points, points), self._up()
         cells = X.ravel()
-        cells[first + self._lower[self._base]] = 1.0 - part
-        cells[first + self._upper[self._base]] += part
+        cells[first + self._lower.take(self._base)] = 1.0 - up
+        cells[first + self._upper.take(self._base)] += up
         if self._mixed is not None and self._mixed.shares is not None:
             X[self._mixed.jobs] = self._mixed.shares
-            return X[:, 1:]
-        self._share_ties(X)
+        else:
+            weight = self._per_point(1 / self._capacity).tolist()
+            amounts = [
+                time * toward
+                for tied, share in zip(self._tied, self._share, strict=False)
+                for time in tied.moved(share, weight)
+                for toward in tied.tie.at_points
+            ]
+            cells[self._cells_of_ties()] += amounts
         return X[:, 1:]
 
-    def _share_ties(self, X: Floats) -> None:
-        """Bring jobs to the other sides of their ties, as evenly as can be."""
-        weight = self._per_point(1 / self._capacity)
-        for place, share in enumerate(self._share.tolist()[: len(self.ties)]):
-            mine, toward = self._tied.tie == place, self._tied.toward[place]
-            jobs, most = self._tied.job[mine], self._tied.most[mine]
-            if jobs.size == 1:
-                X[jobs[0]] += min(max(share, 0.0), 1.0) * most[0] * toward
-                continue
-            gpus, pull = self._gpus[jobs], weight * toward
-            evenest = -(X[jobs] @ pull) / (pull @ toward)
-            all_of_it = float(gpus @ most)
-            level = np.sort(np.concatenate([-evenest, most - evenest]))
-            at = np.minimum(np.maximum(level[:, None] + evenest, 0.0), most) @ gpus
-            found = np.interp(share * all_of_it, at, level)
-            X[jobs] += np.minimum(np.maximum(found + evenest, 0.0), most)[:, None] * toward
-
-    def apart(self, y: Floats, unit: float) -> float:
-        """Return how much dearer than what is taken all else is, at least, in units; y is `duals`.
+    def alone(self, unit: float) -> bool:
+        """Whether all else is certainly dearer than what is taken, in units of so much.
 
         Beside options these are what a job makes beyond its demand, and GPUs that are left.
         """
-        each, everyone = self._per_point(self.prices), np.arange(self._top.size)
-        low, up = self._lower[self._base], self._upper[self._base]
-        over = self._over(each, y)
-        over[everyone, low] = over[everyone, up] = np.inf
-        beyond = np.where(low == up, np.inf, y - self._value)
+        each, first = self.prices.tolist(), np.arange(0, self._dear.size, self._kind.size)
+        near = self._dear <= (limit := _APART * unit)
+        cells = near.ravel()
+        cells[first + self._lower.take(self._base)] = False
+        cells[first + self._upper.take(self._base)] = False
+        cells[self._cells_of_ties()] = False
         if self._mixed is not None:
-            jobs, tight, freed, *_ = self._mixed
-            over[jobs] = np.where(tight, np.inf, over[jobs])
-            beyond[jobs[freed]] = np.inf
-        member, point = (self._tied.toward[self._tied.tie] != 0).nonzero()
-        over[self._tied.job[member], point] = np.inf
-        beyond[self._tied.job[self._tied.two[self._tied.tie]]] = np.inf
-        hard = np.flatnonzero(self._wanted >= 1.0 - ALIKE)
-        if hard.size:  # nothing else is fast enough, but what is as fast
-            alike = self._row[hard] >= 1.0 - NEAR
-            alike[np.arange(hard.size), up[hard]] = False
-            over[hard] = np.where(alike, np.abs(each - each[up[hard], None]), np.inf)
-            beyond[hard] = np.inf
-        there = (one for at, one in enumerate(self.prices.tolist()) if at not in self._free)
-        nearest = min([float(over.min()), *there])
-        if self._valued:
-            nearest = min(nearest, float(beyond.min()))
-        return nearest / unit
+            near[self._mixed.jobs] &= ~self._mixed.tight
+        if near.any() or any(one <= limit for at, one in enumerate(each) if at not in self._free):
+            return False
+        return not (self._valued and self._makes_more(limit).any())
+
+    def _cells_of_ties(self) -> list[int]:
+        """List the points of members of ties, as cells of a matrix (jobs, options + 1)."""
+        wide = self._kind.size
+        return [
+            job * wide + point
+            for tied in self._tied
+            for job in tied.jobs
+            for point in tied.tie.points
+        ]
+
+    def _makes_more(self, limit: float) -> Bools:
+        """Tell who would make more at a price of so much, and is not known to; shape (jobs,)."""
+        near: Bools = (self._base < self._edges) & (self._steep - self._value <= limit)
+        near[self._hard] = False
+        if self._mixed is not None:
+            near[self._mixed.jobs[self._mixed.freed]] = False
+        for tied in self._tied:
+            if len(tied.tie.points) == 2:
+                near[tied.jobs] = False
+        return near
+
+    def missed(self, demand: Floats, slope: Floats) -> tuple[float, float]:
+        """Return by how much a level costs less than there is, at the least, and what more costs.
+
+        By duality, whatever the prices: what each job must make at them, less what its time is
+        worth, costs no more than all there is.
+        """
+        per_gpu = np.maximum(self._steep, 0.0)
+        beyond = self._per_point(self.prices)[:, None] - per_gpu * self._row.T
+        least = np.minimum.reduce(beyond)
+        each = per_gpu * self._gpus / self._top
+        spare = self._capacity @ self.prices - self._gpus @ least - each @ demand
+        return float(spare), float(each @ slope)
 
     @property
     def degenerate(self) -> bool:
         """Whether a tie is at an end of its range or a price is held: others are right as well."""
         if self._mixed is not None:
             return not self._mixed.inside
-        share = self._share[: len(self.ties)]
-        return bool(self._held) or bool((np.minimum(share, 1.0 - share) <= NEAR).any())
+        return bool(self._held) or any(
+            min(share, 1.0 - share) <= NEAR for share in self._share[: len(self.ties)]
+        )

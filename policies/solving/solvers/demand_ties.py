@@ -41,15 +41,26 @@ class DemandTie:
     points: tuple[int, ...]
 
     @cached_property
+    def speeds(self) -> list[float]:
+        """Those of the points."""
+        speeds: list[float] = self.row[[*self.points]].tolist()
+        return speeds
+
+    @cached_property
     def toward(self) -> list[float]:
         """How the time at each point changes towards the other side, rest first."""
         toward, (first, second, *third) = [0.0] * self.row.size, self.points
         toward[first], toward[second] = -1.0, 1.0
         if third:
-            a, b, c = self.row[[*self.points]].tolist()
+            a, b, c = self.speeds
             part = (b - a) / (c - a)
             toward[first], toward[third[0]] = part - 1.0, -part
         return toward
+
+    @cached_property
+    def at_points(self) -> list[float]:
+        """How the time at its points changes."""
+        return [self.toward[point] for point in self.points]
 
     @cached_property
     def gain(self) -> float:
@@ -58,23 +69,11 @@ class DemandTie:
         return self.value * made
 
     @cached_property
-    def numbers(self) -> list[float]:
-        """Speeds, `toward`, value, whether there are two points, and how far the other side is.
-
-        Of a job that makes w it is the least of ``at + sign * (w - a) / span`` and ``(c - w) /
-        rest``, and the job is at the first point alone unless w is more than another number. Then
-        the choices from the first to the last point, on the other side, and of the first alone.
-        """
-        a, b, *third = self.row[[*self.points]].tolist()
-        first, last = self.points[0], self.points[-1]
-        place = Choices.of(self.row.size, not third).place
-        edge, alone = place[first][last], place[first][first]
-        far = (
-            [0.0, 1.0, third[0], third[0] - b, -np.inf, edge, edge, edge]
-            if third
-            else ([1.0, -1.0, np.inf, 1.0, a, edge, place[last][last], alone])
-        )
-        return [*self.row.tolist(), *self.toward, self.value, float(not third), a, b - a, *far]
+    def others(self) -> Bools:
+        """Which points are no part of it, shape (options + 1,)."""
+        others = np.ones(self.row.size, dtype=bool)
+        others[[*self.points]] = False
+        return others
 
 
 def all_apart(speeds: list[float], ordered: tuple[int, ...]) -> bool:
@@ -93,94 +92,100 @@ class Choices(NamedTuple):
         Their points, shape (choices,).
     place
         The choice of a lower and an upper point, -1 for none.
-    meet
-        Which have a point in common or are points by themselves, shape (choices, choices).
+    kind
+        Type of each point, of rest one more than there are, shape (options + 1,).
+    of_type
+        1 where a point is of a type, shape (options + 1, types).
+    at_lower
+        The row of `of_type` of the lower point, shape (choices, types).
+    to_upper
+        That of the upper point less that of the lower, shape (choices, types).
     """
 
     lower: Ints
     upper: Ints
     place: list[list[int]]
-    meet: Bools
+    kind: Ints
+    of_type: Floats
+    at_lower: Floats
+    to_upper: Floats
 
     @staticmethod
     @cache
-    def of(points: int, valued: bool) -> Choices:
-        """List the choices between points; those by themselves where throughput has a value."""
+    def of(options: tuple[int, ...], types: int, valued: bool) -> Choices:
+        """List the choices where options are of some of so many types.
+
+        Those by themselves where throughput has a value.
+        """
+        points = len(options) + 1
         pairs = [(low, up) for low in range(points) for up in range(1, points) if low != up]
         pairs += [(point, point) for point in range(1, points)] if valued else []
         lower, upper = np.array(pairs).T
         place = np.full((points, points), -1)
         place[lower, upper] = np.arange(lower.size)
-        meets = (lower[:, None] == lower) | (upper[:, None] == upper)
-        meets |= (lower[:, None] == upper) | (upper[:, None] == lower)
-        edge = lower != upper
-        return Choices(lower, upper, place.tolist(), meets | ~(edge[:, None] | edge))
-
-
-class TypesOf(NamedTuple):
-    """Types of points.
-
-    Attributes
-    ----------
-    kind
-        Type of each point, for rest one more than there are, shape (options + 1,).
-    unit
-        1 where a type is itself, the one of rest last, shape (types + 1, types).
-    of_type
-        The row of `unit` of each point, shape (options + 1, types).
-    ends
-        Type of the lower and of the upper point of each choice, shape (2, choices).
-    """
-
-    kind: Ints
-    unit: Floats
-    of_type: Floats
-    ends: Ints
-
-    @staticmethod
-    @cache
-    def of(options: tuple[int, ...], types: int, valued: bool) -> TypesOf:
-        """Find them where options are of some of so many types."""
-        lower, upper, *_ = Choices.of(len(options) + 1, valued)
-        kind, unit = np.array([types, *options]), np.eye(types + 1)[:, :-1]
-        return TypesOf(kind, unit, unit[kind], kind[np.array([lower, upper])])
-
-
-@cache
-def within(tied: tuple[int, ...], points: int, valued: bool) -> Bools:
-    """Tell which choices are between the points of a tie, shape (choices,)."""
-    lower, upper, *_ = Choices.of(points, valued)
-    own: Bools = np.isin(lower, tied) & np.isin(upper, tied)
-    own &= (lower != upper) | (len(tied) == 2)
-    return own
+        kind = np.array([types, *options])
+        of_type = np.eye(types + 1)[kind, :-1]
+        amounts = of_type, of_type[lower], of_type[upper] - of_type[lower]
+        return Choices(lower, upper, place.tolist(), kind, *amounts)
 
 
 class Tied(NamedTuple):
-    """Ties at prices where demands are so much: a member is a job of a tie, tie by tie.
+    """The jobs of a tie at prices where demands are so much.
 
     Attributes
     ----------
-    tie, job
-        Places of each member, shape (members,).
+    tie
+        The tie.
+    jobs
+        Their places.
+    made
+        What each is to make, relative to its largest speed.
     most
-        How much of its time may go to the other side of the tie, shape (members,).
-    toward
-        How that changes the time at each point, shape (ties, options + 1).
-    two
-        Whether a tie is of two points, shape (ties,).
-    columns
-        What all members take more of each type on the other side, shape (ties, types).
+        How much of the time of each may go to the other side.
+    gpus
+        GPUs that each holds.
     """
 
-    tie: Ints
-    job: Ints
-    most: Floats
-    toward: Floats
-    two: Bools
-    columns: Floats
+    tie: DemandTie
+    jobs: list[int]
+    made: list[float]
+    most: list[float]
+    gpus: list[float]
 
-    @classmethod
-    def none(cls, points: int, types: int) -> Tied:
-        """Return no ties."""
-        nobody, no = np.zeros(0, dtype=np.intp), np.zeros
-        return cls(nobody, nobody, no(0), no((0, points)), no(0, bool), no((0, types)))
+    @property
+    def held(self) -> float:
+        """GPUs that all of them may hold on the other side."""
+        held: float = sum(map(mul, self.gpus, self.most))
+        return held
+
+    def moved(self, share: float, weight: list[float]) -> list[float]:
+        """Return the time of each on the other side, as even as can be.
+
+        Parameters
+        ----------
+        share
+            Part of what they may hold there that they hold.
+        weight
+            What a GPU weighs at each point, rest first.
+        """
+        if len(self.jobs) == 1:
+            return [min(max(share, 0.0), 1.0) * self.most[0]]
+        pull = [*map(mul, weight, self.tie.toward)]
+        a, c, steep = self.tie.speeds[0], self.tie.speeds[-1], sum(map(mul, pull, self.tie.toward))
+        first, last = pull[self.tie.points[0]] / steep, pull[self.tie.points[-1]] / steep
+        parts = (max(made - a, 0.0) / (c - a) for made in self.made)
+        before = [(1.0 - part) * first + part * last for part in parts]
+        # Each has what a level is above `before`, no less than nothing and no more than its most.
+        bends = [*zip(before, self.gpus, strict=True)]
+        ends = zip(before, self.most, self.gpus, strict=True)
+        bends += [(low + most, -held) for low, most, held in ends]
+        want, level, moved, rises = share * self.held, 0.0, 0.0, 0.0
+        for bend, more in sorted(bends):
+            higher = moved + rises * (bend - level)
+            if higher >= want:
+                level = level + (want - moved) / rises if rises else bend
+                break
+            level, moved, rises = bend, higher, rises + more
+        return [
+            min(max(level - low, 0.0), most) for low, most in zip(before, self.most, strict=True)
+        ]

@@ -18,10 +18,9 @@ from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import lapack
 
 from apportion.policies.solving.solvers.demand_end import DemandEnd
-from apportion.policies.solving.solvers.demand_ties import ALIKE, within
+from apportion.policies.solving.solvers.demand_ties import ALIKE, NEAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +34,8 @@ _MISSED = 1e-10
 """By how much a share of a tie, or of a type, may be below nothing or above all."""
 _LEVEL = 1e-11
 """Slopes below it are none."""
-_STILL, _NEAR_ROOT = 1e-14, 1e-8
-"""Part of a level by which it moves for rounding only, and by which one more step is the last."""
+_STILL = 1e-14
+"""Part of a level by which it moves for rounding only."""
 
 
 class DemandWalk(DemandEnd):
@@ -71,121 +70,120 @@ class DemandWalk(DemandEnd):
             Whether it came to an end; it does not if the demands cannot be met.
         """
         self._demanding(demand)
-        return self._run(near, ties)
+        self.prices = near
+        self._choose()
+        return self._compared() and self._run(ties)
 
-    def rise(
+    def too_dear(
         self,
         asked: Callable[[float], tuple[Floats, Floats]],
         levels: tuple[float, float],
         near: Floats,
-        ties: list[DemandTie],
         *,
         maximised: bool,
     ) -> bool:
-        """Find the best level of which all demands can be met; tell whether it was found.
+        """Tell whether demands of a level cost more at some prices than there is: not to be met.
 
         Parameters
         ----------
         asked
             Throughput that jobs must make at a level, and how fast that grows as it gets better.
         levels
-            A level to begin at, and one that none is better than.
-        near, ties
-            Prices and ties to begin at.
+            A level to begin at, and the one that is asked about, which none is better than.
+        near
+            Prices.
         maximised
             Whether a level is better the larger it is; demands are in proportion to it then.
         """
-        self._asked = asked
+        self._asked, self.prices = asked, near
         self.level, self._best = levels
         self._sign = 1.0 if maximised else -1.0
-        return bool(near.all()) and self._run(near, ties)
-
-    def too_dear(self, demand: Floats, prices: Floats) -> bool:
-        """Whether demands cost more at some prices than there is, so that they cannot be met."""
-        self._demanding(demand)
-        self.prices = prices
+        self._demanding(asked(self.level)[0])
         self._choose()
-        dearer = -float(self._gpus @ self._of_base(self._worths))
-        return dearer > (1 + _MISSED) * float(self._capacity @ prices)
+        self._rooted = self._to_root()
+        return not self._rooted or self._sign * (self._best - self.level) > NEAR * self._best
+
+    def rise(self, ties: list[DemandTie]) -> bool:
+        """Find the best level of which all demands can be met; tell whether it was found.
+
+        From the prices at which it was asked whether they are `too_dear`, and ties there.
+        """
+        return bool(self.prices.all()) and self._rooted and self._run(ties)
 
     def _to_root(self) -> bool:
-        """Go to the level of which the demands cost as much as there is, by Newton's method."""
-        budget, left = float(self.prices @ self._capacity), np.inf
+        """Go to the level of which the demands cost as much as there is."""
+        budget = float(self.prices @ self._capacity)
         for _ in range(_ROOT_STEPS):
-            demand, slope = self._asked(self.level)
+            begun, line = self.level, self._line(self.prices)
+            demand = self._newton(
+                self._gpus * line[0] / self._top, budget - float(self._gpus @ line[1])
+            )
+            self._wanted = np.minimum(demand / self._top, 1.0)
+            up = self._up()
+            # At the best level somebody is fastest all the time, where several edges end.
+            same = begun != self._best and up.min() > 0.0 and up.max() <= 1.0
+            if same or self.level == begun:
+                self._compare(*line)
+                return True
             self._demanding(demand)
             self._choose()
-            self._grows = self._growing(slope)
-            left = budget - float(self.prices @ self._taken())
-            moved = self._nearer(left, self._grows)
-            if moved <= _STILL:
-                return True
-            if self._sign < 0 and moved > _NEAR_ROOT:
-                self._near_root(budget)
-        return abs(left) <= _MISSED * budget
+        return False
 
-    def _near_root(self, budget: float) -> None:
-        """Go near the root with what jobs chose before: steps that look at no other choice."""
-        gpus, below, span = self._gpus, self._of_base(self._below), self._of_base(self._span)
+    def _newton(self, weight: Floats, budget: float) -> Floats:
+        """Go to the level at which demands, weighted, cost so much, and return what it demands."""
         for _ in range(_ROOT_STEPS):
-            demand, slope = self._asked(self.level)
-            upper = gpus * ((np.minimum(demand / self._top, 1.0) - below) / span)
-            taken = self._by_type(self._base, gpus - upper, upper)
-            left = budget - float(self.prices @ taken)
-            if self._nearer(left, self._growing(slope)) <= _NEAR_ROOT:
+            demand, self._slope = self._asked(self.level)
+            spent = float(weight @ demand)
+            left = budget - spent
+            if self._sign < 0 < budget:  # spent is one over the level, nearly, and this a line
+                left *= spent / budget
+            level = self.level + self._sign * left / float(weight @ self._slope)
+            if self._sign * (level - self._best) > 0:
+                level = self._best
+            if abs(level - self.level) <= _STILL * abs(level):
                 break
-
-    def _nearer(self, left: float, grows: Floats) -> float:
-        """Take a step of Newton's method, and return by what part of the level it moved."""
-        level = self.level + self._sign * left / float(self.prices @ grows)
-        if self._sign * (level - self._best) > 0:
-            level = self._best
-        moved = abs(level - self.level) / (abs(level) or 1.0)
-        if moved > _STILL:
             self.level = level
-        return moved
+        return demand
 
-    def _look(self) -> bool:
-        """See what is chosen at the prices; False if there is no level that costs as much."""
-        if self._valued:
-            self._choose()
-            return True
-        return self._to_root()
+    def _compared(self) -> bool:
+        """See what else costs at the prices; False if there is no level that costs as much."""
+        if not self._valued:
+            return self._to_root()
+        self._compare(*self._line(self.prices))
+        return True
 
-    def _run(self, near: Floats, ties: list[DemandTie]) -> bool:
-        """Walk from some prices and ties to the best."""
-        self.prices = near
-        if not (self._look() and self._begin(ties)):
+    def _run(self, ties: list[DemandTie]) -> bool:
+        """Walk from prices and ties there to the best."""
+        if not self._begin(ties):
             return False
         for _ in range(_STEPS):
             way = self._way() if self._mixed is None else self._way_from_mixes(self._mixed)
             if way is None:
                 return True
-            if not (way.any() and self._step(way) and self._look() and self._spread()):
+            if not (way.any() and self._step(way) and self._compared()):
+                return False
+            self._sides()
+            if not self._fill_types():
                 return False
         self.unfinished = True
         return False
 
     def _begin(self, ties: list[DemandTie]) -> bool:
         """Keep ties that are some, and types that are free; hold prices in place of the others."""
-        types = self._capacity.size
-        self._free, self._held = np.flatnonzero(self.prices == 0).tolist(), []
-        beside = [self._unit[place] for place in self._free]
-        beside += [] if self._valued else [self._grows]
-        each = self._per_point(self.prices).tolist()
+        each, types = self._per_point(self.prices).tolist(), self._capacity.size
+        self._free = [place for place, price in enumerate(self.prices.tolist()) if price == 0]
+        self._held, beside = [], len(self._free) + (not self._valued)
         unit = max(each)
         self.ties = [  # both sides of what once was a tie are worth the same
             tie
             for tie in ties
             if abs(sum(map(mul, each, tie.toward)) - tie.gain) <= ALIKE * max(unit, tie.value)
         ]
-        self._tied = self._sides(self.ties)
-        some = np.flatnonzero(self._tied.columns.any(axis=1)).tolist()[: types - len(beside)]
-        if len(some) < len(ties):
-            self.ties = [self.ties[place] for place in some]
-            self._tied = self._sides(self.ties)
-        if len(some) + len(beside) < types:
-            self._hold(np.array([*beside, *self._tied.columns]))
+        self._sides()
+        self._tied = [tied for tied in self._tied if any(tied.most)][: types - beside]
+        self.ties = [tied.tie for tied in self._tied]
+        if len(self.ties) + beside < types:
+            self._hold(np.array(self._columns()))
         return self._fill_types()
 
     def _hold(self, columns: Floats) -> None:
@@ -198,31 +196,9 @@ class DemandWalk(DemandEnd):
             away = beside[place] / np.linalg.norm(beside[place])
             beside = beside - np.outer(beside @ away, away)
 
-    def _spread(self) -> bool:
-        """Look who is in the ties now, and fill the types."""
-        self._tied = self._sides(self.ties)
-        return self._fill_types()
-
-    def _fill_types(self) -> bool:
-        """Find the shares of ties, of free types and of the level that fill the types."""
-        self._mixed = None
-        ties, types, jobs = len(self.ties), self._capacity.size, self._tied.job
-        if ties > 1 and len({*jobs.tolist()}) < jobs.size:
-            return self._mix()  # two ties of one job are more than a range each
-        columns = np.zeros((types, types))
-        columns[:ties] = self._tied.columns
-        for row, place in enumerate((*self._free, *self._held), ties):
-            columns[row, place] = 1.0
-        if not self._valued:
-            columns[-1] = self._grows
-        solve = lapack.dgesv  # pyright: ignore[reportAttributeAccessIssue]
-        _, _, self._inverse, failed = solve(columns.T, self._unit[:-1])
-        self._share = self._inverse @ (self._capacity - self._taken())
-        return not failed
-
     def _leaves(self) -> tuple[int, float] | None:
         """Return what is to be given up, and which way; ``None`` if all shares are in range."""
-        share, ties, capacity = self._share.tolist(), len(self.ties), self._capacity.tolist()
+        share, ties, capacity = self._share, len(self.ties), self._capacity.tolist()
         short = [max(-one, one - 1.0) for one in share[:ties]]
         beside, held = share[ties:], share[ties + len(self._free) :]  # the level is the last
         short += [-one / capacity[at] for one, at in zip(beside, self._free, strict=False)]
@@ -238,10 +214,12 @@ class DemandWalk(DemandEnd):
         if found is None:
             return None
         leaves, sign = found
+        self._even = self._cells_of_ties()
+        self._as_much = [
+            job for tied in self._tied if len(tied.tie.points) == 2 for job in tied.jobs
+        ]
         if leaves < len(self.ties) and sign < 0:
-            self._cross(leaves)
-        own = [within(tie.points, self._kind.size, self._valued) for tie in self.ties]
-        self._even = (self._tied.job, np.array(own)[self._tied.tie]) if own else None
+            self._cross(self._tied[leaves])
         way = sign * self._inverse[leaves]
         for given_up in (self.ties, self._free, self._held):
             if leaves < len(given_up):
@@ -259,36 +237,37 @@ class DemandWalk(DemandEnd):
         self._free, self._held = (
             [one for one in those if one in types] for those in (self._free, self._held)
         )
-        jobs = mixed.jobs
-        own = mixed.tight[:, self._lower] & mixed.tight[:, self._upper]
-        behind = self._of_base(self._worths)[jobs, None] - self._worths[jobs]
-        least = np.where(own & (behind <= self._alike), self._costs(mixed.way)[jobs], np.inf)
-        self._base[jobs] = least.argmin(axis=1)
-        self._even = jobs, own
+        jobs, tight, base = mixed.jobs, mixed.tight, self._base
+        if not self._valued:
+            self._demanding(self._asked(self.level)[0])
+        own = tight[:, self._lower] & tight[:, self._upper] & (self._gain[jobs] > -np.inf)
+        own[:, self._edges :] &= mixed.freed[:, None]
+        base[jobs] = np.where(own, self._costs(mixed.way)[jobs], np.inf).argmin(axis=1)
+        self._take(base)
+        member, point = tight.nonzero()
+        self._even = (jobs[member] * self._kind.size + point).tolist()
+        self._as_much = jobs[mixed.freed].tolist()
         return mixed.way
 
     def _step(self, way: Floats) -> bool:
         """Move the prices away from a tie to the first other one; False if there is none."""
-        costs, own_worth = self._costs(way), self._of_base(self._worths)
-        gains = self._of_base(costs)[:, None] - costs
-        comes = gains > _LEVEL
-        comes &= self._meet.take(self._base, axis=0)  # others of the job come no later
-        if self._even is not None:
-            jobs, own = self._even
-            comes[jobs] &= ~own
-        cells = comes.ravel().nonzero()[0]
-        behind = own_worth.take(cells // self._lower.size) - self._worths.take(cells)
-        after = np.maximum(behind, 0.0) / gains.take(cells)
-        to_zero = np.full(way.shape, np.inf)
-        np.divide(self.prices, -way, out=to_zero, where=way < -_LEVEL)
-        to_zero[self._free] = np.inf
-        none = int(to_zero.argmin())
-        far = min(float(after.min(initial=np.inf)), float(to_zero[none]))
-        reaches_zero = to_zero[none] <= far
-        if far == np.inf or (reaches_zero and not self._valued):
+        steep, begin = self._line(way)
+        moves = self._beyond(way, steep, begin)
+        moves.ravel()[self._even] = 0.0
+        after = np.full(moves.shape, np.inf)
+        np.divide(self._dear, -moves, out=after, where=moves < -_LEVEL)
+        far = float(after.min())
+        first: tuple[int, ...] = divmod(int(after.argmin()), self._kind.size)
+        if self._valued:
+            far, first = self._first_of_value(steep, far, first)
+        far, none = max(far, 0.0), -1
+        for place, (price, move) in enumerate(zip(self.prices.tolist(), way.tolist(), strict=True)):
+            if move < -_LEVEL and place not in self._free and price / -move <= far:
+                far, none = price / -move, place
+        if far == np.inf or (none >= 0 and not self._valued):
             return False
-        new = None if reaches_zero else self._tie_at(int(cells[after.argmin()]))
-        if new is None and not reaches_zero:
+        new = self._tie_at(*first) if none < 0 else None
+        if new is None and none < 0:
             return False
         self.prices = np.maximum(self.prices + far * way, 0.0)
         if new is None:
@@ -297,3 +276,14 @@ class DemandWalk(DemandEnd):
         else:
             self.ties.append(new)
         return True
+
+    def _first_of_value(
+        self, steep: Floats, far: float, first: tuple[int, ...]
+    ) -> tuple[float, tuple[int, ...]]:
+        """Return where an edge first costs what it gains, if that is nearer, and whose it is."""
+        falls = steep < -_LEVEL
+        falls[self._hard] = falls[self._as_much] = False
+        after = np.full(steep.shape, np.inf)
+        np.divide(self._steep - self._value, -steep, out=after, where=falls)
+        job = int(after.argmin())
+        return (float(after[job]), (job,)) if after[job] < far else (far, first)

@@ -56,9 +56,10 @@ class Levels:
     def level(self, throughput: Floats) -> float:
         """Return the level of the worst job at some throughputs, shape (jobs,)."""
         if self.proportional:
-            return float((throughput / self.rate).min())
-        with np.errstate(divide="ignore"):
-            return float((self.offset + self.factor / throughput).max())
+            return float(np.minimum.reduce(throughput / self.rate))
+        if np.minimum.reduce(throughput) <= 0:
+            return np.inf
+        return float(np.maximum.reduce(self.offset + self.factor / throughput))
 
     def demand(self, level: float) -> Floats:
         """Return the steps/s that each job must make for no level to be worse than `level`.
@@ -76,6 +77,10 @@ class Levels:
         """Return `demand` and `rise`."""
         if self.proportional:
             return level * self.rate, self.rate
-        left = np.maximum(level - self.offset, 0.0)
+        left = level - self.offset
+        if np.minimum.reduce(left) > 0:
+            rate = self.factor / left
+            return rate, rate / left
+        left = np.maximum(left, 0.0)
         with np.errstate(divide="ignore", over="ignore"):
             return self.factor / left, self.factor / left**2
