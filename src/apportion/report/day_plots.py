@@ -9,7 +9,7 @@ import numpy as np
 from apportion.report.style import heading, new_figure, plotting_style
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
     from matplotlib.figure import Figure
@@ -80,12 +80,10 @@ _MOST_MARKS = 400
 """Of more reclaims the map shows none: they would cover what is under them."""
 
 
-def day_kinds_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return the names of the plots of `DAY_PLOT_KINDS` for which the runs have the tables."""
+def serve_requests(runs: Mapping[str, Run]) -> bool:
+    """Tell whether the runs say what GPUs that serve requests do."""
     needed = ("requests", "gpu_states")
-    if not runs or any(not len(run.tables.get(n, ())) for run in runs.values() for n in needed):
-        return []
-    return list(DAY_PLOT_KINDS)
+    return bool(runs) and all(len(run.tables.get(n, ())) for run in runs.values() for n in needed)
 
 
 def day_figure(tables: Mapping[str, Mapping[str, pd.DataFrame]]) -> Figure:
@@ -108,7 +106,8 @@ def day_figure(tables: Mapping[str, Mapping[str, pd.DataFrame]]) -> Figure:
         return _drawn(shown)
 
 
-def _day(runs: Mapping[str, Run]) -> Figure:
+def day(runs: Mapping[str, Run]) -> Figure:
+    """Draw GPUs that serve requests over time, of the first runs."""
     shown = {name: run.tables for name, run in list(runs.items())[:_MOST_RUNS]}
     figure = _drawn(shown)
     heading(figure, "", len(shown), len(runs))
@@ -242,7 +241,3 @@ def _explain(figure: Figure, tables: Mapping[str, Mapping[str, pd.DataFrame]]) -
     if any(len(each.get("reclaims", ())) for each in tables.values()):
         handles.append(Patch(facecolor="black", label="called back"))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 8))
-
-
-DAY_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {"day": _day}
-"""The plots by name, in the order of the report."""

@@ -12,7 +12,7 @@ from apportion.report.style import COLOURS, heading, line_styles, new_figure, pl
 from apportion.report.tables import time_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
     from matplotlib.figure import Figure
@@ -56,24 +56,22 @@ def gantt_figure(run: Run, title: str | None = None) -> Figure:
         return _drawn({title or run.policy: run})
 
 
-def gantt_kinds_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return the names of the plots of `GANTT_PLOT_KINDS` if a page has room for the GPUs.
-
-    Those of at most 64 GPUs are drawn, and of runs that have a schedule of devices.
-    """
+def fit_a_page(runs: Mapping[str, Run]) -> bool:
+    """Tell whether runs have a schedule of devices, of at most 64 GPUs."""
     shown = list(runs.values())[:_MOST_RUNS]
-    if not shown or any(not len(run.tables.get("schedule", ())) for run in shown):
-        return []
-    if any("devices" not in run.schedule or run.cluster.total_gpus > _PAGE_GPUS for run in shown):
-        return []
-    return list(GANTT_PLOT_KINDS)
+    return bool(shown) and all(
+        len(run.tables.get("schedule", ()))
+        and "devices" in run.schedule
+        and run.cluster.total_gpus <= _PAGE_GPUS
+        for run in shown
+    )
 
 
 def _bars_of(run: Run) -> int:
     return int(run.schedule["devices"].map(len).sum())
 
 
-def _gantt(runs: Mapping[str, Run]) -> Figure:
+def gantt(runs: Mapping[str, Run]) -> Figure:
     """Draw the first runs, up to the time at which there are enough bars for a page."""
     shown = dict(list(runs.items())[:_MOST_RUNS])
     begun_s = np.sort(
@@ -161,7 +159,3 @@ def _draw(
     axes.set_yticks(range(len(rows)), [f"{name} {device}" for name, device in rows])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False)
-
-
-GANTT_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {"gantt": _gantt}
-"""The plots by name, in the order of the report."""

@@ -12,7 +12,7 @@ from apportion.report.style import TITLE, line_styles, new_figure, plain_numbers
 from apportion.report.tables import time_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from matplotlib.figure import Figure
 
@@ -24,20 +24,15 @@ _WIDE = 10.0
 """From which slowdown on the axis is logarithmic."""
 
 
-def iteration_kinds_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return the names of the plots of `ITERATION_PLOT_KINDS` if runs tell of iterations."""
-    return list(ITERATION_PLOT_KINDS) if _told(runs) else []
-
-
-def _told(runs: Mapping[str, Run]) -> dict[str, pd.DataFrame]:
+def of_iterations(runs: Mapping[str, Run]) -> dict[str, pd.DataFrame]:
     """Return the tables of iterations of the runs that have any."""
     tables = {name: run.tables.get("iterations") for name, run in runs.items()}
     return {name: each for name, each in tables.items() if each is not None and len(each)}
 
 
-def _iterations(runs: Mapping[str, Run]) -> Figure:
+def iterations(runs: Mapping[str, Run]) -> Figure:
     """Draw iterations over the shortest of the same job: of all, and the mean of jobs over time."""
-    tables = _told(runs)
+    tables = of_iterations(runs)
     shortest = pd.concat(tables.values()).groupby("job")["iteration_s"].min()
     end_s = max(each["to_s"].max() for each in tables.values())
     unit, seconds = time_unit(float(end_s))
@@ -81,7 +76,3 @@ def _mean_at(times_s: Floats, each: pd.DataFrame, values: Floats) -> Floats:
         numbers += sign * before
     numbers[numbers == 0] = np.nan
     return sums / numbers
-
-
-ITERATION_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {"iterations": _iterations}
-"""The plots by name, in the order of the report."""

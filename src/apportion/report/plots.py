@@ -9,10 +9,10 @@ import numpy as np
 
 from apportion.annotations import checked
 from apportion.errors import unknown_name
-from apportion.report.day_plots import DAY_PLOT_KINDS, day_kinds_of
-from apportion.report.gantt import GANTT_PLOT_KINDS, gantt_kinds_of
-from apportion.report.iteration_plots import ITERATION_PLOT_KINDS, iteration_kinds_of
-from apportion.report.run_links import LINK_PLOT_KINDS, link_kinds_of
+from apportion.report.day_plots import day, serve_requests
+from apportion.report.gantt import fit_a_page, gantt
+from apportion.report.iteration_plots import iterations, of_iterations
+from apportion.report.run_links import affinity, share_links, shared_link
 from apportion.report.series import (
     busiest_job_types,
     distribution,
@@ -35,14 +35,18 @@ from apportion.report.style import (
 )
 from apportion.report.tables import time_unit
 from apportion.report.tier_plots import (
-    HELD_PLOT_KINDS,
-    PRICE_PLOT_KINDS,
-    TIER_PLOT_KINDS,
-    held_kinds_of,
-    price_kinds_of,
-    tier_kinds_of,
+    communication,
+    know_tiers,
+    priced,
+    prices,
+    queueing,
+    scheduled,
+    tiers,
+    timers,
+    tune_timers,
+    who_holds,
 )
-from apportion.report.timeline_plots import TIMELINE_PLOT_KINDS, timeline_kinds_of
+from apportion.report.timeline_plots import tell_tasks, timeline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -125,15 +129,16 @@ def plot(runs: Run | Mapping[str, Run], kind: str = "completion_times") -> Figur
     if kind not in (possible := kinds_of(runs)):
         raise unknown_name("plot of these runs", kind, possible)
     with plotting_style():
-        return _ALL_KINDS[kind](runs)
+        draw = PLOT_KINDS[kind] if kind in PLOT_KINDS else _OF_SOME[kind][0]
+        return draw(runs)
 
 
 def kinds_of(runs: Runs) -> list[str]:
     """Return the names of the plots that can be drawn of some runs, in the order of the report."""
-    over_time = timeline_kinds_of(runs) or gantt_kinds_of(runs)  # the first has GPUs as well
-    of_links = [*over_time, *link_kinds_of(runs), *iteration_kinds_of(runs)]
-    others = [*of_links, *day_kinds_of(runs), *price_kinds_of(runs)]
-    return [*PLOT_KINDS, *held_kinds_of(runs), *tier_kinds_of(runs), *others]
+    found = [kind for kind, (_, told) in _OF_SOME.items() if told(runs)]
+    if "timeline" in found and "gantt" in found:  # the first has GPUs as well
+        found.remove("gantt")
+    return [*PLOT_KINDS, *found]
 
 
 def _completion_times(runs: Runs) -> Figure:
@@ -251,14 +256,18 @@ PLOT_KINDS: dict[str, Callable[[Runs], Figure]] = {
 }
 """The plots that any runs have by name, in the order of the report."""
 
-_ALL_KINDS = {
-    **PLOT_KINDS,
-    **HELD_PLOT_KINDS,
-    **TIER_PLOT_KINDS,
-    **GANTT_PLOT_KINDS,
-    **TIMELINE_PLOT_KINDS,
-    **LINK_PLOT_KINDS,
-    **ITERATION_PLOT_KINDS,
-    **DAY_PLOT_KINDS,
-    **PRICE_PLOT_KINDS,
+_OF_SOME: dict[str, tuple[Callable[[Runs], Figure], Callable[[Runs], object]]] = {
+    "gpus_held": (who_holds, scheduled),
+    "queueing": (queueing, know_tiers),
+    "communication": (communication, know_tiers),
+    "tiers": (tiers, know_tiers),
+    "timers": (timers, tune_timers),
+    "timeline": (timeline, tell_tasks),
+    "gantt": (gantt, fit_a_page),
+    "shared_link": (shared_link, share_links),
+    "affinity_graph": (affinity, share_links),
+    "iterations": (iterations, of_iterations),
+    "day": (day, serve_requests),
+    "prices": (prices, priced),
 }
+"""The plots behind those, and what tells whether runs have what they show."""

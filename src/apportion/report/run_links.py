@@ -10,7 +10,7 @@ from apportion.report.link_plots import draw_affinity, draw_compatibility
 from apportion.report.style import TITLE, heading, new_figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import pandas as pd
     from matplotlib.figure import Figure
@@ -23,14 +23,11 @@ _MOST_LINKS = 12
 _NOBODY = "nobody ever shares a link"
 
 
-def link_kinds_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return the names of the plots of `LINK_PLOT_KINDS` if the runs have the tables for them."""
+def share_links(runs: Mapping[str, Run]) -> bool:
+    """Tell whether all runs know of links, and jobs of some share one."""
     tables = [run.tables.get("busiest_links") for run in runs.values()]
-    if not tables or any(table is None for table in tables):
-        return []
-    return (
-        list(LINK_PLOT_KINDS) if any(table is not None and len(table) for table in tables) else []
-    )
+    known = [table for table in tables if table is not None]
+    return len(known) == len(tables) and any(map(len, known))
 
 
 class _Shared(NamedTuple):
@@ -73,7 +70,7 @@ def _of_runs(runs: Mapping[str, Run]) -> dict[str, _Shared | None]:
     }
 
 
-def _shared_link(runs: Mapping[str, Run]) -> Figure:
+def shared_link(runs: Mapping[str, Run]) -> Figure:
     """Draw for each run the link on which shifts gain most: circles and loads, before and after."""
     shown = _of_runs(runs)
     figure = new_figure(width=13.0, height=3.7 * len(shown))
@@ -93,7 +90,7 @@ def _shared_link(runs: Mapping[str, Run]) -> Figure:
     return figure
 
 
-def _affinity(runs: Mapping[str, Run]) -> Figure:
+def affinity(runs: Mapping[str, Run]) -> Figure:
     """Draw for each run who shares which links, with the shifts that suit all of them."""
     shown = _of_runs(runs)
     most = max(
@@ -117,10 +114,3 @@ def _affinity(runs: Mapping[str, Run]) -> Figure:
 
 def _hours(time_s: float) -> str:
     return f"{time_s / 3600:.1f} h" if time_s >= 3600 else f"{time_s:.0f} s"
-
-
-LINK_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {
-    "shared_link": _shared_link,
-    "affinity_graph": _affinity,
-}
-"""The plots by name, in the order of the report."""

@@ -19,7 +19,7 @@ from apportion.report.style import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from matplotlib.figure import Figure
 
@@ -31,21 +31,25 @@ _TIER_COLOURS = {"machine": "#009E73", "rack": "#E69F00", "network": "#D55E00"}
 _MOST_DEMANDS = 7
 
 
-def tier_kinds_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return the names of the plots of `TIER_PLOT_KINDS` for which the runs have the figures."""
-    if not runs or any("communication_s" not in run.jobs.columns for run in runs.values()):
-        return []
-    tuned = _with_timers(runs)
-    return [kind for kind in TIER_PLOT_KINDS if kind != "timers" or tuned]
+def know_tiers(runs: Mapping[str, Run]) -> bool:
+    """Tell whether the runs say how long jobs communicate, by where they are."""
+    return bool(runs) and all("communication_s" in run.jobs.columns for run in runs.values())
 
 
-def _queueing(runs: Mapping[str, Run]) -> Figure:
+def tune_timers(runs: Mapping[str, Run]) -> bool:
+    """Tell whether they say so, and timers of some were tuned."""
+    return know_tiers(runs) and bool(_with_timers(runs))
+
+
+def queueing(runs: Mapping[str, Run]) -> Figure:
+    """Draw how long jobs were without GPUs."""
     figure = _shares_of_jobs(runs, "queueing_s")
     figure.axes[0].set(title="Queueing delay", xlabel="time without GPUs (hours)")
     return figure
 
 
-def _communication(runs: Mapping[str, Run]) -> Figure:
+def communication(runs: Mapping[str, Run]) -> Figure:
+    """Draw how long they communicated and did not compute."""
     figure = _shares_of_jobs(runs, "communication_s")
     figure.axes[0].set(
         title="Exposed communication", xlabel="communication that compute does not hide (hours)"
@@ -70,7 +74,7 @@ def _shares_of_jobs(runs: Mapping[str, Run], column: str) -> Figure:
     return with_legend(figure, axes)
 
 
-def _tiers(runs: Mapping[str, Run]) -> Figure:
+def tiers(runs: Mapping[str, Run]) -> Figure:
     """Draw one panel per policy: the GPUs held at each tier over time, on top of each other."""
     figure, panels = panels_of(len(runs), 13.0, 2.1, sharey=True)
     edges = time_bins(list(runs.values()))
@@ -85,7 +89,7 @@ def _tiers(runs: Mapping[str, Run]) -> Figure:
     return with_legend(figure, panels[0])
 
 
-def _timers(runs: Mapping[str, Run]) -> Figure:
+def timers(runs: Mapping[str, Run]) -> Figure:
     """Draw the timers of policies that tune them: a column per policy, a row per tier."""
     tuned = _with_timers(runs)
     figure = new_figure(width=3.0 + 3.5 * len(tuned), height=4.6)
@@ -125,27 +129,13 @@ def _largest_groups(runs: Mapping[str, Run]) -> list[int]:
     return sorted(sorted(counts, key=lambda demand: -counts[demand])[:_MOST_DEMANDS])
 
 
-TIER_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {
-    "queueing": _queueing,
-    "communication": _communication,
-    "tiers": _tiers,
-    "timers": _timers,
-}
-"""The plots by name, in the order of the report."""
-
-
 _MOST_RUNS = 6
 _MOST_GROUPS = 6
 _OTHERS = "all others"
 _BINS = 80
 
 
-def held_kinds_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return the names of the plots of `HELD_PLOT_KINDS` if a run has a schedule of devices."""
-    return list(HELD_PLOT_KINDS) if _scheduled(runs) else []
-
-
-def _scheduled(runs: Mapping[str, Run]) -> dict[str, Run]:
+def scheduled(runs: Mapping[str, Run]) -> dict[str, Run]:
     """Return the first runs that tell who has which devices when."""
     found = {
         policy: run
@@ -192,9 +182,9 @@ def gpus_held(schedule: pd.DataFrame, edges: Floats) -> Floats:
     return mean
 
 
-def _gpus_held(runs: Mapping[str, Run]) -> Figure:
+def who_holds(runs: Mapping[str, Run]) -> Figure:
     """Draw a panel for each policy, a line for each user or type of job."""
-    shown = _scheduled(runs)
+    shown = scheduled(runs)
     column = _column(shown)
     names = _largest(shown, column)
     figure, panels = panels_of(len(shown), 2.0 + 3.6 * min(len(shown), 3), 2.4, sharey=True)
@@ -214,16 +204,7 @@ def _gpus_held(runs: Mapping[str, Run]) -> Figure:
     return with_legend(figure, panels[0])
 
 
-HELD_PLOT_KINDS: Mapping[str, Callable[[Mapping[str, Run]], Figure]] = {"gpus_held": _gpus_held}
-"""Ways to draw who holds GPUs, by name."""
-
-
-def price_kinds_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return the names of the plots of `PRICE_PLOT_KINDS` if a run has prices."""
-    return list(PRICE_PLOT_KINDS) if _priced(runs) else []
-
-
-def _priced(runs: Mapping[str, Run]) -> dict[str, pd.DataFrame]:
+def priced(runs: Mapping[str, Run]) -> dict[str, pd.DataFrame]:
     """Return times and the prices of each type, of runs that have any."""
     found = {}
     for policy, run in runs.items():
@@ -235,9 +216,9 @@ def _priced(runs: Mapping[str, Run]) -> dict[str, pd.DataFrame]:
     return found
 
 
-def _prices(runs: Mapping[str, Run]) -> Figure:
+def prices(runs: Mapping[str, Run]) -> Figure:
     """Draw a panel for each policy, as each has an objective, and so a unit, of its own."""
-    tables = _priced(runs)
+    tables = priced(runs)
     figure, panels = panels_of(len(tables), 2.0 + 3.6 * min(len(tables), 3), 2.4)
     types = list(dict.fromkeys(name for table in tables.values() for name in table.columns[1:]))
     styles = line_styles(types)
@@ -252,7 +233,3 @@ def _prices(runs: Mapping[str, Run]) -> Figure:
         axes.set(xlabel="time (hours)", ylabel="worth of one more GPU")
     heading(figure, "What one more GPU would have improved the objective by")
     return with_legend(figure, panels[0])
-
-
-PRICE_PLOT_KINDS: Mapping[str, Callable[[Mapping[str, Run]], Figure]] = {"prices": _prices}
-"""Ways to draw prices, by name."""

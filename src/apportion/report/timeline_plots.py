@@ -9,7 +9,7 @@ import numpy as np
 from apportion.report.style import heading, line_styles, new_figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
     from matplotlib.figure import Figure
@@ -29,11 +29,9 @@ _FORWARD, _BACKWARD, _WAITS = 0.6, 1.0, 0.15
 """How opaque the parts of an iteration are."""
 
 
-def timeline_kinds_of(runs: Mapping[str, Run]) -> list[str]:
-    """Return the names of the plots of `TIMELINE_PLOT_KINDS` for which the runs have the tables."""
-    if not runs or any(not len(run.tables.get("tasks", ())) for run in runs.values()):
-        return []
-    return list(TIMELINE_PLOT_KINDS)
+def tell_tasks(runs: Mapping[str, Run]) -> bool:
+    """Tell whether the runs have a table of tasks."""
+    return bool(runs) and all(len(run.tables.get("tasks", ())) for run in runs.values())
 
 
 class _Shown(NamedTuple):
@@ -46,7 +44,7 @@ class _Shown(NamedTuple):
     cut: bool
 
 
-def _timeline(runs: Mapping[str, Run]) -> Figure:
+def timeline(runs: Mapping[str, Run]) -> Figure:
     """Draw jobs, GPUs and links over time, one column per run."""
     shown = {name: _shown(run) for name, run in list(runs.items())[:_MOST_RUNS]}
     jobs = sorted({job for each in shown.values() for job in each.schedule["job"]})
@@ -198,7 +196,3 @@ def _explain(figure: Figure) -> None:
         Patch(facecolor=_GREY, alpha=_WAITS, label="has GPUs, and waits"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
-
-
-TIMELINE_PLOT_KINDS: dict[str, Callable[[Mapping[str, Run]], Figure]] = {"timeline": _timeline}
-"""The plots by name, in the order of the report."""
