@@ -26,8 +26,9 @@ FIRST = "the first command"
 # their own, as users have them, the pages that one begins with and those with parts for workers.
 SLOW = {FIRST, "sharing"}
 APART = {"README.md", "CONTRIBUTING.md", "first_steps.md", "own_network.md"}
-LONG = {"ada_srsf.md", "cassini.md", "choose.md", "dally.md", "elastic.md", "gavel.md"}
-LONG |= {"simulator.md"}
+LONG = {"ada_srsf.md", "answers.md", "cassini.md", "choose.md", "dally.md", "elastic.md"}
+LONG |= {"gavel.md", "policies.md", "rounds_and_leases.md", "share_gpus.md", "simulator.md"}
+LONG |= {"sweeps.md"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

@@ -96,6 +96,7 @@ def test_differences_are_those_of_the_jobs(tmp_path: Path) -> None:
     assert "Against the log" in compared.to_html(sections=["against"])
 
 
+@pytest.mark.thorough
 def test_one_command_on_a_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

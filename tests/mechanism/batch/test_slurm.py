@@ -191,7 +191,7 @@ def told(scheduler: Any, load: ap.Workload) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("limits", [False, True])
-@pytest.mark.parametrize("seeds", ranges_of_seeds(25, 300))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(8, 300, 25))
 def test_conservative_backfilling_plans_anew_at_every_event(
     seeds: Iterable[int], *, limits: bool
 ) -> None:
@@ -205,7 +205,7 @@ def test_conservative_backfilling_plans_anew_at_every_event(
 
 
 @pytest.mark.parametrize("limits", [False, True])
-@pytest.mark.parametrize("seeds", ranges_of_seeds(25, 300))
+@pytest.mark.parametrize("seeds", ranges_of_seeds(8, 300, 25))
 def test_slurm_plans_by_priority(seeds: Iterable[int], *, limits: bool) -> None:
     for seed in seeds:
         jobs = drawn(seed, limits=limits)

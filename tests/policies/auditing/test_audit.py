@@ -115,6 +115,7 @@ def test_lies_are_those_of_every_lie_solved_by_itself(seed: int) -> None:
     assert found.lies_tried == len(T) * 2 * len(factors)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", each_seed(1, 20))
 def test_theorems_hold(seed: int) -> None:
     """Nash welfare of equal jobs is an equilibrium of equal incomes; strategy-proof is so."""

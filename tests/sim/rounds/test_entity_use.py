@@ -134,14 +134,14 @@ def test_it_is_nothing_where_nobody_says_and_what_the_caller_says_in_solve() -> 
 
 def test_a_run_goes_on_from_a_snapshot(tmp_path: Path) -> None:
     load, policy = workload(5), FairOverTime(7200.0)
-    whole = ap.simulate(policy, load, "a100=4", resolve_every=360)
+    whole = ap.simulate(policy, load, "a100=4", resolve_every=1800)
 
     def stop(part: float, done: int) -> None:
         if part > 0.5:
             raise KeyboardInterrupt
 
     snapshot = tmp_path / "run.json"
-    again = {"snapshot": snapshot, "snapshot_seconds": 0.0, "resolve_every": 360}
+    again = {"snapshot": snapshot, "snapshot_seconds": 0.0, "resolve_every": 1800}
     with pytest.raises(KeyboardInterrupt):
         ap.simulate(policy, load, "a100=4", progress=stop, **again)  # type: ignore[arg-type]
     run = ap.simulate(policy, load, "a100=4", **again)  # type: ignore[arg-type]

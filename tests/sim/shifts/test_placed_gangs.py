@@ -69,8 +69,8 @@ def by_trying(
 @pytest.mark.parametrize(
     "seeds",
     [
-        range(12),
-        pytest.param(range(12, 40), marks=pytest.mark.thorough),
+        range(6),
+        pytest.param(range(6, 40), marks=pytest.mark.thorough),
         pytest.param(range(40, 300), marks=pytest.mark.slow),
     ],
 )
