@@ -57,6 +57,11 @@ class AtBest(NamedTuple):
         held = np.bincount(told.option_accelerator, gpus @ self.X, told.capacity.size)
         return not (held > told.capacity).nonzero()[0].size
 
+    def optimum(self, policy: Policy) -> Attempted | None:
+        """Return this as the optimum of a policy, if it has no other; there is room for all."""
+        read = read_off(policy, self.told)
+        return self.attempted(read) if favours_speed(read) else None
+
     def attempted(
         self, read: ReadOff, there: Ints | slice = slice(None), count: Floats | float = 1.0
     ) -> Attempted:
@@ -83,6 +88,23 @@ class AtBest(NamedTuple):
         return Attempted(X, objective, 0.0, prices, {"solver": "all at their best", "changed": 0})
 
 
+class RoomForAll(NamedTuple):
+    """Where the jobs of a problem are at their best, if there is room: see `best_with_room`."""
+
+    told: Instance
+    best: AtBest | None
+
+    def is_of(self, told: Instance) -> bool:
+        """Whether a problem is posed of the same arrays, but for columns that say nothing of it."""
+        last = self.told
+        return (
+            told.throughput is last.throughput
+            and told.capacity is last.capacity
+            and told.own_usage is last.own_usage
+            and told.columns["scale_factor"] is last.columns["scale_factor"]
+        )
+
+
 def favours_speed(read: ReadOff) -> bool:
     """Whether it is known that no throughput makes an objective worse."""
     levels, gains = read.levels, read.gains
@@ -94,14 +116,8 @@ def favours_speed(read: ReadOff) -> bool:
     return bool(((better >= 0) & (better < np.inf)).all())
 
 
-def all_at_their_best(policy: Policy, told: Instance) -> Attempted | None:
-    """Let single jobs run where they are fastest, whatever they hold beside GPUs.
-
-    Returns
-    -------
-    Attempted
-        ``None`` where there is no room, jobs are tied, or the objective is of another kind.
-    """
+def best_with_room(told: Instance) -> AtBest | None:
+    """Let single jobs run where they are fastest, if none is tied and there is room for all."""
     plain, gpus = told.own_usage is None, told.columns["scale_factor"]
     too_many = plain and np.add.reduce(gpus) > np.add.reduce(told.capacity)
     if too_many or not (plain or told.solo):
@@ -110,7 +126,16 @@ def all_at_their_best(policy: Policy, told: Instance) -> Attempted | None:
     if best.tied.size:
         return None
     fit = best.fit(gpus) if plain else not (make_feasible(best.X, told) < best.X).any()
-    if not fit:
-        return None
-    read = read_off(policy, told)
-    return best.attempted(read) if favours_speed(read) else None
+    return best if fit else None
+
+
+def all_at_their_best(policy: Policy, told: Instance) -> Attempted | None:
+    """Let single jobs run where they are fastest, whatever they hold beside GPUs.
+
+    Returns
+    -------
+    Attempted
+        ``None`` where there is no room, jobs are tied, or the objective is of another kind.
+    """
+    best = best_with_room(told)
+    return None if best is None else best.optimum(policy)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.policies.sessions.at_best import all_at_their_best
+from apportion.policies.sessions.at_best import RoomForAll, all_at_their_best, best_with_room
 from apportion.policies.sessions.demanded import LastDemands, met_by_jobs
 from apportion.policies.sessions.job_places import JobPlaces, Stated
 from apportion.policies.sessions.served import LastWalk, is_plain, served
@@ -85,6 +85,7 @@ class WarmJobs:
         self.policy = policy
         self._may = not (policy.space_sharing or policy.integral)
         self.places: JobPlaces | None = None
+        self._room: RoomForAll | None = None
         self._last, self._demands, self._filling = LastWalk(), LastDemands(), LastFilling()
 
     def certified(
@@ -169,7 +170,10 @@ class WarmJobs:
             return None
         told = believed(self.policy, instance)
         try:
-            found = all_at_their_best(self.policy, told)
+            if self._room is None or not self._room.is_of(told):
+                self._room = RoomForAll(told, best_with_room(told))
+            best = self._room.best
+            found = None if best is None else best._replace(told=told).optimum(self.policy)
         except ValueError:  # as for `certified`
             return None
         return None if found is None else _solution(told, found)

@@ -70,9 +70,11 @@ class TierOptions:
         gpus = np.repeat(cluster.counts.astype(float), len(TIERS))
         speed = at_tiers(believed.speed, slowdown)
         self.table = replace(told, speed=speed, capacity=gpus, prices=np.zeros(gpus.size))
+        self._posed: tuple[Ints, Instance] | None = None  # of which jobs, without their columns
 
     def believe(self, jobs: Ints) -> None:
         """Take over what is believed of jobs."""
+        self._posed = None
         self.table.speed[jobs] = at_tiers(self.believed.speed[jobs], self._slowdown[jobs])
 
     def by_itself(self, ran: GangProgress) -> GangProgress:
@@ -83,11 +85,18 @@ class TierOptions:
         return ran._replace(rate=ran.rate * np.array(slowdown))
 
     def pose(self, jobs: Ints, columns: Mapping[str, Floats]) -> Instance:
-        """Pose the problem of some jobs over the tiers of the types."""
+        """Pose the problem of some jobs over the tiers of the types.
+
+        Of the same jobs as the last time only the columns are others.
+        """
         table, known = self.table, dict(columns)
         if "running_on" in known:  # an option, of a type; -1 for none
             known["running_on"] = known["running_on"] // len(TIERS)
-        return tier_problem(table.speed[jobs], table.scale[jobs], self.cluster, known, table.texts)
+        if self._posed is None or not np.array_equal(self._posed[0], jobs):
+            speed, scale = table.speed[jobs], table.scale[jobs]
+            self._posed = jobs, tier_problem(speed, scale, self.cluster, {}, table.texts)
+        posed = self._posed[1]
+        return posed.with_columns({**posed.columns, **known})
 
 
 def tier_problem(
