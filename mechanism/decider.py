@@ -43,6 +43,20 @@ class Part:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
+def promises(part: Any, promise: str, *methods: str) -> bool:
+    """Return whether a part makes a promise about methods of its own.
+
+    Who says one of the methods anew has to make the promise anew: that of the class above is about
+    what that class says.
+    """
+    for each in type(part).__mro__:
+        if promise in vars(each):
+            return bool(getattr(part, promise))
+        if any(name in vars(each) for name in methods):
+            return False
+    return False
+
+
 def _default(part: Any) -> object:
     """Value that a field has unless another is given."""
     # Of a class that was pickled by value, as a notebook's, what says "none" is not MISSING.

@@ -81,7 +81,8 @@ class Order(Part):
     knows_durations: ClassVar[bool] = False
     """Whether it goes by how long jobs will run."""
     lasting: ClassVar[bool] = False
-    """Whether keys of a job stay as they are while it waits, whatever else happens."""
+    """Whether keys of a job stay as they are while it waits, whatever else happens; to be said anew
+    by whoever says keys or turns anew."""
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return keys of shape (waiting,), the most significant first; lower comes first.

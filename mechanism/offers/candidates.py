@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from apportion.cluster import TIERS
+from apportion.mechanism.decider import promises
 from apportion.mechanism.offers.waiting import WaitingJobs, on_tick
 from apportion.mechanism.orders import keys_of
 from apportion.ties import EXACT, first_of, ranks
@@ -164,12 +165,12 @@ class InOrder:
     @cached_property
     def steady(self) -> bool:
         """Whether a job that waits alone accepts the same at all times; see `Rule.steady`."""
-        return bool(getattr(self.rule, "steady", False))
+        return promises(self.rule, "steady", "patience_s")
 
     @cached_property
     def at_once(self) -> bool:
         """Whether no job accepts later what it rejects now; see `Rule.at_once`."""
-        return bool(getattr(self.rule, "at_once", False))
+        return promises(self.rule, "at_once", "patience_s")
 
     def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Positions, Bools]:
         """Return the first of the jobs that accept something that is free."""

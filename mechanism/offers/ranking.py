@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from apportion.mechanism.decider import promises
 from apportion.mechanism.offers.candidates import InOrder, Served
 from apportion.mechanism.offers.holders import whole_ticks
 from apportion.mechanism.offers.waiting import WaitingJobs
@@ -70,7 +71,7 @@ class Ranking:
         """Return the ranking of whoever decides, None where there is none to be kept."""
         if not isinstance(takers, InOrder) or not takers.steady or not size.alike:
             return None
-        lasts = jobs.types == 1 and getattr(takers.order, "lasting", False)
+        lasts = jobs.types == 1 and promises(takers.order, "lasting", "keys", "turn")
         return cls(takers, jobs, timers, size) if lasts else None
 
     def first(self, now_s: float, room: Sequence[int]) -> Served | None:

@@ -43,7 +43,7 @@ class Rule(Protocol):
     steady: ClassVar[bool] = False
     """Whether for how long a job rejects a tier hangs on nothing but its size, its model and its
     delay timers, and whether at all on which of these are 0: then it is not asked again while none
-    of them changes, nor for who stays alone."""
+    of them changes, nor for who stays alone. To be said anew by whoever says `patience_s` anew."""
 
     at_once: ClassVar[bool] = False
     """Whether a job accepts each tier at once or never, by its size and model alone: then it is
@@ -70,9 +70,6 @@ class Rule(Protocol):
 class _AnyJobType(Part):
     """A rule that does not look at the job type."""
 
-    steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = False
-
     @property
     def job_types(self) -> Collection[str]:
         """No job type is told from another."""
@@ -90,6 +87,7 @@ class DelayScheduling(_AnyJobType):
     """
 
     rule: ClassVar[str] = "machine; rack after the machine timer; network after the rack timer"
+    steady: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""
@@ -106,6 +104,7 @@ class FullyConsolidated(_AnyJobType):
     """The tightest tier that holds the gang, however long that takes."""
 
     rule: ClassVar[str] = "the tightest tier that the gang fits, or wait"
+    steady: ClassVar[bool] = True
     at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
@@ -118,6 +117,7 @@ class NoWait(_AnyJobType):
     """The tightest tier that is free."""
 
     rule: ClassVar[str] = "the tightest tier that is free"
+    steady: ClassVar[bool] = True
     at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
@@ -201,6 +201,7 @@ class NetworkAgnostic(_AnyJobType):
     """
 
     rule: ClassVar[str] = "a machine, or anywhere if no machine holds the gang"
+    steady: ClassVar[bool] = True
     at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:

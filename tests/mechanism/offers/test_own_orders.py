@@ -11,6 +11,8 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
+from apportion.mechanism.offers.rules import DelayScheduling
+from apportion.mechanism.orders import LeastRemainingTime
 
 
 class Keys(ap.Order):
@@ -68,3 +70,47 @@ def leased(order: ap.Order) -> ap.Run:
     jobs = ap.generate_rack_workload(jobs=6, seed=1)
     one = ap.Cluster.of_racks(1, machines_per_rack=8)
     return ap.simulate(ap.OfferScheduler("mine", order=order), jobs, one)
+
+
+class _Turning(ap.Order):
+    """Turns that change with the time."""
+
+    def keys(self, now_s: float, waiting: Any) -> Any:
+        return (((waiting.job * 7 + int(now_s // 700.0)) % 5).astype(float),)
+
+
+class _TurningBuiltIn(LeastRemainingTime):
+    keys = _Turning.keys
+
+
+class _Odd(DelayScheduling):
+    """Jobs of odd numbers take anything at once."""
+
+    def patience_s(self, waiting: Any) -> Any:
+        return np.where(waiting.job[:, None] % 2, 0.0, np.array([0.0, 3000.0, 9000.0]))
+
+
+class _OddByItself:
+    rule, job_types, patience_s = "odd", (), _Odd.patience_s
+
+    def check(self, job_type: str) -> None:
+        """Judge any."""
+
+
+@pytest.mark.parametrize(
+    ("alone", "derived"),
+    [
+        ({"order": _Turning()}, {"order": _TurningBuiltIn()}),
+        ({"rule": _OddByItself()}, {"rule": _Odd()}),
+    ],
+)
+def test_what_is_said_anew_keeps_no_promise_of_a_built_in_part(
+    alone: dict[str, Any], derived: dict[str, Any]
+) -> None:
+    jobs = ap.generate_rack_workload(jobs=25, seed=1)
+    racks = ap.Cluster.of_racks(2, machines_per_rack=2)
+    runs = [
+        ap.simulate(ap.OfferScheduler("mine", **{"order": "fifo"} | parts), jobs, racks)
+        for parts in (alone, derived)
+    ]
+    pd.testing.assert_frame_equal(runs[0].jobs, runs[1].jobs, check_exact=True)
