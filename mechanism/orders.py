@@ -81,8 +81,7 @@ class Order(Part):
     knows_durations: ClassVar[bool] = False
     """Whether it goes by how long jobs will run."""
     lasting: ClassVar[bool] = False
-    """Whether keys of a job stay as they are while it waits, whatever else happens; to be said anew
-    by whoever says keys or turns anew."""
+    """Whether keys of a job last while it waits; to be said anew with `keys` or `turn`."""
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return keys of shape (waiting,), the most significant first; lower comes first.
