@@ -176,7 +176,7 @@ class LeaseColumns(Columns):
         self._left_s: Floats = truth.remaining / self._fastest
         self._compute_s = self._left_s.copy()
         self._beyond_s = np.zeros(truth.jobs)
-        self._kind = np.zeros(truth.jobs, dtype=np.intp)
+        self._kind = np.full(truth.jobs, -1, dtype=np.intp)  # -1: the job has no GPUs
         self._of: tuple[Any, Any] = (None, None)  # jobs and rates of which these follow:
         self._cell: Ints = NOBODY
         self._speed: Floats = np.empty(0)
@@ -201,12 +201,13 @@ class LeaseColumns(Columns):
         log.active, log.running = self._truth.active.size, gangs.job.size
         if gangs.job is not self._of[0] or lines.size:
             self._of = (None, None)
+            for job in decision.stop.tolist():
+                self._has_none(job)
             for job, line in zip(gangs.job[lines].tolist(), lines.tolist(), strict=True):
+                self._has_none(job)  # it may start again where it is
                 held = gangs.devices[line]
                 self._kind[job], self._tier[job] = held[0], tier_of(self._layout.placement(held))
-            option = gangs.option * len(TIERS) + self._tier[gangs.job]
-            gpus = np.bincount(option, gangs.gpus, self._types * len(TIERS))
-            log.gpus = gpus.astype(int).tolist()
+                log.gpus[self._option(job)] += self._truth.scale.item(job)
         log.offered |= decision.resolved
 
     def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
@@ -215,7 +216,8 @@ class LeaseColumns(Columns):
         if job is not self._of[0] or ran.rate is not self._of[1]:
             self._of = job, ran.rate
             self._cell = job * len(TIERS) + self._tier[job]
-            self._speed = self._truth.speed[job, ran.gangs.option]
+            cells = job * self._types + ran.gangs.option
+            self._speed = self._truth.speed.take(cells)
             self._slowdown = self._speed / ran.rate
             self._over = self._slowdown - 1
         self._log.advance(end_s)
@@ -242,8 +244,17 @@ class LeaseColumns(Columns):
             self._beyond_s[job] += left_s - self._left_s[job]
             self._left_s[job] = 0.0
             self._log.running -= 1
-            option = self._kind[job] * len(TIERS) + self._tier[job]
-            self._log.gpus[option] -= int(self._truth.scale[job])
+            self._has_none(job)
+
+    def _has_none(self, job: int) -> None:
+        """Count the GPUs of a job no more, if it has any."""
+        if self._kind.item(job) >= 0:
+            self._log.gpus[self._option(job)] -= self._truth.scale.item(job)
+            self._kind[job] = -1
+
+    def _option(self, job: int) -> int:
+        """Return the option at which a job has GPUs, type by type and tier by tier."""
+        return self._kind.item(job) * len(TIERS) + self._tier.item(job)
 
     def of_jobs(self, jobs: pd.DataFrame) -> dict[str, Any]:
         """Return the columns that only racks have, all in seconds."""
