@@ -128,13 +128,6 @@ class Placing:
         ways = self._ways(model, gpus, NETWORK)
         return ways[0].worth if ways else (math.inf, NETWORK)
 
-    def best_alone(self, model: str, gpus: int, tier: int) -> Placement | None:
-        """Return the best placement just at a tier, everything being free; None for none."""
-        for way in self._ways(model, gpus, tier):
-            if way.worth[1] == tier:
-                return self._where_all_is_free(way, gpus)
-        return None
-
     def fastest(self, free: Int64s, model: str, gpus: int, widest: int) -> Placement | None:
         """Return the fastest of the free placements within a tier; None if there is none."""
         return self._best(free, model, gpus, widest, None)
