@@ -178,12 +178,7 @@ def number_or(name: str) -> Callable[[str], float | str]:
 def by_accelerator(word: str) -> dict[str, float]:
     """Read a number > 0 for each accelerator: ``a100=2.3,h100=4.1``."""
     found: dict[str, float] = {}
-    for part in word.split(","):
-        name, equals, value = (each.strip() for each in part.partition("="))
-        if not (name and equals):
-            raise argparse.ArgumentTypeError(f"{part!r} is no TYPE=X, such as a100=2.3")
-        if name in found:
-            raise argparse.ArgumentTypeError(f"{name!r} is given twice")
+    for name, value in by_name(word, "TYPE=X, such as a100=2.3").items():
         try:
             found[name] = real(strict=True)(value)
         except argparse.ArgumentTypeError as error:
@@ -191,15 +186,15 @@ def by_accelerator(word: str) -> dict[str, float]:
     return found
 
 
-def by_name(word: str) -> dict[str, str]:
+def by_name(word: str, valid: str = "NAME=VALUE") -> dict[str, str]:
     """Read texts by name: ``arrival_s=TIMESTAMP,context_tokens=ContextTokens``."""
     found: dict[str, str] = {}
     for part in word.split(","):
         name, equals, value = (each.strip() for each in part.partition("="))
         if not (name and equals and value):
-            raise argparse.ArgumentTypeError(f"{part!r} is no NAME=VALUE")
+            raise argparse.ArgumentTypeError(f"{part!r} is no {valid}")
         if name in found:
-            raise argparse.ArgumentTypeError(f"{name!r} stands twice in {word!r}")
+            raise argparse.ArgumentTypeError(f"{name!r} is given twice")
         found[name] = value
     return found
 

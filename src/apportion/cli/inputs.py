@@ -195,6 +195,16 @@ def read_any(path: str, seed: int, options: Mapping[str, Any]) -> Workload | Ela
     return read_workload(path, seed=seed, **options)
 
 
+def refuse_generating(args: argparse.Namespace, trace: str) -> None:
+    """Refuse options of generated workloads where there is a trace."""
+    for name in GENERATED:
+        if getattr(args, name, None) is not None:
+            raise InputError(
+                f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
+                f"trace {trace!r}. Leave out one of the two."
+            )
+
+
 def workload_and_origin(
     args: argparse.Namespace,
 ) -> tuple[Workload | ElasticWorkload, dict[str, Any]]:
@@ -214,13 +224,7 @@ def workload_and_origin(
         refuse_reading_options(args)
         made, origin = drawn(args, racks=isinstance(args.racks, int))
         return made, origin | fitting_options(args)
-    for name in GENERATED:
-        if getattr(args, name) is None:
-            continue
-        raise InputError(
-            f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
-            f"trace {args.workload!r}. Leave out one of the two."
-        )
+    refuse_generating(args, args.workload)
     options = reading_options(args)
     workload = read_any(args.workload, args.seed, options)
     return workload, {"workload": args.workload, **options, **fitting_options(args)}

@@ -11,11 +11,16 @@ from apportion.answers.fewest import fewest_for_wait
 from apportion.answers.futures import forecast
 from apportion.answers.other_clusters import what_if
 from apportion.answers.race import recommend
-from apportion.cli.inputs import generator_options, generator_source, read_any, simulation_settings
+from apportion.cli.inputs import (
+    generator_options,
+    generator_source,
+    read_any,
+    refuse_generating,
+    simulation_settings,
+)
 from apportion.cli.output import say
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.workload_options import (
-    GENERATED,
     fitting_options,
     reading_options,
     refuse_reading_options,
@@ -42,13 +47,7 @@ def workloads_of(args: argparse.Namespace) -> list[dict[str, Any]]:
         source = generator_source(generator_options(args, racks=racks), racks=racks)
         return [{**source, **fitting_options(args)}]
     paths = args.workload if isinstance(args.workload, list) else [args.workload]
-    for name in GENERATED:
-        if getattr(args, name, None) is None:
-            continue
-        raise InputError(
-            f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
-            f"trace {paths[0]!r}. Leave out one of the two."
-        )
+    refuse_generating(args, paths[0])
     of_files = {**reading_options(args), **fitting_options(args)}
     return [{"path": path, **of_files} for path in paths]
 
