@@ -66,11 +66,9 @@ def by_seed(
     runs: pd.DataFrame, policies: Sequence[str], figures: Sequence[str]
 ) -> dict[str, NDArray[np.float64]]:
     """Return figures by policy and seed, of seeds at which no policy failed."""
-    found = {}
-    for figure in figures:
-        table = runs.pivot_table(index="policy", columns="seed", values=figure, dropna=False)
-        found[figure] = table.reindex(list(policies)).dropna(axis=1).to_numpy(dtype=float)
-    return found
+    table: Any = runs.pivot(index="policy", columns="seed", values=list(figures))
+    table = table.reindex(list(policies))
+    return {each: table[each].dropna(axis=1).to_numpy(dtype=float) for each in figures}
 
 
 def differences_at(
