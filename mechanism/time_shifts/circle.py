@@ -83,7 +83,7 @@ def unified_circle(
 
 
 def commensurate_groups(
-    periods_s: Sequence[float], *, tolerance: float = TOLERANCE, most: int = MOST_ITERATIONS
+    periods_s: Sequence[float], *, tolerance: float = TOLERANCE
 ) -> list[list[int]]:
     """Sort jobs into groups with a unified circle, as positions; longer periods go first.
 
@@ -93,7 +93,7 @@ def commensurate_groups(
     for job in sorted(range(len(periods_s)), key=lambda job: (-periods_s[job], job)):
         for group in groups:
             together = [periods_s[each] for each in (*group, job)]
-            if unified_circle(together, tolerance=tolerance, most=most):
+            if unified_circle(together, tolerance=tolerance):
                 group.append(job)
                 break
         else:

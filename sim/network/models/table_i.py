@@ -34,9 +34,8 @@ class WeightedLayer(NamedTuple):
 class _Image:
     """A convolutional network under construction, and the image as it is after its last layer."""
 
-    def __init__(self, width: int = 224, channels: int = 3) -> None:
-        self.width = width
-        self.channels = channels
+    def __init__(self, width: int = 224) -> None:
+        self.width, self.channels = width, 3
         self.layers: list[WeightedLayer] = []
 
     def convolve(
