@@ -85,21 +85,20 @@ class Ranking:
             Most GPUs that one gang can have free at each tier.
         """
         new, best = self._begun(), self._first_ranked(now_s, room)
-        accept = [job for job in new if self._tiers(job, now_s, room)]
+        accept = {job: tiers for job in new if (tiers := self._tiers(job, now_s, room))}
         alone = best is None and len(accept) == 1
-        if alone:
-            new.remove(accept[0])
         self._jobs.turned = {*accept} if alone else set()
-        if new:
-            self._rank(new, now_s)
         if alone:
             (first,) = accept
-        else:
+            new.remove(first)
+        if new:
+            self._rank(new, now_s)
+        if not alone:
             turns = [self._turn[job] for job in accept] + ([] if best is None else [best])
             if not turns:
                 return None
             first = int(min(turns)[-1])
-        tiers = self._tiers(first, now_s, room)
+        tiers = accept.get(first) or self._tiers(first, now_s, room)
         return Served(first, tiers[0], tiers[-1])
 
     def _begun(self) -> list[int]:

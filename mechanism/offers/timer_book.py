@@ -79,10 +79,10 @@ class Waits:
 
     def forget(self, before_s: float) -> None:
         """Forget the waits that were over before a time."""
-        old = int(np.searchsorted(self.times_s, before_s))
-        for wait_s in self.seconds[:old].tolist():
-            self._count(wait_s, -1)
-        self._first += old
+        times_s, seconds = self._rows
+        while self._first < self._end and times_s.item(self._first) < before_s:
+            self._count(seconds.item(self._first), -1)
+            self._first += 1
 
     def _count(self, wait_s: float, times: int) -> None:
         whole, parts = wait_s.as_integer_ratio()
