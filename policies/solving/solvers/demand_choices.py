@@ -9,6 +9,7 @@ prices.
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -151,7 +152,7 @@ class DemandChoices:
 
     def _sides(self) -> None:
         """Bring the jobs of ties to the first sides, from which they may go to the others."""
-        self._tied, base = [Tied(tie, [], [], [], []) for tie in self.ties], self._base
+        self._tied, base = [Tied(tie, [], 0.0) for tie in self.ties], self._base
         tight = self._dear <= self._alike
         many = np.add.reduce(tight, axis=1, dtype=np.intp)
         if self._valued:
@@ -159,30 +160,37 @@ class DemandChoices:
         some = (many > 2).nonzero()[0]
         if not (some.size and self._tied):
             return
-        row, others = zip(*((tie.row, tie.others) for tie in self.ties), strict=True)
-        same = np.abs(self._row[some] - np.array(row)[:, None]) <= ALIKE
+        rows, others = np.array([tie.row for tie in self.ties]), [tie.others for tie in self.ties]
+        same = np.abs(self._row[some] - rows[:, None]) <= ALIKE
         same &= tight[some] | np.array(others)[:, None]
-        jobs, wanted, held = some.tolist(), self._wanted[some].tolist(), self._gpus[some].tolist()
-        member, place = np.logical_and.reduce(same, axis=2).nonzero()
-        for at, one in zip(member.tolist(), place.tolist(), strict=True):
-            tie, mine, makes, mosts, gpus = self._tied[at]
-            job, made = jobs[one], wanted[one]
+        numbers = some, self._wanted[some], self._gpus[some]
+        each = [*zip(*(one.tolist() for one in numbers), strict=True)]
+        for at, mine in enumerate(np.logical_and.reduce(same, axis=2).tolist()):
+            tie = self.ties[at]
             a, b, *third = tie.speeds
             if third:
-                (c,), within = third, a < made <= third[0]
-                most = min((made - a) / (b - a), (c - made) / (c - b))
-            else:  # jobs at an edge that costs what it gains have one value
-                alike = abs(self._value[job] - tie.value) <= ALIKE * tie.value
-                within = made <= b and alike and self._steep[job] <= tie.value + self._alike
-                most = min(1.0, (b - made) / (b - a))
-            if within:
-                first, last = tie.points[0], tie.points[-1]
+                (c,) = third
+                members = [
+                    (job, made, min((made - a) / (b - a), (c - made) / (c - b)), gpus)
+                    for job, made, gpus in compress(each, mine)
+                    if a < made <= c
+                ]
+            else:
+                members = [
+                    (job, made, min(1.0, (b - made) / (b - a)), gpus)
+                    for job, made, gpus in compress(each, mine)
+                    if made <= b and self._gains_alike(job, tie.value)
+                ]
+            first, last = tie.points[0], tie.points[-1]
+            for job, made, *_ in members:
                 base[job] = self._place[first][last if made > a else first]
-                mine.append(job)
-                makes.append(made)
-                mosts.append(most)
-                gpus.append(held[one])
+            self._tied[at] = Tied(tie, members, sum([most * gpus for *_, most, gpus in members]))
         self._take(base)
+
+    def _gains_alike(self, job: int, value: float) -> bool:
+        """Whether a job has this value, and makes no more only if throughput costs as much."""
+        alike = abs(self._value[job] - value) <= ALIKE * value
+        return bool(alike and self._steep[job] <= value + self._alike)
 
     def _up(self) -> Floats:
         """Return how much of its time each job is at the upper point of what it takes, (jobs,)."""
@@ -206,9 +214,9 @@ class DemandChoices:
     def _cross(self, tied: Tied) -> None:
         """Bring the jobs of a tie to its other side."""
         (first, second, *third), at, base = tied.tie.points, self._place, self._base
-        for job in tied.jobs:
+        for job, made, *_ in tied.members:
             if third:
-                slow = self._wanted[job] <= tied.tie.speeds[1]
+                slow = made <= tied.tie.speeds[1]
                 base[job] = at[first][second] if slow else at[second][third[0]]
             else:
                 base[job] = at[second][second]

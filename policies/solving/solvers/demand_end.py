@@ -81,7 +81,7 @@ class DemandEnd(DemandChoices):
         """Find the shares of ties, of free types and of the level that fill the types."""
         self._mixed = None
         if len(self.ties) > 1:
-            jobs = [job for tied in self._tied for job in tied.jobs]
+            jobs = [job for tied in self._tied for job, *_ in tied.members]
             if len({*jobs}) < len(jobs):
                 return self._mix()  # two ties of one job are more than a range each
         solve = lapack.dgesv  # pyright: ignore[reportAttributeAccessIssue]
@@ -203,7 +203,7 @@ class DemandEnd(DemandChoices):
         return [
             job * wide + point
             for tied in self._tied
-            for job in tied.jobs
+            for job, *_ in tied.members
             for point in tied.tie.points
         ]
 
@@ -213,10 +213,13 @@ class DemandEnd(DemandChoices):
         near[self._hard] = False
         if self._mixed is not None:
             near[self._mixed.jobs[self._mixed.freed]] = False
-        for tied in self._tied:
-            if len(tied.tie.points) == 2:
-                near[tied.jobs] = False
+        near[self._free_to_make_more()] = False
         return near
+
+    def _free_to_make_more(self) -> list[int]:
+        """List the jobs whose edge costs what it gains."""
+        two = (tied for tied in self._tied if len(tied.tie.points) == 2)
+        return [job for tied in two for job, *_ in tied.members]
 
     def missed(self, demand: Floats, slope: Floats) -> tuple[float, float]:
         """Return by how much a level costs less than there is, at the least, and what more costs.

@@ -136,27 +136,16 @@ class Tied(NamedTuple):
     ----------
     tie
         The tie.
-    jobs
-        Their places.
-    made
-        What each is to make, relative to its largest speed.
-    most
-        How much of the time of each may go to the other side.
-    gpus
-        GPUs that each holds.
+    members
+        Of each job its place, what it is to make, relative to its largest speed, how much of its
+        time may go to the other side, and the GPUs that it holds.
+    held
+        GPUs that all of them may hold on the other side.
     """
 
     tie: DemandTie
-    jobs: list[int]
-    made: list[float]
-    most: list[float]
-    gpus: list[float]
-
-    @property
-    def held(self) -> float:
-        """GPUs that all of them may hold on the other side."""
-        held: float = sum(map(mul, self.gpus, self.most))
-        return held
+    members: list[tuple[int, float, float, float]]
+    held: float
 
     def moved(self, share: float, weight: list[float]) -> list[float]:
         """Return the time of each on the other side, as even as can be.
@@ -168,17 +157,18 @@ class Tied(NamedTuple):
         weight
             What a GPU weighs at each point, rest first.
         """
-        if len(self.jobs) == 1:
-            return [min(max(share, 0.0), 1.0) * self.most[0]]
+        if len(self.members) == 1:
+            return [min(max(share, 0.0), 1.0) * self.members[0][2]]
         pull = [*map(mul, weight, self.tie.toward)]
         a, c, steep = self.tie.speeds[0], self.tie.speeds[-1], sum(map(mul, pull, self.tie.toward))
         first, last = pull[self.tie.points[0]] / steep, pull[self.tie.points[-1]] / steep
-        parts = (max(made - a, 0.0) / (c - a) for made in self.made)
-        before = [(1.0 - part) * first + part * last for part in parts]
-        # Each has what a level is above `before`, no less than nothing and no more than its most.
-        bends = [*zip(before, self.gpus, strict=True)]
-        ends = zip(before, self.most, self.gpus, strict=True)
-        bends += [(low + most, -held) for low, most, held in ends]
+        # Each has what a level is above its first number, but no more than between both.
+        bends, ranges = [], []
+        for _, made, most, gpus in self.members:
+            part = max(made - a, 0.0) / (c - a)
+            low = (1.0 - part) * first + part * last
+            bends += [(low, gpus), (low + most, -gpus)]
+            ranges.append((low, most))
         want, level, moved, rises = share * self.held, 0.0, 0.0, 0.0
         for bend, more in sorted(bends):
             higher = moved + rises * (bend - level)
@@ -186,6 +176,4 @@ class Tied(NamedTuple):
                 level = level + (want - moved) / rises if rises else bend
                 break
             level, moved, rises = bend, higher, rises + more
-        return [
-            min(max(level - low, 0.0), most) for low, most in zip(before, self.most, strict=True)
-        ]
+        return [min(max(level - low, 0.0), most) for low, most in ranges]

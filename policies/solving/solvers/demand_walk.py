@@ -180,7 +180,7 @@ class DemandWalk(DemandEnd):
             if abs(sum(map(mul, each, tie.toward)) - tie.gain) <= ALIKE * max(unit, tie.value)
         ]
         self._sides()
-        self._tied = [tied for tied in self._tied if any(tied.most)][: types - beside]
+        self._tied = [tied for tied in self._tied if tied.held][: types - beside]
         self.ties = [tied.tie for tied in self._tied]
         if len(self.ties) + beside < types:
             self._hold(np.array(self._columns()))
@@ -215,9 +215,7 @@ class DemandWalk(DemandEnd):
             return None
         leaves, sign = found
         self._even = self._cells_of_ties()
-        self._as_much = [
-            job for tied in self._tied if len(tied.tie.points) == 2 for job in tied.jobs
-        ]
+        self._as_much = self._free_to_make_more()
         if leaves < len(self.ties) and sign < 0:
             self._cross(self._tied[leaves])
         way = sign * self._inverse[leaves]
