@@ -104,14 +104,14 @@ class DemandEnd(DemandChoices):
         rays = self._rays(jobs, tight, freed)
         if rays is None:
             return False
-        kept, ways, all_ways = rays
-        ties = [sum(isinstance(one, DemandTie) for one in each) for each in kept]
+        told, kept, ways, all_ways = rays
+        ties = (kept >= len(self._free) + len(self._held)).sum(axis=1)
         of_jobs = Indifferent(self._row[jobs], self._wanted[jobs], self._gpus[jobs], tight, freed)
         type_of = self._of_type
         dearest, inside = of_jobs.dearest(type_of, ways, left, np.tile(ties, 2))
         if dearest is not None:
-            after = kept[dearest % len(kept)], ways[dearest]
-            self._mixed = Mixed(jobs, tight, freed, None, inside, *after)
+            stay = tuple(told[at] for at in kept[dearest % len(kept)])
+            self._mixed = Mixed(jobs, tight, freed, None, inside, stay, ways[dearest])
             return True
         if self._held:
             return False
@@ -122,13 +122,15 @@ class DemandEnd(DemandChoices):
 
     def _rays(
         self, jobs: Ints, tight: Bools, freed: Bools
-    ) -> tuple[list[tuple[int | DemandTie, ...]], Floats, bool] | None:
+    ) -> tuple[list[int | DemandTie], Ints, Floats, bool] | None:
         """List ways of prices along which as many ties are kept as can be; ``None`` if too many.
 
         Returns
         -------
+        told
+            Places of types whose prices may stay, then ties.
         kept
-            Ties, and places of types whose prices stay, for each of the first half of the ways.
+            Which of these are, for each of the first half of the ways, shape (ways / 2, kept).
         ways
             Of length 1, or 0 for none, shape (ways, types); the second half goes back.
         all_ways
@@ -150,15 +152,17 @@ class DemandEnd(DemandChoices):
         many = types - 1 if self._valued else types - 2
         if comb(len(told), many) > _MOST_RAYS:
             return None
-        unit, of_type = np.eye(types), self._of_type
-        equations = [unit[one] if isinstance(one, int) else one.toward @ of_type for one in told]
-        kept = list(combinations(told, many))
-        as_it_is = () if self._valued else (self.prices,)  # whose scale does not matter then
-        rows = np.array([(*each, *as_it_is) for each in combinations(equations, many)])
+        kept = np.array([*combinations(range(len(told)), many)], dtype=np.intp)
+        units = _identity(types)[[*self._free, *self._held]]
+        toward = np.array([tie.toward for tie in ties.values()]).reshape(-1, len(self._of_type))
+        rows = np.concatenate([units, toward @ self._of_type])[kept]
+        if not self._valued:  # prices stay as they are but for their scale
+            as_it_is = self.prices[None, None].repeat(len(kept), axis=0)
+            rows = np.concatenate([rows, as_it_is], axis=1)
         ways = np.linalg.svd(rows)[2][:, -1]
         ways = np.concatenate([ways, -ways])
         ways[(ways[:, self._free] < 0).any(axis=1)] = 0.0
-        return kept, ways, all_ways
+        return told, kept, ways, all_ways
 
     def shares(self) -> Floats:
         """Return the shares of time, shape (jobs, options): as even within a tie as can be."""
