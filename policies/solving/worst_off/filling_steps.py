@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from apportion.policies.solving.solvers.demand_ties import TypesOf
 from apportion.policies.solving.solvers.even_ties import Indifferent
 from apportion.policies.solving.worst_off.demand_columns import DemandColumns
 from apportion.policies.solving.worst_off.demand_hulls import Reached, anywhere
@@ -97,7 +98,7 @@ class Filling:
         self, path: Rise, may: Bools, full: Bools, held: Bools, known: LastStep, way: int
     ) -> tuple[Reached, HullsOfJobs, Floats] | None:
         """Rise as far as types allow, at known prices or at those that a search finds."""
-        if not path.until(0.0) > 0:
+        if not (path.first > 0 or path.until(0.0) > 0):
             return None
         buyers, per = self._buyers, self._per
         if way == 0:
@@ -137,27 +138,28 @@ class Filling:
         price = np.where(full, 0.0, prices)
         if apart <= APART or _unclear(np.concatenate([price, y[stands]])) or not grows > 0:
             return None
-        go_on, full = stands & (y <= _NONE), full | (price > _NONE)
-        if full.all():
-            go_on = np.zeros_like(go_on)
+        full = full | (price > _NONE)
+        go_on = stands & (y <= _NONE) & (not full.all())
         return Stop(level, go_on, full, may, prices / grows, (height, own))
 
     def evenest(self, last: Stop) -> Floats | None:
         """Return the most even shares that the last step allows, shape (jobs, options)."""
         buyers, row, may, full = self._buyers, self._row, last.may, last.full
         jobs, points = row.shape
-        everyone = np.arange(jobs)
-        wanted = np.minimum(self._per * last.level, 1.0)
-        low, up = np.where(may, row, np.inf).argmin(axis=1), np.where(may, row, -1.0).argmax(axis=1)
-        span, X = row[everyone, up] - row[everyone, low], np.zeros((jobs, points))
-        part = np.divide(wanted - row[everyone, low], span, out=np.ones(jobs), where=span > _SOME)
-        X[everyone, low] = 1.0 - part
-        X[everyone, up] += part
-        most = np.where(span > _SOME, 2, 1) + points * (wanted <= 0)
-        tied = (may.sum(axis=1) > most).nonzero()[0]
+        wanted, cell = np.minimum(self._per * last.level, 1.0), np.arange(0, row.size, points)
+        low = cell + np.where(may, row, np.inf).argmin(axis=1)
+        up = cell + np.where(may, row, -1.0).argmax(axis=1)
+        slow, X = row.take(low), np.zeros(row.size)
+        span = row.take(up) - slow
+        mixes = span > _SOME
+        part = np.divide(wanted - slow, span, out=np.ones(jobs), where=mixes)
+        X[low] = 1.0 - part
+        X[up] += part
+        X, most = X.reshape(row.shape), 1 + mixes + points * (wanted <= 0)
+        tied = (np.add.reduce(may, axis=1, dtype=np.intp) > most).nonzero()[0]
         X[tied] = 0.0
-        type_of = np.zeros((points, buyers.capacity.size))
-        type_of[np.arange(1, points), buyers.kind] = 1.0
+        kinds = (*buyers.kind.tolist(),)
+        type_of = TypesOf.of(kinds, buyers.capacity.size, valued=False).of_type
         there = type_of @ buyers.capacity
         left = buyers.capacity - buyers.held @ X @ type_of
         if tied.size:
