@@ -103,9 +103,9 @@ def _certified(
 ) -> Attempted | None:
     """Return shares that make all levels, with what is known of the first one."""
     level, first = steps[-1].level, steps[0]
-    made = (told.throughput * X).sum(axis=1) / rising.unit
-    off = np.divide(np.abs(made - level), level, out=np.zeros_like(level), where=level > 0)
-    missed = float(off.max())
+    made = np.add.reduce(told.throughput * X, axis=1) / rising.unit
+    off = np.divide(np.abs(made - level), level, out=np.zeros(level.size), where=level > 0)
+    missed = float(np.maximum.reduce(off))
     rate = rising.rates(np.ones(level.size, dtype=bool))
     moves = rate > 0
     value, (height, own) = float((made[moves] / rate[moves]).min()), first.height

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.policies.solving.solvers.demand_ties import TypesOf
 from apportion.policies.solving.solvers.even_ties import Indifferent
 from apportion.policies.solving.worst_off.demand_columns import DemandColumns
 from apportion.policies.solving.worst_off.demand_hulls import Reached, anywhere
@@ -158,8 +157,8 @@ class Filling:
         X, most = X.reshape(row.shape), 1 + mixes + points * (wanted <= 0)
         tied = (np.add.reduce(may, axis=1, dtype=np.intp) > most).nonzero()[0]
         X[tied] = 0.0
-        kinds = (*buyers.kind.tolist(),)
-        type_of = TypesOf.of(kinds, buyers.capacity.size, valued=False).of_type
+        type_of = np.zeros((points, buyers.capacity.size))
+        type_of[np.arange(1, points), buyers.kind] = 1.0
         there = type_of @ buyers.capacity
         left = buyers.capacity - buyers.held @ X @ type_of
         if tied.size:

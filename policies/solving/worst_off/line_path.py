@@ -112,6 +112,7 @@ class LinePath:
         self._groups, self._whole = group[begins], self._stop[ends]
         self._height, self._had = [0.0], [np.zeros(begins.size)]
         self._speed: list[Floats] = []
+        self._known = -1.0, level, level  # no height
         self.first = 0.0
         if self._goes_on():
             stop, speed = self._stop[begins], self._speed[0]
@@ -142,12 +143,15 @@ class LinePath:
 
     def _sums(self, height: float) -> tuple[Floats, Floats]:
         """Return what the group of each job has had at a height, and how fast that rises."""
+        if height == self._known[0]:
+            return self._known[1:]
         self.until(height)
         after = min(max(bisect_left(self._height, height), 1), len(self._speed))
         speed, had = self._speed[after - 1], self._had[after]
         if height < self._height[after]:
             had = self._had[after - 1] + (height - self._height[after - 1]) * speed
-        return had[self._of_group], speed[self._of_group]
+        self._known = height, had[self._of_group], speed[self._of_group]
+        return self._known[1:]
 
     def standing(self, height: float) -> Bools:
         """Return who has not stopped yet, shape (jobs,)."""
@@ -174,6 +178,7 @@ class LinePath:
 
 def _differs(values: Floats | Ints) -> Bools:
     """Tell which of some values differ from the one before, as the first one does."""
-    differs = np.ones(values.size, dtype=bool)
+    differs = np.zeros(values.size, dtype=bool)
+    differs[:1] = True
     np.not_equal(values[1:], values[:-1], out=differs[1:])
     return differs
