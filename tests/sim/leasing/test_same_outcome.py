@@ -14,6 +14,7 @@ import apportion as ap
 from apportion.cluster import Cluster
 from apportion.mechanism.deciders import get_scheduler, scheduler_table
 from apportion.mechanism.offers.offering import Offering
+from apportion.sim.tiers.tier_shares import TierShares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -160,3 +161,21 @@ def test_delay_timers_keep_gangs_closer_together_than_no_wait(
     }
     assert communication_s["dally_manual"] <= communication_s["dally_no_wait"]
     assert communication_s["dally_fully_consolidated"] <= communication_s["dally_no_wait"]
+
+
+@pytest.mark.parametrize("name", sampled(POLICIES, 1))
+def test_turns_of_an_instant_are_those_of_which_each_gift_asks_anew(
+    random_workload: Draw, network: NetworkModel, name: str
+) -> None:
+    load = random_workload(5)
+    (speed,) = load.throughputs.to_numpy(dtype=float).T
+    slow = np.random.default_rng(5).uniform(0.2, 1.5) * speed
+    both = pd.DataFrame({"fast": speed, "slow": slow}, index=load.throughputs.index)
+    for workload, cluster in ((load, CLUSTER), (replace(load, throughputs=both), BY_TYPE)):
+        asks = name, workload, cluster
+        run = ap.simulate(*asks, mechanism="leases", network=network)
+        with patch.object(TierShares, "lasts", False):
+            anew = ap.simulate(*asks, mechanism="leases", network=network)
+        for table in ("jobs", "rounds", "schedule"):
+            expected = getattr(anew, table)
+            pd.testing.assert_frame_equal(getattr(run, table), expected, check_exact=True)
