@@ -162,7 +162,7 @@ def most_even(
                 return optimum.at(x, optimum.y)
         point = face.interior_point()
         if point is not None:
-            return point
+            return point.at(point.x, optimum.y)  # a face may have a row that the program has not
     return optimum
 
 

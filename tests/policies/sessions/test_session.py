@@ -420,3 +420,14 @@ def test_rows_that_stand_for_several_jobs_count_as_many(policy: str, seed: int) 
     anew = ap.solve(policy, speeds.loc["b":], workers="v100=2,k80=1", jobs=jobs.loc["b":])
     assert opened.solve().objective == pytest.approx(anew.objective, rel=1e-9)
     assert np.allclose(opened.solve().X, anew.X, atol=1e-7)
+
+
+def test_types_that_are_as_fast_but_for_a_hair_are_shared() -> None:
+    speeds = {f"job{i}": {"v100": 2.000000002, "p100": 2.0} for i in range(4)}
+    jobs = {"scale_factor": [2, 8, 3, 3], "steps_remaining": [2.0, 2.0 / 2.4, 5.0, 5.0]}
+    with ap.session("makespan", "v100=8,p100=3") as s:
+        s.add(speeds, jobs)
+        found = s.solve()
+    held = np.array(jobs["scale_factor"]) @ found.X.to_numpy()
+    assert found.objective == pytest.approx(2.5)  # five steps, two a second, all the time
+    assert (held <= np.array([8, 3]) + 1e-9).all()
