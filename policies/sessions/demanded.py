@@ -158,7 +158,7 @@ def _spent(buyers: Buyers, levels: Levels, last: LastDemands, alone: float) -> M
     The prices of the level are 0: nothing would improve it. ``None`` if they cannot be met, which
     ``last.short`` tells, or if that is not known.
     """
-    value = buyers.top / (buyers.equal_share * buyers.gpus)
+    value = buyers.top / (buyers.equal_share() * buyers.gpus)
     walk = buyers.walk(value / value.max())
     filled = walk.fill(levels.demand(alone), last.spent.prices, last.spent.ties)
     last.short = not (filled or walk.unfinished)

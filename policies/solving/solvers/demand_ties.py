@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from apportion.types import Bools, Floats, Ints
+    from apportion.types import Floats, Ints
 
 ALIKE = 1e-12
 """By how much numbers around 1 that are the same may differ."""
@@ -43,8 +43,8 @@ class DemandTie:
     @cached_property
     def speeds(self) -> list[float]:
         """Those of the points."""
-        speeds: list[float] = self.row[[*self.points]].tolist()
-        return speeds
+        row: list[float] = self.row.tolist()
+        return [row[point] for point in self.points]
 
     @cached_property
     def toward(self) -> list[float]:
@@ -69,11 +69,9 @@ class DemandTie:
         return self.value * made
 
     @cached_property
-    def others(self) -> Bools:
+    def others(self) -> list[bool]:
         """Which points are no part of it, shape (options + 1,)."""
-        others = np.ones(self.row.size, dtype=bool)
-        others[[*self.points]] = False
-        return others
+        return [point not in self.points for point in range(self.row.size)]
 
 
 def all_apart(speeds: list[float], ordered: tuple[int, ...]) -> bool:

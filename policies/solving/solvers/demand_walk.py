@@ -254,8 +254,9 @@ class DemandWalk(DemandEnd):
         moves.ravel()[self._even] = 0.0
         after = np.full(moves.shape, np.inf)
         np.divide(self._dear, -moves, out=after, where=moves < -_LEVEL)
-        far = float(after.min())
-        first: tuple[int, ...] = divmod(int(after.argmin()), self._kind.size)
+        cell = int(after.argmin())
+        far: float = after.item(cell)
+        first: tuple[int, ...] = divmod(cell, self._kind.size)
         if self._valued:
             far, first = self._first_of_value(steep, far, first)
         far, none = max(far, 0.0), -1

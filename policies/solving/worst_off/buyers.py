@@ -9,6 +9,8 @@ import numpy as np
 from apportion.policies.solving.solvers.demand_walk import DemandWalk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apportion.policies.instance import Instance
     from apportion.types import Floats, Ints
 
@@ -28,7 +30,7 @@ class Buyers(NamedTuple):
     gpus, held
         GPUs that one holds, and all of a class do, shape (jobs,).
     equal_share
-        Throughput that its equal share is worth, shape (jobs,).
+        Return the throughput that its equal share is worth, shape (jobs,): few ask for it.
     kind, capacity
         Type of each option, and GPUs of each type.
     """
@@ -37,7 +39,7 @@ class Buyers(NamedTuple):
     top: Floats
     gpus: Floats
     held: Floats
-    equal_share: Floats
+    equal_share: Callable[[], Floats]
     kind: Ints
     capacity: Floats
 
@@ -54,14 +56,14 @@ class Buyers(NamedTuple):
             return None
         if not (plain or (told.gpus == gpus[:, None]).all()):
             return None
-        each = top, gpus, gpus * told.count, told.equal_share_throughput
+        each = top, gpus, gpus * told.count, lambda: told.equal_share_throughput
         return cls(told.throughput, *each, told.option_accelerator, capacity)
 
     def some(self, there: Ints, count: Floats) -> Buyers:
         """Return some of them, and how many there are of each."""
         gpus = self.gpus[there]
-        rows = self.speed[there], self.top[there], gpus, gpus * count, self.equal_share[there]
-        return Buyers(*rows, self.kind, self.capacity)
+        rows = self.speed[there], self.top[there], gpus, gpus * count
+        return Buyers(*rows, lambda: self.equal_share()[there], self.kind, self.capacity)
 
     def walk(self, value: Floats | None = None) -> DemandWalk:
         """Return a walk over the prices of the types."""
