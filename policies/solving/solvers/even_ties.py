@@ -65,6 +65,10 @@ class _Equalities(NamedTuple):
     exact: Bools
     held: Bools
 
+    def key(self) -> bytes:
+        """Return what tells it from others of the same shapes."""
+        return self.free.tobytes() + self.exact.tobytes() + self.held.tobytes()
+
 
 class Indifferent(NamedTuple):
     """Jobs that may be at several points.
@@ -109,22 +113,29 @@ class Indifferent(NamedTuple):
             Shares of time at each point, shape (jobs, options + 1); ``None`` if none are found.
         """
         fixed = _Equalities(self.may, ~self.freed, full)
+        tried = [fixed.key()]
         for done in range(_ROUNDS):
             if done == _HOPED and not self._reaches(type_of, left, full):
                 return None
-            X, then = self._round(fixed, type_of, capacity, left, full)
-            if then is None:
-                return X
-            fixed = then
+            found = self._round(fixed, type_of, capacity, left, full)
+            if found is None:
+                return None
+            X, fixed = found
+            if (key := fixed.key()) == tried[-1]:
+                held = fixed.held
+                return self._checked(np.maximum(X, 0.0), type_of[:, held], left[held])
+            if key in tried:  # it goes round for ever
+                return None
+            tried.append(key)
         return None
 
     def _round(
         self, fixed: _Equalities, type_of: Floats, capacity: Floats, left: Floats, full: Bools
-    ) -> tuple[Floats | None, _Equalities | None]:
-        """Return shares, if there are any, where nothing else is to hold; else what is to."""
+    ) -> tuple[Floats, _Equalities] | None:
+        """Return shares and what is to hold at these, if there are any."""
         found = self._where(fixed, type_of, capacity, left)
         if found is None:
-            return None, None
+            return None
         X, pull, nu, number = found
         size = np.maximum.reduce(np.abs(pull[:, 1:]), axis=1, initial=1e-300, keepdims=True)
         free = np.where(fixed.free, X >= -_ZERO, self.may & (pull > _ZERO * size))
@@ -136,10 +147,7 @@ class Indifferent(NamedTuple):
             most = _ZERO * np.abs(left).max(initial=0.0)
             beyond = self.gpus @ X @ type_of > left + most
             held = full | np.where(held, number <= 0, beyond)
-        now = _Equalities(free, exact, held)
-        if [one.tobytes() for one in now] != [one.tobytes() for one in fixed]:
-            return None, now
-        return self._checked(np.maximum(X, 0.0), type_of[:, held], left[held]), None
+        return X, _Equalities(free, exact, held)
 
     def _reaches(self, type_of: Floats, left: Floats, full: Bools) -> bool:
         """Whether mixes may hold what is left of each type by itself: quicker than no shares."""
