@@ -32,7 +32,7 @@ ASKED = {
 
 _WHY = {
     "S1": "HiGHS alone is the floor column; the rest is cvxpy's expressions and labels",
-    "S3": "HiGHS with its pivots alone is 4 to 10 times an unchanged run",
+    "S3": "several hundred operations of numpy, of 1 to 2 us each",
     "S4": "without the policy a run would be as fast as its floor says",
     "S5": "no function has more than a tenth: many small steps over arrays of all jobs",
     "S9": "`import cvxpy` alone takes as long as the peer column says",

@@ -7,6 +7,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+import numpy as np
+
 import apportion as ap
 from apportion.sim.resolve import Resolver
 from benchmarks.gavel.workloads import draw_jobs
@@ -56,8 +58,21 @@ def beside_gavel(
     name: str = "P12",
     every_event_only: bool = False,
 ) -> list[Row]:
-    """Seconds per round, solved at every event and as often as Gavel; rows of a goal's name."""
+    """Seconds per round, solved at every event and as often as Gavel; rows of a goal's name.
+
+    Our seconds are the median of as many runs before Gavel's as after it.
+    """
     workload = _workload(settings.data, jobs, per_hour)
+    often = {"at every event": 0.0, "at most every 1920 s": GAVEL_RESOLVES_S}
+    if every_event_only:
+        del often["at most every 1920 s"]
+    repeats = range(3 if every_event_only and not settings.quick else 1)
+
+    def ours() -> list[dict[str, tuple[ap.Run, float, float]]]:
+        what = settings.data, policy, gpus, jobs, per_hour
+        return [{when: _ours(*what, each) for when, each in often.items()} for _ in repeats]
+
+    timed = ours()
     found = settings.gavel.simulate(policy, workload, _cluster(gpus), GAVEL_RESOLVES_S)
     peer: dict[str, Any] = {"peer": "Gavel's simulator"}
     said = ""
@@ -70,10 +85,11 @@ def beside_gavel(
             f"; Gavel {found['rounds'] / found['seconds']:,.0f}, mean JCT "
             f"{found['mean_jct_s'] / 3600:.2f} h"
         )
+    timed += ours()
     rows = []
-    often = (("at every event", 0.0), ("at most every 1920 s", GAVEL_RESOLVES_S))
-    for when, resolve_s in often[: 1 if every_event_only else 2]:
-        run, seconds, in_policy_s = _ours(settings.data, policy, gpus, jobs, per_hour, resolve_s)
+    for when, resolve_s in often.items():
+        run = timed[0][when][0]
+        seconds, in_policy_s = np.median([each[when][1:] for each in timed], axis=0)
         again = partial(ap.simulate, policy, workload, _cluster(gpus), resolve_seconds=resolve_s)
         target = f">= {goal:g} x Gavel" if goal is not None else ""
         row = Row(
