@@ -88,6 +88,7 @@ class DelayScheduling(_AnyJobType):
 
     rule: ClassVar[str] = "machine; rack after the machine timer; network after the rack timer"
     steady: ClassVar[bool] = True
+    at_once: ClassVar[bool] = False
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""

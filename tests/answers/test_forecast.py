@@ -65,10 +65,11 @@ def test_a_queue_goes_on_from_any_state_as_it_did(policy: str) -> None:
         assert on.jobs["completion_s"].to_numpy() == pytest.approx(left["completion_s"].to_numpy())
         rest = run.schedule[run.schedule["end_s"] > now_s]
         rest = rest.assign(start_s=rest["start_s"].clip(lower=now_s))
-        shown = (
-            each.sort_values(["start_s", "job"], ignore_index=True) for each in (on.schedule, rest)
+        by = ["start_s", "job"]
+        pd.testing.assert_frame_equal(
+            on.schedule.sort_values(by, ignore_index=True),
+            rest.sort_values(by, ignore_index=True),
         )
-        pd.testing.assert_frame_equal(*shown)
 
 
 def test_a_state_is_read_as_slurm_tells_it(tmp_path: Path) -> None:

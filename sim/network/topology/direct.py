@@ -83,9 +83,13 @@ class DragonflyTopology:
         """GPUs of the cluster, counted through servers, routers and groups."""
         return self.groups * self.routers * self.servers * self.gpus_per_server
 
-    @cached_property
+    @property
     def capacities(self) -> Mapping[str, float]:
         """Gb/s per direction of every link."""
+        return self._capacities
+
+    @cached_property
+    def _capacities(self) -> dict[str, float]:
         found = {
             f"server {server}": self.server_gbps
             for server in range(self.gpus // self.gpus_per_server)
@@ -174,9 +178,13 @@ class TorusTopology:
         """GPUs of the cluster."""
         return self.gpus_per_node * math.prod(self.dimensions)
 
-    @cached_property
+    @property
     def capacities(self) -> Mapping[str, float]:
         """Gb/s per direction of every link."""
+        return self._capacities
+
+    @cached_property
+    def _capacities(self) -> dict[str, float]:
         return {
             self._link(place, dimension): self.link_gbps
             for place in product(*map(range, self.dimensions))

@@ -73,9 +73,13 @@ class ParallelUplinks:
         """GPUs of the cluster."""
         return self.tree.gpus
 
-    @cached_property
+    @property
     def capacities(self) -> Mapping[str, float]:
         """Gb/s per direction of every link."""
+        return self._capacities
+
+    @cached_property
+    def _capacities(self) -> dict[str, float]:
         found: dict[str, float] = {}
         for link, gbps in self.tree.capacities.items():
             count = self._count(link)

@@ -113,9 +113,13 @@ class TreeTopology:
         """GPUs of the cluster."""
         return self.units * math.prod(level.size for level in self.levels)
 
-    @cached_property
+    @property
     def capacities(self) -> Mapping[str, float]:
         """Gb/s per direction of every uplink, or of each rail of it."""
+        return self._capacities
+
+    @cached_property
+    def _capacities(self) -> dict[str, float]:
         return {
             _uplink(level, unit, rail): level.uplink_gbps / level.rails
             for level, size in self._sized

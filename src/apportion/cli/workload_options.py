@@ -108,11 +108,12 @@ def add_trace(
         action = "append" if several else "store"
         named = partial(add_setting, group, "workload", key="file", hidden=False)
         named(option, "FILE", text, action=action)
-    for name, what in (_READING | _FITTING).items():
+    for name, (metavar, text, *read) in (_READING | _FITTING).items():
         # --format is of tables
         flag = "--trace-format" if name == "format" else f"--{name.replace('_', '-')}"
         hidden = option is not None and name in _READING
-        add_setting(group, "workload", flag, *what, key=name, hidden=hidden, dest=name)
+        where: dict[str, Any] = {"key": name, "hidden": hidden, "dest": name}
+        add_setting(group, "workload", flag, metavar, text, *read, **where)
     if not several:  # what it was called before, where there is no format of tables
         add_alias(parser, "--format", "--trace-format")
 
