@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 from apportion.sim.engine.snapshot import Snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from apportion.sim import Run
@@ -45,9 +46,14 @@ def run_with_stops(simulate: Callable[..., Run], path: Path, *, every: int) -> R
     return run
 
 
-def stopped_after(simulate: Callable[..., Run], path: Path, steps: Iterable[int]) -> Run:
-    """Run to the end from `path`, each time stopped after so many steps of the loop."""
+@contextmanager
+def stopping() -> Iterator[Callable[[int], None]]:
+    """Give what says after how many steps of the loop a run is to be stopped."""
     write, left = Snapshots.write, 0
+
+    def after(steps: int) -> None:
+        nonlocal left
+        left = steps
 
     def note(snapshots: Snapshots, *where: Any) -> None:
         nonlocal left
@@ -58,8 +64,14 @@ def stopped_after(simulate: Callable[..., Run], path: Path, steps: Iterable[int]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Snapshots, "note", note)
+        yield after
+
+
+def stopped_after(simulate: Callable[..., Run], path: Path, steps: Iterable[int]) -> Run:
+    """Run to the end from `path`, each time stopped after so many steps of the loop."""
+    with stopping() as after:
         for each in steps:
-            left = each
+            after(each)
             with pytest.raises(Stopped):
                 simulate(snapshot=path)
         return simulate(snapshot=path)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.seeds import each_seed, sampled
-from tests.sim.stopping.stops import Stopped, assert_equal
+from tests.sim.stopping.stops import Stopped, assert_equal, stopping
 from tests.sim.workloads.generated import POLICIES, Case, draw
 
 import apportion as ap
@@ -30,27 +30,17 @@ if TYPE_CHECKING:
     from apportion.sim import Run
 
 
-def stopped_again_and_again(
-    case: Case, path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Run, int]:
-    """Run a case, killed after a few steps each time; return the result and the kills."""
-    kills, write = 0, Snapshots.write
-    steps_left = 0
-
-    def note(snapshots: Snapshots, *where: Any) -> None:
-        nonlocal steps_left
-        steps_left -= 1
-        if steps_left == 0:
-            write(snapshots, *where)
-            raise Stopped
-
-    monkeypatch.setattr(Snapshots, "note", note)
-    while True:
-        steps_left = int(rng.integers(2, 40)) if kills < 4 else -1
-        try:
-            return case.run(settings={**case.settings, "snapshot": path}), kills
-        except Stopped:
-            kills += 1
+def stopped_again_and_again(case: Case, path: Path, rng: np.random.Generator) -> tuple[Run, int]:
+    """Run a case, killed after a few steps up to four times; return the result and the kills."""
+    settings = {**case.settings, "snapshot": path}
+    with stopping() as after:
+        for kills in range(4):
+            after(int(rng.integers(2, 40)))
+            try:
+                return case.run(settings=settings), kills
+            except Stopped:
+                pass
+        return case.run(settings=settings), 4
 
 
 def long(case: Case, factor: float) -> Case:
@@ -61,9 +51,7 @@ def long(case: Case, factor: float) -> Case:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", each_seed(3, 12))
-def test_a_run_that_was_killed_ends_the_same(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_killed_ends_the_same(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     shared = ("max_min_fairness_space_sharing", "gandiva_packing")
     policy = shared[seed // 4 % 2] if seed % 4 == 0 else POLICIES[seed % len(POLICIES)]
@@ -78,21 +66,19 @@ def test_a_run_that_was_killed_ends_the_same(
             case, settings={**case.settings, "pair_estimates": wrong, "learn_pairs": True}
         )
     path = tmp_path / "run.json"
-    killed, _ = stopped_again_and_again(case, path, rng, monkeypatch)
+    killed, _ = stopped_again_and_again(case, path, rng)
     assert not path.exists()
     assert_equal(killed, case.run())
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("mechanism", ["rounds", "exact"])
-def test_a_policy_that_is_kept_warm_goes_on_to_the_last_bit(
-    mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_that_is_kept_warm_goes_on_to_the_last_bit(mechanism: str, tmp_path: Path) -> None:
     crowd = ap.generate_workload(jobs=40, seed=3, scale_factors="gavel", jobs_per_hour=8)
     cluster = ap.Cluster.of("v100=8,p100=8,k80=8")
     case = Case("max_min_fairness", crowd, cluster, {"mechanism": mechanism})
     rng = np.random.default_rng(7)
-    killed, kills = stopped_again_and_again(case, tmp_path / "a" / "run.json", rng, monkeypatch)
+    killed, kills = stopped_again_and_again(case, tmp_path / "a" / "run.json", rng)
     assert kills >= 2
     assert_equal(killed, case.run())
 
@@ -108,9 +94,7 @@ SCHEDULERS = {
 
 
 @pytest.mark.parametrize("name", sampled(SCHEDULERS, 3))
-def test_leases_go_on_to_the_last_bit(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leases_go_on_to_the_last_bit(name: str, tmp_path: Path) -> None:
     crowd = ap.generate_rack_workload(jobs=30, seed=5, max_scale_factor=16, arrivals="poisson")
     jobs = crowd.jobs.assign(
         total_steps=crowd.jobs["total_steps"] * 0.2, arrival_s=crowd.jobs["arrival_s"] * 0.1
@@ -120,7 +104,7 @@ def test_leases_go_on_to_the_last_bit(
     settings = {"mechanism": "leases", "placement": "random", "seed": 4, "resolve_every": 4e4}
     case = Case(scheduler, replace(crowd, jobs=jobs), racks, settings)
     rng, path = np.random.default_rng(len(name)), tmp_path / "run.json"
-    killed, kills = stopped_again_and_again(case, path, rng, monkeypatch)
+    killed, kills = stopped_again_and_again(case, path, rng)
     assert kills == 4
     assert not path.exists()
     assert_equal(killed, case.run())
@@ -128,31 +112,23 @@ def test_leases_go_on_to_the_last_bit(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("speeds", ["told", pytest.param("estimated", marks=pytest.mark.slow)])
-def test_rounds_over_tiers_go_on_to_the_last_bit(
-    speeds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounds_over_tiers_go_on_to_the_last_bit(speeds: str, tmp_path: Path) -> None:
     crowd = ap.generate_rack_workload(jobs=30, seed=5, max_scale_factor=8, arrivals="poisson")
     racks = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
     settings = {"mechanism": "rounds", "network": "table1", "speeds": speeds, "resolve_every": 9e3}
     case = Case("max_min_fairness", crowd, racks, settings)
     rng, path = np.random.default_rng(len(speeds)), tmp_path / "run.json"
-    killed, kills = stopped_again_and_again(case, path, rng, monkeypatch)
+    killed, kills = stopped_again_and_again(case, path, rng)
     assert kills >= 2
     assert_equal(killed, case.run())
 
 
-def test_a_snapshot_of_another_call_and_a_damaged_one_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_of_another_call_and_a_damaged_one_are_refused(tmp_path: Path) -> None:
     rng, path = np.random.default_rng(1), tmp_path / "run.json"
     case = long(draw("max_min_fairness", rng), 5.0)
 
-    def note(snapshots: Snapshots, *where: Any) -> None:
-        snapshots.write(*where)
-        raise Stopped
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Snapshots, "note", note)
+    with stopping() as after:
+        after(1)
         with pytest.raises(Stopped):
             case.run(settings={**case.settings, "snapshot": path})
     whole = path.read_bytes()
