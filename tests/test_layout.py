@@ -111,30 +111,6 @@ def test_the_check_of_imports_sees_wrong_ones(tmp_path: Path) -> None:
     assert [f"{name}.".startswith("apportion.sim.") for name in names] == [False, True]
 
 
-@pytest.mark.thorough
-def test_no_two_classes_have_one_name() -> None:
-    places: dict[str, list[str]] = {}
-    for package in FOLDERS:
-        for file in sources(package):
-            for node in ast.walk(parsed(file)):
-                if isinstance(node, ast.ClassDef):
-                    places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
-    assert not {name: files for name, files in places.items() if len(files) > 1}
-
-
-@pytest.mark.parametrize("package", LINKED)
-def test_few_files_lie_loose_in_a_folder(package: str) -> None:
-    loose = {file.parent: 0 for file in sources(package)}
-    for file in sources(package):
-        loose[file.parent] += 1
-    assert {str(folder): files for folder, files in loose.items() if files > 25} == {}
-
-
-def test_a_policy_has_at_most_eleven_public_members() -> None:
-    members = {*vars(apportion.Policy), *apportion.Policy.__annotations__}
-    assert len([name for name in members if not name.startswith("_")]) <= 11
-
-
 @pytest.mark.parametrize("package", sorted(FOLDERS))
 def test_imports_are_absolute(package: str) -> None:
     bare = {name.removeprefix("apportion.") for name in LINKED}
