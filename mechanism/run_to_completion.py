@@ -200,16 +200,6 @@ class RunToCompletion(Resumable):
         """Return the turn of a job on a type, see `apportion.mechanism.orders`."""
         return self._turn_of(job, option, split=self._is_split(job))
 
-    def largest_turn(self) -> int:
-        """Return what no number of a turn exceeds, wherever jobs are."""
-        largest, split = 0, self.jobs.scale > 1
-        for job in range(self.jobs.jobs):
-            left = int(np.ceil(self.jobs.total[job]))
-            for option in self.jobs.fastest_first(job):
-                first, second = self._turn_of(job, option, split=bool(split[job]))
-                largest = max(largest, abs(first) * left + abs(second))
-        return largest
-
     def _turn_of(self, job: int, option: int, *, split: bool) -> tuple[int, int]:
         """Return the turn of a job that is in several servers, or in one."""
         each_s = float(self.needs.iteration_s[job, option])

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,25 +30,6 @@ def pytest_configure(config: pytest.Config) -> None:
     marks = config.option.markexpr
     if " or " not in marks:
         left_out.update(each[4:] for each in marks.split(" and ") if each.startswith("not "))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """Compile beside the first tests what every worker would compile for itself."""
-    contention = find_spec("apportion.sim.contention")
-    assert contention
-    assert contention.origin
-    kept = Path(contention.origin).parent / "__pycache__"
-    if find_spec("numba") is None or any(kept.glob("*.nbc")):
-        return
-    command = [sys.executable, "-m", contention.name]
-    compiling = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def end() -> None:
-        compiling.terminate()
-        compiling.wait()
-
-    config.add_cleanup(end)
 
 
 @given(none())

@@ -1,7 +1,7 @@
 """Gates against each other on contended links, and what eta, memory and jitter change.
 
 ``python -m benchmarks.ada_srsf.gates`` runs SRSF(n), AdaDUAL as written and with all conflicts
-checked, the rule for k transfers and the gate that simulates, all with LWF-1, on job sets of the
+checked, all with LWF-1, on job sets of the
 full length; and again, a hundredth as long, with other eta, less memory and jittered arrivals, with
 a rollout over the waiting transfers where many wait. Ratios are paired by job set. Job sets are
 those of `benchmarks.ada_srsf.tables`.
@@ -35,12 +35,10 @@ if TYPE_CHECKING:
 SETS, QUICK_SETS = 20, 1
 SHORT, SHORTEST = 0.01, 0.001
 ONE, TWO, THREE = (f"at_most_{n}" for n in (1, 2, 3))
-ADA, WRITTEN, K_WAY, WHAT_IF, ROLLOUT = (
-    *("ada_dual", "ada_dual_as_written", "k_way", "what_if", "rollout"),
-)
-GATES = (ONE, TWO, THREE, ADA, WRITTEN, K_WAY, WHAT_IF)
+ADA, WRITTEN, ROLLOUT = "ada_dual", "ada_dual_as_written", "rollout"
+GATES = (ONE, TWO, THREE, ADA, WRITTEN)
 PAIRS = (
-    *((ADA, ONE), (WRITTEN, ONE), (K_WAY, ONE), (WHAT_IF, ONE), (WHAT_IF, ADA), (WHAT_IF, WRITTEN)),
+    *((ADA, ONE), (WRITTEN, ONE)),
     *((ADA, TWO), (ONE, TWO), (TWO, THREE)),
 )
 
@@ -53,7 +51,7 @@ OTHERS: tuple[Setting, ...] = (
     *((MEMORY_GB, eta) for eta in (0.0, 5e-11, 5e-10, 1e-9)),
 )
 MANY_WAIT: tuple[Setting, ...] = (LESS_MEMORY, (MEMORY_GB, 5e-10))
-COMPARED = (ONE, TWO, ADA, K_WAY, WHAT_IF)
+COMPARED = (ONE, TWO, ADA)
 JITTERS = 5
 
 
@@ -73,10 +71,8 @@ def main() -> None:
     show(pairs[["one", "other", "ours", "verdict"]])
     other = _over_one(options, OTHERS, COMPARED, SHORT)
     jittered = _jitter(options)
-    many = _over_one(
-        options, MANY_WAIT, (ONE, ADA, WHAT_IF, ROLLOUT), SHORTEST if options.quick else SHORT
-    )
-    verdicts = [] if options.quick else _verdicts(pairs, other, many)
+    many = _over_one(options, MANY_WAIT, (ONE, ADA, ROLLOUT), SHORTEST if options.quick else SHORT)
+    verdicts = [] if options.quick else _verdicts(other, many)
     write_csv(runs, options.out, "ada_srsf_gates_runs")
     write_csv(pairs, options.out, "ada_srsf_gates", bars=True)
     write_csv(other, options.out, "ada_srsf_gates_sensitivity")
@@ -151,17 +147,9 @@ def _jitter(options: argparse.Namespace) -> pd.DataFrame:
     return table.assign(**{f"{ADA} over {ONE}": in_words(found)})
 
 
-def _verdicts(pairs: pd.DataFrame, other: pd.DataFrame, many: pd.DataFrame) -> list[dict[str, str]]:
+def _verdicts(other: pd.DataFrame, many: pd.DataFrame) -> list[dict[str, str]]:
     """Judge by the intervals of ratios."""
-    of = {(row["one"], row["other"]): row for row in pairs.to_dict("records")}
     found = []
-    for one, two, claim in (
-        (WHAT_IF, ONE, "simulating beats SRSF(1)"),
-        (WHAT_IF, ADA, "simulating beats AdaDUAL"),
-        (K_WAY, ONE, "the rule for k transfers beats SRSF(1)"),
-    ):
-        row = of[one, two]
-        found.append(verdict(claim, row["high"] < 1, row["ours"]))
     best = other[f"{ADA} low"].min()
     claim = "some eta or memory lets AdaDUAL save 20 % of SRSF(1)"
     found.append(verdict(claim, best <= 0.8, f"lowest end of an interval {best:.3f}"))

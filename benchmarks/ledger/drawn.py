@@ -37,7 +37,7 @@ def ways(kind: str) -> list[tuple[str, dict[str, Any]]]:
     exact = [(name, {"mechanism": "exact"}) for name in ("max_min_fairness", "fifo", "makespan")]
     paid = [(name, {"preemption_overhead_seconds": 45.0}) for name in (_TYPES[0], _TYPES[7])]
     served = ap.Serving(generate_requests(DiurnalRate(0.1, 0.5), length_s=3600.0))
-    gates, orders = ("always", "at_most_1", "ada_dual", "k_way", "what_if"), ("fifo", "smallest")
+    gates, orders = ("always", "at_most_1", "ada_dual", "rollout"), ("fifo", "smallest")
     offered = [*leases, "max_min_fairness", "network_sensitive", "dally_round"]
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {
         "types": [(name, {}) for name in _TYPES] + exact + paid,
@@ -45,7 +45,7 @@ def ways(kind: str) -> list[tuple[str, dict[str, Any]]]:
         + [("max_min_fairness", {"network": "alpha_beta"}), ("fcfs", {})],
         "sending": [("ada_srsf", {"gate": gate}) for gate in gates]
         + [("ada_srsf", {"order": order}) for order in orders]
-        + [("srsf_1", {}), ("ada_srsf", {"engine": "plain"}), ("max_min_fairness", {})],
+        + [("srsf_1", {}), ("max_min_fairness", {})],
         "links": [
             (name, {"network": network})
             for name in ("max_min_fairness", "fifo")

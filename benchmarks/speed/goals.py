@@ -24,7 +24,7 @@ ASKED = {
     "S8": "a million jobs, both stages: max-min .15 s, others 1 s, exponent 1.05",
     "S9": "`apportion solve` from a shell: .7 CPU s",
     "S10": "80,000 jobs: half of 53568d1; 3,000 jobs of a log under fifo in 3 s",
-    "S11": "links: 12 M events/s, what_if 3 M, plain .3 M, exponent 1.1",
+    "S11": "links: .3 M events/s, exponent 1.1",
     "S12": "dally up to 3,000 jobs: exponent 1.1",
     "S13": "2,048 GPUs, 240 jobs, three types: whole decisions in .3 s, worst .6 s",
 }

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.gates.built_in import AdaDual as AdaDual
     from apportion.mechanism.gates.built_in import AllOf as AllOf
     from apportion.mechanism.gates.built_in import AtMost as AtMost
-    from apportion.mechanism.gates.built_in import KWay as KWay
     from apportion.mechanism.gates.built_in import TimeShift as TimeShift
     from apportion.mechanism.gates.gate import HOLD as HOLD
     from apportion.mechanism.gates.gate import START as START
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.gates.gate import Gate as Gate
     from apportion.mechanism.gates.gate import LinksView as LinksView
     from apportion.mechanism.gates.gate import Rollout as Rollout
-    from apportion.mechanism.gates.gate import WhatIf as WhatIf
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

@@ -1,4 +1,4 @@
-"""Gates by name: at most so many transfers on a link, AdaDUAL, the rule for k, time shifts."""
+"""Gates by name: at most so many transfers on a link, AdaDUAL, time shifts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from apportion.errors import InputError
 from apportion.mechanism.gates.gate import (
     HOLD,
     START,
-    TIE,
     Gate,
     Rollout,
-    WhatIf,
     knowing,
     next_turn,
     small_beside,
-    start_cost,
 )
 from apportion.registry import Registry
 
@@ -139,36 +136,6 @@ class AdaDual:
 
 
 @dataclass(frozen=True)
-class KWay:
-    """Let a transfer start if that is better than after any of those under way has ended.
-
-    Beside k transfers of which ``R_1 <= ... <= R_k`` bytes are left on one link, starting M bytes
-    after the j-th has ended adds
-
-        D_j = T_j + b M + 2 (b + eta) sum over l > j of min(M, R_l - R_j)
-
-    to the sum of completion times, where ``T_j = sum over i <= j of (R_i - R_(i-1)) c(k - i + 1)``,
-    ``c(m) = m b + (m - 1) eta`` and ``R_0 = T_0 = 0``. Between completions the sum is concave in
-    the time of the start, so it is best to start now or just after one of them. A transfer starts
-    if ``D_0 < D_j`` for every j; over several links, if that holds on each. For k = 1 it is
-    AdaDUAL's rule.
-    """
-
-    name: str = field(default="k_way", init=False)
-
-    def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
-        """Compare starting now with every later start, link by link."""
-        b, eta = links.s_per_byte, links.penalty_s_per_byte
-        for link in flow.links:
-            rests = sorted(other.left for other in links.on(link))
-            k = len(rests)
-            now, *later = (start_cost(j, flow.size, rests, k, b, eta) for j in range(k + 1))
-            if any(now >= cost * (1 - TIE) for cost in later):
-                return HOLD
-        return START
-
-
-@dataclass(frozen=True)
 class TimeShift:
     """Let a job's transfers start at its own times only: a shift, and every period after it.
 
@@ -250,8 +217,6 @@ GATES: Registry[Gate] = Registry(
         **{gate.name: gate for n in (1, 2, 3) for gate in (AtMost(n), AtMost(n, "pair"))},
         "ada_dual": AdaDual(),
         "ada_dual_as_written": AdaDual("first"),
-        "k_way": KWay(),
-        "what_if": WhatIf(),
         "rollout": Rollout(),
     },
     lambda value: isinstance(value, Gate) and not isinstance(value, type),

@@ -1,8 +1,4 @@
-"""What a gate is: it sees a transfer that could start, and the links, and says when it may.
-
-Rules of gates in numbers stand here too: one text, interpreted by gates and compiled by the fast
-engine. They call nothing of the package and make no lists, so that numba can take them as they are.
-"""
+"""What a gate is: it sees a transfer that could start, and the links, and says when it may."""
 
 from __future__ import annotations
 
@@ -12,9 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
 
     from apportion.mechanism.job_table import JobTable
 
@@ -126,71 +119,12 @@ def small_beside(size: float, rest: float, b: float, eta: float) -> bool:
     return size < b / (2 * (b + eta)) * (1 - TIE) * rest
 
 
-def start_cost(
-    j: int,
-    size: float,
-    rests: Sequence[float] | NDArray[np.float64],
-    k: int,
-    b: float,
-    eta: float,
-) -> float:
-    """Return what a start after the j-th completion adds to the sum of completion times.
-
-    Parameters
-    ----------
-    j
-        Completions to wait for; 0 to start now.
-    size
-        Bytes of the transfer that could start.
-    rests, k
-        Bytes left of those on its link, ascending, and how many they are.
-    b, eta
-        Seconds per byte, and what each further transfer adds.
-
-    Returns
-    -------
-    float
-        ``D_j`` of `KWay`, seconds.
-    """
-    begun_s = before = shared = 0.0
-    for i in range(j):
-        together = k - i
-        begun_s += (rests[i] - before) * (together * b + (together - 1) * eta)
-        before = rests[i]
-    for i in range(j, k):
-        shared += min(size, rests[i] - before)
-    return begun_s + b * size + 2 * (b + eta) * shared
-
-
 def next_turn(now_s: float, shift_s: float, period_s: float) -> float:
     """Return `START` at shift + n period, up to rounding, and else the next such time."""
     turns = (now_s - shift_s) / period_s
     if abs(turns - round(turns)) * period_s <= TIE * max(1.0, now_s):
         return START
     return shift_s + math.ceil(turns) * period_s
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """Let a transfer start if a simulation of those under way finds that better than to wait.
-
-    All transfers that share links with it, or with one that does, and so on, are let run to their
-    ends, once with it from now on, and once for each that it would share a link with, with it from
-    the end of that one on. It starts if the first has the least sum of completion times. Nobody is
-    assumed to come later.
-    """
-
-    name: str = field(default="what_if", init=False)
-
-    def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
-        """Compare starting now with a start after each completion."""
-        others = _reached(flow, links.flows)
-        rivals = _meeting(flow, others)
-        if not rivals:
-            return START
-        now = _sum_of_ends(others, [flow], rivals, links.rates)
-        later = (_sum_of_ends(others, [flow], beside, links.rates) for beside in range(rivals))
-        return START if all(now < cost * (1 - TIE) for cost in later) else HOLD
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Iterations of jobs whose GPUs and links are shared: engines, how links share, what is done.
+"""Iterations of jobs whose GPUs and links are shared.
 
-`iteration` says what a job does in an iteration, `links` how transfers share links, `plain` is the
-engine to read, `fast` the compiled one of the same meaning, `record` what a timeline is made of.
+`iteration` says what a job does in an iteration, `plain` lets iterations run, `record` is what a
+timeline is made of.
 """
 
 from __future__ import annotations

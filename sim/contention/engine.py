@@ -59,7 +59,7 @@ class SoFar(NamedTuple):
 
 
 class Engine(Resumable, Protocol):
-    """What lets iterations run; `PlainEngine` and the fast one, with the same outcome.
+    """What lets iterations run; such as `PlainEngine`.
 
     Attributes
     ----------

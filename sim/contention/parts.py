@@ -18,8 +18,8 @@ from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import PLACEMENTS
 from apportion.mechanism.run_to_completion import GatedScheduler, StayNeeds
 from apportion.sim.about import Parts
-from apportion.sim.contention.choice import engine_for
 from apportion.sim.contention.iteration import Iteration, all_reduced, overlapped
+from apportion.sim.contention.plain import PlainEngine
 from apportion.sim.contention.record import Timeline
 from apportion.sim.contention.runtime import Iterating, LinkMap
 from apportion.sim.iteration_times import iteration_tables
@@ -29,21 +29,17 @@ from apportion.sim.network.models.trained import trained
 from apportion.sim.record import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
     from apportion.mechanism.decider import About
     from apportion.mechanisms import Iterations
     from apportion.sim.about import AboutRun
-    from apportion.sim.contention.engine import Engine
     from apportion.sim.engine import TrueState
     from apportion.sim.network.link_sharing import LinkSharing
     from apportion.sim.network.models.trained import TrainedModel
     from apportion.sim.workload import Workload
-
-
-_ENGINES = {"PlainEngine": "plain", "FastEngine": "fast"}
 
 
 def sharing_of(mechanism: Iterations) -> LinkSharing:
@@ -118,32 +114,12 @@ def iterations(mechanism: Iterations, decider: Any, about: AboutRun) -> Parts:
     each = iterations_of(truth, models, startup_s=law.startup_s, overlap=mechanism.overlap)
     timeline = Timeline() if mechanism.timeline else None
     links = LinkMap(told.layout, racks=mechanism.rack_links)
-    largest_turn = getattr(scheduler, "largest_turn", int)
-    expected = _events(truth, each)
-
-    def engine_named(name: str) -> Engine:
-        return engine_for(
-            *(name, links, sharing, gate, timeline, told.ids),
-            largest_turn=largest_turn(),
-            events=expected,
-        )
-
     runtime = Iterating(
-        *(truth, engine_named(mechanism.engine), links),
+        *(truth, PlainEngine(links.gpus, links.links, sharing, gate, timeline, told.ids), links),
         lambda job, option, servers: law.over(servers, each[job, option]),
-        other_engine=lambda kind: _engine_of_state(kind, engine_named),
         time_sliced=not terms.exclusive,
     )
     return Parts(scheduler, runtime, columns=[IterationColumns(runtime, timeline, told)])
-
-
-def _events(truth: TrueState, each: dict[tuple[int, int], Iteration]) -> float:
-    """Return how many tasks and transfers end if every job is on the type with the most of them."""
-    most = np.zeros(truth.jobs)
-    for (job, _), iteration in each.items():
-        there = truth.scale[job] * len(iteration.gpu_s) + len(iteration.sends)
-        most[job] = max(most[job], there)
-    return float(most @ truth.remaining)
 
 
 class IterationColumns(Columns):
@@ -166,17 +142,6 @@ class IterationColumns(Columns):
         for table in (each, *found.values()):
             table["job"] = [self._told.ids[job] for job in table["job"].tolist()]
         return found | iteration_tables(each)
-
-
-def _engine_of_state(kind: str, engine_named: Callable[[str], Engine]) -> Engine:
-    """Return the engine that has left a state; an error tells what to do where it cannot run."""
-    try:
-        return engine_named(_ENGINES[kind])
-    except InputError as error:
-        error.add_note(
-            "The state of the run is that of the compiled engine; delete it to begin anew."
-        )
-        raise
 
 
 def _check_memory(workload: Workload, models: Sequence[TrainedModel], gpu_memory_gb: float) -> None:

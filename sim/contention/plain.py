@@ -1,4 +1,4 @@
-"""The engine of iterations, for reading: GPUs, links and what happens on them, event by event.
+"""The engine of iterations: GPUs, links and what happens on them, event by event.
 
 Everything is exact in continuous time. Nothing happens between events: a task of a GPU ends, a
 transfer's first or last byte moves, a job gets ready, or a gate wants to be asked. What happens in
@@ -180,7 +180,7 @@ class PlainEngine(PlainState):
             self._add_up()
 
     def _add_up(self) -> None:
-        """Add what has ended GPU by GPU, as the compiled engine does: to the last digit."""
+        """Add what has ended GPU by GPU: sums do not depend on which tasks began together."""
         ended = self._ended
         if len(ended) > 1:
             by_gpu = [(job.gpus[at], each_s, job) for job, each_s, some in ended for at in some]

@@ -84,8 +84,6 @@ class Iterating(Resumable):
         Which links a gang uses.
     iteration
         Returns what a job does in an iteration on a type, in so many servers (0 for one alone).
-    other_engine
-        Makes an engine by the name of its class, if it was another one that left a state.
     time_sliced
         Whether GPUs have several jobs: then a gang accounts for the time in which its GPUs compute,
         and else for all of the time that it has them.
@@ -107,11 +105,9 @@ class Iterating(Resumable):
         links: LinkMap,
         iteration: Callable[[int, int, int], Iteration],
         *,
-        other_engine: Callable[[str], Engine] | None = None,
         time_sliced: bool = False,
     ) -> None:
         self._truth, self.engine, self._links = truth, engine, links
-        self._other_engine = other_engine
         self._at_s: float | None = None  # where the engine pauses
         self._iteration, self._time_sliced = iteration, time_sliced
         self._gangs: Gangs = NO_GANGS
@@ -225,17 +221,9 @@ class Iterating(Resumable):
 
     def state(self) -> dict[str, Any]:
         """Return who iterates and how far each is, for JSON."""
-        return {"kind": type(self.engine).__name__, "engine": self.engine.state()} | super().state()
+        return {"engine": self.engine.state()} | super().state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`, with the engine that left it.
-
-        Raises
-        ------
-        InputError
-            If that one cannot go on here.
-        """
-        if state["kind"] != type(self.engine).__name__ and self._other_engine is not None:
-            self.engine = self._other_engine(state["kind"])
+        """Take up a state of `state`."""
         self.engine.restore(state["engine"])
         super().restore(state)

@@ -154,7 +154,7 @@ def test_names_that_do_not_match(table: str, capsys: pytest.CaptureFixture[str])
 def test_solving_waits_for_no_simulator(tmp_path: Path) -> None:
     file = tmp_path / "speeds.csv"
     file.write_text("job,v100,k80\na,40,10\nb,12,4\n")
-    unused = ["numba", "joblib", "matplotlib", "rich", "scipy.stats", "osqp"]
+    unused = ["joblib", "matplotlib", "rich", "scipy.stats", "osqp"]
     unused += ["apportion.experiments", "apportion.sim.simulation", "apportion.sim.contention"]
     unused += ["apportion.sim.about", "scipy.optimize"]
     program = (

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LIMIT_S = 150
-"""Seconds of the processor after which a case is endless: all have a few short jobs, and code that
-is compiled at its first use takes some 30 seconds."""
+"""Seconds of the processor after which a case is endless: all have a few short jobs."""
 
 NOTHING_HAPPENS = ("gets ahead", "would wait for ever", "stand still", "puts off", "ever happen")
 """What an error of a run says in which nothing can happen any more."""
@@ -248,7 +247,6 @@ def setting(field: Any, rng: np.random.Generator, cluster: ap.Cluster, networks:
         "gang_sizes": ["every", "whole_nodes"],
         "goodputs": ["told", "fitted"],
         "counted_over": ["task", "cluster"],
-        "engine": ["plain", "auto"],
     }
     if field.name == "serving":
         return requests(rng, cluster)

@@ -140,7 +140,7 @@ own = Often()
 """,
         ("ada_srsf", "srsf_1"),
         workload="contended",
-        settings={"gate": "own", "engine": "plain"},
+        settings={"gate": "own"},
     ),
     "apportion.deciders": Own(
         """

@@ -88,8 +88,3 @@ def begins_now(size: Fraction, rests: Sequence[Fraction], law: Law) -> bool:
     """Begin iff D_0 < D_j for all j >= 1: between ends the cost is concave in the start."""
     now = added(size, rests, law)
     return all(now < added(size, rests, law, j) for j in range(1, len(rests) + 1))
-
-
-def k_way(net: Network, asking: Asking) -> bool:
-    """Begin iff the closed rule of one link says so on every link of the transfer."""
-    return all(begins_now(asking.size, [t.rest for t in net.on(x)], net.law) for x in asking.links)

@@ -127,7 +127,6 @@ _EXTRAS = {
     "parquet": ("pyarrow",),
     "ray": ("ray",),
     "dask": ("distributed",),
-    "fast": ("numba",),
     "service": ("fastapi", "uvicorn", "prometheus_client"),
 }
 

@@ -63,8 +63,6 @@ class Iterations(MechanismSettings):
         number, or by job type, as in `apportion.Rounds`.
     overlap
         Whether gradients are sent layer by layer while earlier layers still compute.
-    engine
-        ``"plain"``, ``"fast"`` (needs numba), or ``"auto"``, the fast one if it can.
     timeline
         Whether every task, transfer and iteration is taken down, into the tables ``tasks``,
         ``transfers``, ``iterations`` and ``iteration_times``.
@@ -80,7 +78,7 @@ class Iterations(MechanismSettings):
 
     order: Any = described(None, "srsf, srtf, fifo, ...: whose turn")
     placement: Any = described(None, "how gangs get their devices (default: the scheduler's)")
-    gate: Any = described(None, "at_most_1, ada_dual, what_if, ...")
+    gate: Any = described(None, "at_most_1, ada_dual, rollout, ...")
     exclusive: bool | None = described(
         None, "one job at a time has a GPU (default: the scheduler's)"
     )
@@ -109,7 +107,6 @@ class Iterations(MechanismSettings):
         0.0, LOST, hash=False
     )
     overlap: bool = described(False, "gradients are sent layer by layer")
-    engine: str = described("auto", "plain, fast, or auto")
     timeline: bool = described(False, "take down every task, transfer and iteration")
 
     def __post_init__(self) -> None:
@@ -125,4 +122,3 @@ class Iterations(MechanismSettings):
             choice("all_reduce", self.all_reduce, _ALL_REDUCES)
         number("add_s_per_byte", self.add_s_per_byte)
         choice("counted_over", self.counted_over, ("task", "cluster"))
-        choice("engine", self.engine, ("auto", "plain", "fast"))

@@ -59,7 +59,7 @@ def test_the_same_order_by_name_and_by_value() -> None:
     jobs = ap.generate_contended_workload(seed=1, scale=0.0002)
     four = ap.Cluster({"v100": 64}, gpus_per_machine=4)
     mine = Turns(lambda job: (job.iteration_ns * job.gpus, 0))
-    settings: dict[str, Any] = {"engine": "plain", "turns_count_transfers": False}
+    settings: dict[str, Any] = {"turns_count_transfers": False}
     by_name = ap.simulate("srsf_1", jobs, four, order="srsf", **settings)
     by_value = ap.simulate("srsf_1", jobs, four, order=mine, **settings)
     pd.testing.assert_frame_equal(by_value.jobs, by_name.jobs)

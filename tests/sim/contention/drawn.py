@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from apportion.mechanism.gates import AdaDual, AtMost, Gate, KWay, TimeShift, WhatIf
+from apportion.mechanism.gates import AdaDual, AtMost, Gate, TimeShift
 from apportion.sim.contention import (
     FairSharing,
     Iteration,
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 GATES: list[Gate] = [
     *(AtMost(n) for n in (1, 2, 3, np.inf)),
     *(AtMost(n, "pair") for n in (1, 2)),
-    *(AdaDual(), AdaDual("first"), KWay(), WhatIf()),
+    *(AdaDual(), AdaDual("first")),
 ]
 
 
@@ -68,28 +68,6 @@ def drawn(seed: int) -> Case:
         arrival_s = float(rng.choice([0, 0, 0.5, 1.25]) + rng.integers(0, 6))
         jobs.append(Job(_iteration(rng), int(rng.integers(1, 9)), on, over_links, turn, arrival_s))
     return Case(gpus, links, sharing, gate, jobs)
-
-
-def connected(seed: int) -> Case:
-    """Draw a case without ties, in which transfers meet others through a third one."""
-    rng = np.random.default_rng(seed)
-    servers, per_server = int(rng.integers(2, 6)), int(rng.integers(1, 4))
-    gate = WhatIf() if rng.random() < 0.7 else GATES[rng.integers(len(GATES))]
-    startup_s, jobs = float(rng.choice([0, 6.69e-4])), []
-    for _ in range(int(rng.integers(6, 14))):
-        size = int(rng.integers(1, servers * per_server + 1))
-        on = np.sort(rng.choice(servers * per_server, size, replace=False)).tolist()
-        links = sorted({gpu // per_server for gpu in on})
-        forward_s, backward_s, size_sent = rng.uniform((0.01, 0.01, 0.2), (0.1, 0.1, 6)).tolist()
-        one = all_reduced(forward_s, backward_s, size_sent, startup_s=startup_s)
-        times, turn = int(rng.integers(5, 40)), (int(rng.integers(1, 4)), int(rng.integers(0, 3)))
-        links = links if len(links) > 1 else []
-        jobs.append(Job(one, times, on, links, turn, float(rng.uniform(0, 2))))
-    factors = rng.choice([0.3, 1.0, 1.0, 2.0], servers) if rng.random() < 0.5 else np.ones(servers)
-    slower = tuple(enumerate(factors.tolist()))
-    eta = float(rng.choice([0.0275, 0.0, 0.1]))
-    sharing = SharedCost(0.1, eta, 6.69e-4, slower=slower)
-    return Case(servers * per_server, servers, sharing, gate, jobs)
 
 
 def _iteration(rng: np.random.Generator) -> Iteration:

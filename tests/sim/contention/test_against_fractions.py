@@ -13,10 +13,8 @@ from tests.oracles.contention import Cluster, Rules, simulate
 from tests.oracles.draw_contention import JOB_SETS, LAWS, draw_jobs
 from tests.seeds import ranges_of_seeds
 
-from apportion.mechanism.gates import AdaDual, AtMost, KWay
+from apportion.mechanism.gates import AdaDual, AtMost
 from apportion.sim.contention import PlainEngine, SharedCost, all_reduced
-from apportion.sim.contention.fast import FastEngine
-from apportion.sim.contention.jit import compiled
 
 if TYPE_CHECKING:
     from tests.oracles.contention import Job, Outcome
@@ -29,7 +27,6 @@ GATES: dict[str, tuple[Any, Any]] = {
     "always": (transfer_gates.always, AtMost(inf)),
     "ada dual": (transfer_gates.adadual(), AdaDual()),
     "ada dual as written": (transfer_gates.adadual("first"), AdaDual("first")),
-    "k way": (transfer_gates.k_way, KWay()),
 }
 
 
@@ -39,7 +36,7 @@ def service(job: Job, links: Any, law: Law) -> Fraction:
     return (job.forward + job.backward + sent) * job.n
 
 
-def played(case: JobSet, law: Law, gate: Any, known: Outcome, make: Any) -> dict[int, float]:
+def played(case: JobSet, law: Law, gate: Any, known: Outcome) -> dict[int, float]:
     """Let an engine do what the oracle placed, at the times at which it placed it."""
     cluster = case.cluster
     names: dict[Any, int] = {}
@@ -47,7 +44,7 @@ def played(case: JobSet, law: Law, gate: Any, known: Outcome, make: Any) -> dict
     for each in sorted({link for of in links.values() for link in of}, key=str):
         names[each] = len(names)
     sharing = SharedCost(float(law.b), float(law.eta), float(law.a), law.over)
-    engine = make(len(cluster.server_of), max(len(names), 1), sharing, gate)
+    engine = PlainEngine(len(cluster.server_of), max(len(names), 1), sharing, gate)
     jobs = sorted(case.jobs, key=lambda job: (job.arrival, job.name))
     services = {job.name: service(job, links[job.name], law) for job in jobs}
     parts = lcm(*(each.denominator for each in services.values()))
@@ -76,7 +73,6 @@ def played(case: JobSet, law: Law, gate: Any, known: Outcome, make: Any) -> dict
 
 INSTANT_S = 1e-9
 KINDS = [kind for kind in JOB_SETS if kind not in ("zero size", "tiny")]
-ENGINES = (PlainEngine, *((FastEngine,) if compiled else ()))
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -87,10 +83,9 @@ def test_engines_follow_the_definition(kind: str, gate: str, seeds: range) -> No
     for seed in seeds:
         case, law = draw_jobs(seed, kind), LAWS[seed % len(LAWS)]
         known = simulate(case.cluster, case.jobs, Rules(law, theirs))
-        for make in ENGINES:
-            found = played(case, law, ours, known, make)
-            for name, when in known.finished.items():
-                assert found[name] == pytest.approx(float(when), rel=1e-9, abs=1e-9), (seed, make)
+        found = played(case, law, ours, known)
+        for name, when in known.finished.items():
+            assert found[name] == pytest.approx(float(when), rel=1e-9, abs=1e-9), seed
 
 
 @dataclass(frozen=True)
@@ -123,10 +118,9 @@ def test_jobs_that_send_nothing_have_no_transfer(kind: str, gate: str, seeds: ra
         case, gpus = replace(drawn, jobs=jobs), drawn.cluster
         cluster = Silent(gpus.gpus, gpus.memory, gpus.rack_of, mute)
         known = simulate(cluster, jobs, Rules(law, theirs))
-        for make in ENGINES:
-            found = played(case, law, ours, known, make)
-            for name, when in known.finished.items():
-                assert found[name] == pytest.approx(float(when), rel=1e-9, abs=1e-9), (seed, make)
+        found = played(case, law, ours, known)
+        for name, when in known.finished.items():
+            assert found[name] == pytest.approx(float(when), rel=1e-9, abs=1e-9), seed
 
 
 @pytest.mark.parametrize("gate", GATES)
@@ -143,9 +137,8 @@ def test_jobs_of_microseconds_are_off_by_an_instant_for_each_of_their_parts(
         case = draw_jobs(seed, "tiny")
         known = simulate(case.cluster, case.jobs, Rules(law, theirs))
         parts = len(known.tasks) + len(known.sent)
-        for make in ENGINES:
-            found = played(case, law, ours, known, make)
-            for name, when in known.finished.items():
-                most = max(most, abs(found[name] - float(when)))
-                assert abs(found[name] - float(when)) <= INSTANT_S * parts, (seed, make)
+        found = played(case, law, ours, known)
+        for name, when in known.finished.items():
+            most = max(most, abs(found[name] - float(when)))
+            assert abs(found[name] - float(when)) <= INSTANT_S * parts, seed
     assert most < 10 * INSTANT_S

@@ -83,7 +83,7 @@ def test_elastic_gangs_lose_what_gangs_in_rounds_and_under_leases_lose(
 def test_gangs_in_lockstep_take_what_iterations_take() -> None:
     workload = jobs(["VGG-16"] * 3, [200.0] * 3)
     rigid = jobs(["VGG-16"] * 3, [200.0] * 3, sends=False).rigid("v100", 3)
-    own: dict[str, Any] = {"gate": "always", "exclusive": True, "engine": "plain"}
+    own: dict[str, Any] = {"gate": "always", "exclusive": True}
     iterated = (
         ap.simulate("srsf_1", rigid, CLUSTER, placement="consolidated", **own)
         .jobs["jct_s"]

@@ -177,7 +177,6 @@ def test_iterations_in_lockstep_are_what_the_fluid_speeds_say(striped: str) -> N
         placement=striped,
         gate="always",
         exclusive=True,
-        engine="plain",
     )
     settings: dict[str, Any] = {"mechanism": "rounds", "network": "contention", "tiers": False}
     rounds = ap.simulate("fifo", workload, CLUSTER, placement=striped, **settings)
@@ -200,7 +199,7 @@ def test_iterations_out_of_step_lie_between_the_two_fluid_models(striped: str) -
         for network in ("contention", "contention_expected")
     }
     iterated_s = ap.simulate(
-        "srsf_1", workload, CLUSTER, gate="always", exclusive=True, engine="plain", **settings
+        "srsf_1", workload, CLUSTER, gate="always", exclusive=True, **settings
     ).jobs["jct_s"]
     assert iterated_s.mean() < mean_s["contention"].mean()
     assert iterated_s.mean() == pytest.approx(mean_s["contention_expected"].mean(), rel=0.15)

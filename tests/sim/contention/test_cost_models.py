@@ -37,7 +37,6 @@ def test_passes_grow_with_the_batch_and_shrink_with_flops() -> None:
         row.passes_s(0)
 
 
-@pytest.mark.parametrize("engine", ["plain", "fast"])
 @pytest.mark.parametrize(
     ("algorithm", "messages", "sent", "added"),
     [
@@ -48,11 +47,9 @@ def test_passes_grow_with_the_batch_and_shrink_with_flops() -> None:
     ],
 )
 def test_a_gang_on_four_servers_sends_by_table_i(
-    algorithm: str, messages: int, sent: float, added: float, engine: str
+    algorithm: str, messages: int, sent: float, added: float
 ) -> None:
     """VGG-16 on servers of one GPU, where a ring of two of them has a and b as given."""
-    if engine == "fast":
-        pytest.importorskip("numba")
     a, b, gamma = 2e-3, 8e-10, 1e-10
     jobs = pd.DataFrame({"job_type": "VGG-16", "scale_factor": 4, "total_steps": [10.0]})
     speed = pd.DataFrame({"v100": [1 / (0.0358 + 0.0537)]}, index=["VGG-16"])
@@ -62,7 +59,7 @@ def test_a_gang_on_four_servers_sends_by_table_i(
         ap.Workload("one gang", jobs, speed),
         ap.Cluster({"v100": 4}, gpus_per_machine=1),
         mechanism=ap.Iterations(
-            startup_s=a, s_per_byte=b, all_reduce=algorithm, add_s_per_byte=gamma, engine=engine
+            startup_s=a, s_per_byte=b, all_reduce=algorithm, add_s_per_byte=gamma
         ),
     )
     alpha, beta = a / 2, b - gamma / 2

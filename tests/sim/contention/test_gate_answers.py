@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +50,7 @@ def test_answers_that_are_put_off_for_ever(later_s: float) -> None:
         _run(Answers(later_s))
 
 
-def _named(gate: object, engine: str) -> str:
+def _named(gate: object) -> str:
     """Run two jobs that users call by names, of which the second arrives first."""
     workload = ap.generate_contended_workload(seed=0, scale=0.002)
     wide = workload.jobs[workload.jobs["scale_factor"] == 8].iloc[:2]
@@ -61,12 +58,12 @@ def _named(gate: object, engine: str) -> str:
     few = ap.Workload("few", jobs, workload.throughputs)
     cluster = ap.Cluster({"v100": 16}, gpus_per_machine=4)
     with pytest.raises(SolveError) as found:
-        ap.simulate("ada_srsf", few, cluster, gate=gate, engine=engine)
+        ap.simulate("ada_srsf", few, cluster, gate=gate)
     return str(found.value)
 
 
 def test_jobs_that_wait_are_called_what_their_users_call_them() -> None:
-    said = _named(Answers(float("inf")), "plain")
+    said = _named(Answers(float("inf")))
     assert "Nothing would ever happen again" in said
     assert "job 7 waits for the gate 'mine'" in said
     assert "job 'vision' waits for the gate 'mine'" in said
@@ -103,7 +100,7 @@ def test_who_waits_for_a_job_to_come_stands_not_still() -> None:
     jobs = wide.assign(arrival_s=[500.0, 0.0], total_steps=1.0)
     few = ap.Workload("few", jobs, workload.throughputs)
     cluster = ap.Cluster({"v100": 16}, gpus_per_machine=4)
-    run = ap.simulate("ada_srsf", few, cluster, gate=InPairs(), engine="plain")
+    run = ap.simulate("ada_srsf", few, cluster, gate=InPairs())
     assert (run.jobs["completion_s"] > 500).all()
 
 
@@ -177,45 +174,3 @@ def test_figures_of_ones_own_law_are_checked(changed: dict[str, Any], words: str
     vars(law).update(changed)
     with pytest.raises(InputError, match=words):
         ap.simulate("ada_srsf", workload, {"v100": 64}, sharing=law)
-
-
-_INTERPRETED = """
-import math
-from apportion.errors import SolveError
-from apportion.mechanism.gates import AtMost
-from apportion.sim.contention import SharedCost, all_reduced, arrays, kernel, kernel_links
-from apportion.sim.contention.fast import FastEngine
-
-kernel.IN_VAIN = 100
-kernel._may_be_named = lambda state: state.counts[arrays.WAITING]  # as under the gate of shifts
-for later_s in (1.0, 1e-12, math.inf):
-    kernel_links.decide = lambda state, new, now_s: now_s + later_s
-    engine = FastEngine(4, 2, SharedCost(), AtMost(1), ["vision", 7])
-    for job in range(2):
-        engine.add(job, all_reduced(0.5, 0.5, 1e9), 3, [job, job + 2], [0, 1], (1, 0), 0.0)
-    try:
-        assert engine.run(0.0, 2.0, to_completion=True, more_come=True) == (2.0, [])
-        engine.run(2.0, math.inf, to_completion=True)
-    except SolveError as error:
-        print(error)
-"""
-
-
-@pytest.mark.thorough
-def test_the_engine_that_is_compiled_explains_a_standstill_too() -> None:
-    """No gate that is compiled puts off its answer for ever: another is there, not compiled."""
-    done = subprocess.run(
-        [sys.executable, "-c", _INTERPRETED],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    said = done.stdout.splitlines()
-    assert len(said) == 3, done.stderr
-    for line in said:
-        assert "job 'vision' waits for the gate 'at_most_1' to let it send 1e+09 bytes" in line
-        assert "job 7 waits for the gate 'at_most_1'" in line
-    for line in said[:2]:
-        assert "named a time at which to be asked again 100,000 times" in line
-    assert said[2].endswith("No transfer is under way that could end.")

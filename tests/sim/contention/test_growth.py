@@ -58,9 +58,3 @@ def test_an_event_costs_little_more_with_four_times_as_many_jobs_on_the_same_gpu
     gate: str,
 ) -> None:
     assert calls_per_event(4, 32, gate) <= 2.0 * calls_per_event(4, 8, gate)
-
-
-@pytest.mark.thorough
-def test_gates_that_look_at_every_transfer_cost_no_more_than_there_are() -> None:
-    """The k-way rule is asked about all that wait: twice the servers, at most twice the calls."""
-    assert calls_per_event(8, 8, "k_way") <= 2.0 * calls_per_event(4, 8, "k_way")

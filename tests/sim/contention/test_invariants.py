@@ -12,11 +12,9 @@ from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.sim.contention import ETHERNET_10G
-from apportion.sim.contention.jit import compiled
 from apportion.sim.network.models.trained import TABLE_III
 
 GATES = ["always", "at_most_1", "at_most_2", "at_most_3", "ada_dual", "ada_dual_as_written"]
-GATES += ["k_way", "what_if"]
 PLACEMENTS = ["lwf_1", "lwf_4", "list_scheduling", "first_fit", "random", "consolidated"]
 SEEDS = each_seed(3, 170)
 
@@ -80,7 +78,7 @@ def test_bytes_sent_and_seconds_computed_are_those_of_all_iterations(
     seed: int, *, overlap: bool
 ) -> None:
     case = drawn(seed)
-    run = case.run(engine="plain", overlap=overlap)
+    run = case.run(overlap=overlap)
     split = machines_of(run, int(case.cluster.largest_machine)) > 1
     for job in run.jobs.reset_index().to_dict("records"):
         name = job["job"]
@@ -96,7 +94,7 @@ def test_bytes_sent_and_seconds_computed_are_those_of_all_iterations(
 @pytest.mark.parametrize("overlap", [False, True])
 def test_iterations_hold_their_tasks_and_transfers(seed: int, *, overlap: bool) -> None:
     case = drawn(seed)
-    run = case.run(engine="plain", timeline=True, overlap=overlap)
+    run = case.run(timeline=True, overlap=overlap)
     tasks, each = run.tables["tasks"], run.tables["iterations"]
     events = pd.concat([tasks, run.tables["transfers"]])
     for job in run.jobs.index.tolist():
@@ -115,22 +113,11 @@ def test_iterations_hold_their_tasks_and_transfers(seed: int, *, overlap: bool) 
     )
 
 
-@pytest.mark.skipif(not compiled, reason="numba")
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("overlap", [False, True])
-def test_both_engines_say_the_same(seed: int, *, overlap: bool) -> None:
-    case = drawn(seed)
-    plain, fast = (case.run(engine=each, overlap=overlap) for each in ("plain", "fast"))
-    pd.testing.assert_frame_equal(plain.jobs, fast.jobs, rtol=1e-9, atol=1e-9)
-    pd.testing.assert_frame_equal(plain.schedule, fast.schedule, rtol=1e-9, atol=1e-9)
-    assert plain.tables["engine"]["events"].item() == fast.tables["engine"]["events"].item()
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("factor", [4.0, 0.25])
 def test_all_times_scale_together(seed: int, factor: float) -> None:
     case = drawn(seed)
-    given = {**case.settings, "engine": "auto"}
+    given = case.settings
     jobs = case.workload.jobs.assign(arrival_s=case.workload.jobs["arrival_s"] * factor)
     slower = replace(case.workload, jobs=jobs, throughputs=case.workload.throughputs / factor)
     names = {"s_per_byte": 8.53e-10, "penalty_s_per_byte": 0.0, "startup_s": 0.0}

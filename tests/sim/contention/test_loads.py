@@ -38,7 +38,7 @@ def third_gpu(steps: float, settings: dict[str, Any]) -> tuple[int, ...]:
     index = pd.MultiIndex.from_tuples([("VGG-16", 1), ("VGG-16", 2)])
     workload = ap.Workload("three", jobs, pd.DataFrame({"v100": [1 / COMPUTE_S] * 2}, index))
     cluster = ap.Cluster({"v100": 3}, gpus_per_machine=1)
-    run = ap.simulate("srsf_1", workload, cluster, engine="plain", **settings)
+    run = ap.simulate("srsf_1", workload, cluster, **settings)
     placed = dict(zip(*run.tables["schedule"][["job", "devices"]].T.to_numpy(), strict=True))
     assert (placed[0], placed[1]) == ((0, 1), (2,))
     third: tuple[int, ...] = placed[2]

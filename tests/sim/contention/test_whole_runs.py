@@ -15,7 +15,6 @@ from tests.oracles.shared_links import Law
 from tests.seeds import ranges_of_seeds
 
 import apportion as ap
-from apportion.sim.contention.jit import compiled
 from apportion.sim.network.models.trained import TABLE_III
 
 LAW = Law(Fraction("6.69e-4"), Fraction("8.53e-10"), Fraction("2.35e-10"))
@@ -81,14 +80,12 @@ def test_whole_runs_follow_the_definition(place: str, gate: str, load: str, seed
             gate=gate,
             loads_times_gpus=load != "seconds",
             turns_count_transfers=counts,
-            engine="plain",
         )
         expected = by_the_definition(workload, place, gate, load, counts=counts)
         assert run.jobs["jct_s"].tolist() == pytest.approx(expected, rel=1e-9), seed
 
 
 BYTES = Fraction("526.4") * 10**6
-ENGINES = ("plain", "fast") if compiled else ("plain",)
 
 
 def in_whole_units(seed: int, unit_s: float) -> ap.Workload:
@@ -141,26 +138,20 @@ def test_what_happens_at_one_instant_has_one_order(gate: str, seeds: range) -> N
         workload, gb = in_whole_units(seed, float(unit)), 9 if seed % 3 else 16
         counts = seed % 5 > 0
         expected = followed(workload, unit, place, gate, Law(0, b, eta), gb, counts=counts)
-        for engine in ENGINES:
-            run = ap.simulate(
-                *("ada_srsf", workload, ap.Cluster({"v100": 8}, gpus_per_machine=4)),
-                placement=place,
-                gate=gate,
-                engine=engine,
-                gpu_memory_gb=float(gb),
-                s_per_byte=float(b),
-                penalty_s_per_byte=float(eta),
-                startup_s=0.0,
-                turns_count_transfers=counts,
-            )
-            found = run.jobs["completion_s"].tolist()
-            assert found == pytest.approx(expected, rel=1e-9), (seed, engine)
+        run = ap.simulate(
+            *("ada_srsf", workload, ap.Cluster({"v100": 8}, gpus_per_machine=4)),
+            placement=place,
+            gate=gate,
+            gpu_memory_gb=float(gb),
+            s_per_byte=float(b),
+            penalty_s_per_byte=float(eta),
+            startup_s=0.0,
+            turns_count_transfers=counts,
+        )
+        assert run.jobs["completion_s"].tolist() == pytest.approx(expected, rel=1e-9), seed
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_who_arrives_as_a_job_ends_up_to_rounding_is_placed_with_those_that_wait(
-    engine: str,
-) -> None:
+def test_who_arrives_as_a_job_ends_up_to_rounding_is_placed_with_those_that_wait() -> None:
     """Sums of tenths of a second miss the arrival by some 1e-15 s, on either side."""
     index = pd.MultiIndex.from_tuples([("VGG-16", 1)], names=["job_type", "scale_factor"])
     speeds = pd.DataFrame({"v100": [10.0]}, index=index)
@@ -174,7 +165,6 @@ def test_who_arrives_as_a_job_ends_up_to_rounding_is_placed_with_those_that_wait
                 "ada_srsf",
                 ap.Workload("one GPU", jobs, speeds),
                 {"v100": 1},
-                engine=engine,
                 gpu_memory_gb=5.0,
             )
             done_s = run.jobs["completion_s"]

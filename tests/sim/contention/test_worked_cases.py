@@ -131,7 +131,7 @@ def test_the_threshold_of_ada_dual(
     running = Iteration((), (Send(other, 0),)).checked("one transfer")
     joining = Iteration((), (Send(size, 0),)).checked("one transfer")
     jobs = [(running, 1, [0, 1], [0, 1]), (joining, 1, [2, 3], [0, 1])]
-    for gate in ("ada_dual", "ada_dual_as_written", "k_way", "what_if"):
+    for gate in ("ada_dual", "ada_dual_as_written", "rollout"):
         timeline = Timeline()
         ends(jobs, gate, law, timeline=timeline)
         assert (timeline.transfers()["sharing"].max() == 2) == starts
@@ -308,7 +308,7 @@ CLUSTER = ap.Cluster({"v100": 8}, gpus_per_machine=4)
 
 
 def test_ada_srsf_by_its_name() -> None:
-    run = ap.simulate("ada_srsf", workload(8), CLUSTER, engine="plain", timeline=True)
+    run = ap.simulate("ada_srsf", workload(8), CLUSTER, timeline=True)
     row = TABLE_III["VGG-16"]
     each_s = sum(row.passes_s()) + 6.69e-4 + 8.53e-10 * row.megabytes * 1e6
     assert run.jobs["jct_s"].item() == pytest.approx(40 * each_s, rel=1e-9)
@@ -331,10 +331,6 @@ def test_what_simulate_refuses() -> None:
     other = ap.Workload("x", base.jobs.assign(job_type="A3C"), throughputs)
     with pytest.raises(InputError, match="Nobody knows what jobs of type 'A3C' send"):
         ap.simulate("ada_srsf", other, CLUSTER)
-    with pytest.raises(InputError, match="only the plain engine takes down a timeline"):
-        ap.simulate("ada_srsf", workload(1), CLUSTER, engine="fast", timeline=True)
-    with pytest.raises(InputError, match="fast"):
-        ap.simulate("ada_srsf", workload(1), CLUSTER, gate=NeverGate(), engine="fast")
     with pytest.raises(InputError, match="s_per_byte is -1"):
         ap.simulate("ada_srsf", workload(1), CLUSTER, s_per_byte=-1.0)
     with pytest.raises(InputError, match="works by iterations"):

@@ -63,10 +63,10 @@ def _in_pairs(**more: Any) -> ap.Run:
     return ap.simulate(decider, crowd, "v100=4,k80=4", learn_pairs=True, **more)
 
 
-def _iterated(scale: float, engine: str, **more: Any) -> ap.Run:
+def _iterated(scale: float, **more: Any) -> ap.Run:
     crowd = ap.generate_contended_workload(seed=1, scale=scale)
     cluster = ap.Cluster({"v100": 64}, gpus_per_machine=4)
-    return ap.simulate("ada_srsf", crowd, cluster, engine=engine, **more)
+    return ap.simulate("ada_srsf", crowd, cluster, **more)
 
 
 KINDS = {
@@ -77,8 +77,7 @@ KINDS = {
     "types": partial(_on_racks_of_types, 80, "themis"),
     "shared types": partial(_on_racks_of_types, 40, "max_min_fairness"),
     "pairs": _in_pairs,
-    "iterations": partial(_iterated, 0.1, "plain"),
-    "compiled": partial(_iterated, 2.0, "fast", placement="random", seed=2),
+    "iterations": partial(_iterated, 0.1),
     **dict.fromkeys(COMMANDS),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("kills.py")
 KINDS = ["rounds", "exact", "dally", "leases", "pairs", "compare", "sweep", "types", "shared types"]
-KINDS += ["iterations", *(["compiled"] if find_spec("numba") else [])]
+KINDS += ["iterations"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
