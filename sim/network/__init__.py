@@ -67,15 +67,12 @@ if TYPE_CHECKING:
     from apportion.sim.network.registry import NETWORKS as NETWORKS
     from apportion.sim.network.registry import get_network as get_network
     from apportion.sim.network.registry import on_topology as on_topology
-    from apportion.sim.network.samples import profiles_from_samples as profiles_from_samples
     from apportion.sim.network.shapes import Shape as Shape
     from apportion.sim.network.shapes import canonical_shape as canonical_shape
     from apportion.sim.network.shapes import shape_of_placement as shape_of_placement
     from apportion.sim.network.shapes import tier_of as tier_of
     from apportion.sim.network.topology import Topology as Topology
     from apportion.sim.network.topology import jobs_on_links as jobs_on_links
-    from apportion.sim.network.topology.direct import DragonflyTopology as DragonflyTopology
-    from apportion.sim.network.topology.direct import TorusTopology as TorusTopology
     from apportion.sim.network.topology.named import TOPOLOGY_PRESETS as TOPOLOGY_PRESETS
     from apportion.sim.network.topology.named import fat_tree as fat_tree
     from apportion.sim.network.topology.named import get_topology as get_topology

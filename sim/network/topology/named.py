@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import file_path, listed, number, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.registry import Registry
 from apportion.sim.network.topology import Topology
-from apportion.sim.network.topology.direct import DragonflyTopology, TorusTopology
 from apportion.sim.network.topology.paths import ParallelUplinks
 from apportion.sim.network.topology.tree import SwitchLevel, TreeTopology
 
@@ -183,7 +181,7 @@ def get_topology(topology: str | Topology) -> Topology:
 def read_topology(path: str | Path) -> Topology:
     """Read a topology from a toml file.
 
-    A tree has levels from the inside out, as many as one likes::
+    A topology is a tree. It has levels from the inside out, as many as one likes::
 
         name = "mine"
         kind = "tree"
@@ -199,9 +197,6 @@ def read_topology(path: str | Path) -> Topology:
         name = "leaf"
         size = 16                   # servers
         oversubscription = 2        # or uplink_gbps
-
-    a torus ``kind = "torus"``, ``dimensions = [4, 4, 4]``, ``link_gbps`` and, if it is not 1,
-    ``gpus_per_node``, and a dragonfly ``kind = "dragonfly"`` the fields of `DragonflyTopology`.
 
     Raises
     ------
@@ -222,23 +217,8 @@ def read_topology(path: str | Path) -> Topology:
 
 def _topology(told: dict[str, Any], stem: str) -> Topology:
     kind = told.get("kind")
-    if kind == "torus":
-        keys = {"dimensions", "link_gbps"}
-        _check_keys("the torus", told, keys | {"kind"}, {"name", "gpus_per_node"})
-        return TorusTopology(
-            told.get("name", stem),
-            tuple(listed("dimensions", told["dimensions"])),
-            told["link_gbps"],
-            told.get("gpus_per_node", 1),
-        )
-    if kind == "dragonfly":
-        keys = {each.name for each in fields(DragonflyTopology)} - {"name", "global_ports"}
-        _check_keys("the dragonfly", told, keys | {"kind"}, {"name", "global_ports"})
-        numbers: dict[str, Any] = {"name": stem, **told}
-        del numbers["kind"]
-        return DragonflyTopology(**numbers)
     if kind != "tree":
-        raise unknown_name("kind of topology", kind, ["tree", "torus", "dragonfly"])
+        raise unknown_name("kind of topology", kind, ["tree"])
     _check_keys("the tree", told, {"kind", "units", "levels"}, {"name", "seed"})
     levels: list[SwitchLevel] = []
     for each in listed("levels", told["levels"], "a list of [[levels]]"):

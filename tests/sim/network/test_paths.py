@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pytest
 
 import apportion as ap
 from apportion.sim.network import (
-    DragonflyTopology,
     ParallelUplinks,
     SwitchLevel,
     TreeTopology,
@@ -21,9 +19,6 @@ from apportion.sim.network import (
     leaf_spine,
     rails,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Edges = dict[tuple[str, str], str]
 
@@ -48,48 +43,6 @@ def shortest(
             if to not in seen and (allowed is None or to in allowed)
         ]
     return []
-
-
-def dragonfly_edges(d: DragonflyTopology) -> tuple[Edges, dict[str, set[str]]]:
-    """Links by the switches that they join: ports are dealt out in the order of the groups."""
-    edges: Edges = {}
-    of_group: dict[str, set[str]] = defaultdict(set)
-    ports: dict[tuple[int, int], str] = {}
-    for group in range(d.groups):
-        routers = [f"r{group * d.routers + each}" for each in range(d.routers)]
-        of_group[str(group)] = set(routers)
-        for one, other in combinations(routers, 2):
-            edges[one, other] = f"router {one[1:]} - {other[1:]}"
-        others = [each for each in range(d.groups) if each != group]
-        slots = [router for router in routers for _ in range(d.global_ports)]
-        ports |= {(group, to): slot for to, slot in zip(others, slots, strict=False)}
-    for left, right in combinations(range(d.groups), 2):
-        edges[ports[left, right], ports[right, left]] = f"group {left} - {right}"
-    for server in range(d.gpus // d.gpus_per_server):
-        edges[f"s{server}", f"r{server // d.servers}"] = f"server {server}"
-    return edges, of_group
-
-
-@pytest.mark.parametrize(
-    "sizes", [(5, 4, 1, 1, 1), (9, 4, 2, 1, 2), (3, 2, 2, 2, 1), (1, 3, 2, 1, 1), (2, 1, 2, 1, 1)]
-)
-def test_ways_in_a_dragonfly(sizes: tuple[int, int, int, int, int]) -> None:
-    groups, routers, servers, gpus, ports = sizes
-    d = DragonflyTopology("d", groups, routers, servers, gpus, 100, 200, 400, ports)
-    edges, of_group = dragonfly_edges(d)
-    assert sorted(edges.values()) == sorted(d.capacities)
-    per_group = d.gpus // d.groups
-    pairs = list(combinations(range(d.gpus), 2))
-    rng = np.random.default_rng(0)
-    for place in rng.choice(len(pairs), min(150, len(pairs)), replace=False):
-        a, b = pairs[int(place)]
-        here, there = (f"s{each // d.gpus_per_server}" for each in (a, b))
-        if here == there:
-            assert d.links_of([a, b]) == ()
-            continue
-        # Minimal routing stays in the two groups, though two global links may be fewer hops.
-        allowed = of_group[str(a // per_group)] | of_group[str(b // per_group)] | {here, there}
-        assert [set(d.links_of([a, b]))] == shortest(edges, here, there, allowed)
 
 
 TREES = {
@@ -130,31 +83,12 @@ def test_ways_on_rails_stay_on_their_rail() -> None:
             assert set(used) == (same if a // 12 == b // 12 else same | apart)
 
 
-def test_topologies_that_cannot_be_are_named(tmp_path: Path) -> None:
+def test_topologies_that_cannot_be_are_named() -> None:
     with pytest.raises(ap.InputError, match=r"level 'server' of 'r' has 3 rails for 8 GPUs"):
         TreeTopology("r", (SwitchLevel("server", 8, 800, 3),), 2)
     levels = (SwitchLevel("server", 8, 800, 4), SwitchLevel("leaf", 2, 800, 8))
     with pytest.raises(ap.InputError, match=r"'leaf' of 'r' has 8 rails over the 4 of 'server'"):
         TreeTopology("r", levels, 2)
-    with pytest.raises(ap.InputError, match=r"10 groups; 4 routers with 2 global_ports.*at most 9"):
-        DragonflyTopology("d", 10, 4, 1, 1, 100, 100, 100, 2)
-    file = tmp_path / "mine.toml"
-    text = (
-        'kind = "dragonfly"\ngroups = 9\nrouters = 4\nservers = 2\ngpus_per_server = 8\n'
-        "server_gbps = 400\nlocal_gbps = 800\nglobal_gbps = 1600\nglobal_ports = 2\n"
-    )
-    file.write_text(text)
-    assert get_topology(str(file)) == DragonflyTopology("mine", 9, 4, 2, 8, 400, 800, 1600, 2)
-    for old, new, message in (
-        ("groups = 9\n", "", "the dragonfly has no groups"),
-        ("groups = 9", "groups = 0", "The groups of 'mine' is 0"),
-        ("local_gbps", "local_gb", "no local_gbps"),
-        ("servers = 2", "servers = 2\nrails = 2", "key of the dragonfly 'rails'"),
-        ("dragonfly", "dragonfl", "Did you mean 'dragonfly'"),
-    ):
-        file.write_text(text.replace(old, new))
-        with pytest.raises(ap.InputError, match=message):
-            get_topology(str(file))
 
 
 def test_paths_that_cannot_be_chosen_are_named() -> None:

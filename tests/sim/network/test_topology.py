@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +12,6 @@ from apportion.sim.network import (
     ParallelUplinks,
     SwitchLevel,
     Topology,
-    TorusTopology,
     TreeTopology,
     chosen_paths,
     fat_tree,
@@ -72,41 +70,6 @@ def test_a_rack_of_72_gpus_has_no_links_inside() -> None:
     assert racks.links_of(range(72)) == ()
     assert racks.links_of([0, 72]) == ("rack 0 rail 0", "rack 1 rail 0")
     assert racks.capacities["rack 0 rail 0"] == 72 * 400 / 4
-
-
-def test_a_ring_and_a_torus() -> None:
-    ring = TorusTopology("ring", (6,), 100)
-    assert ring.capacities == dict.fromkeys(
-        ["0 - 1", "1 - 2", "2 - 3", "3 - 4", "4 - 5", "5 - 0"], 100
-    )
-    assert set(ring.links_of([1, 2])) == {"1 - 2"}
-    assert set(ring.links_of([0, 5])) == {"5 - 0"}
-    assert set(ring.links_of([1, 5])) == {"0 - 1", "5 - 0"}
-    assert set(ring.links_of([0, 2, 4])) == set(ring.capacities)
-    torus = TorusTopology("torus", (4, 4), 100)
-    assert len(torus.capacities) == 32
-    assert set(torus.links_of([0, 5])) == {"0.0 - 1.0", "1.0 - 1.1", "0.0 - 0.1", "0.1 - 1.1"}
-    assert len(TorusTopology("pair", (2, 2), 100).capacities) == 4
-    assert len(TorusTopology("line", (1, 3), 100).capacities) == 3
-
-
-def distance(here: int, there: int, sizes: tuple[int, ...]) -> int:
-    total = 0
-    for size in reversed(sizes):
-        (here, a), (there, b) = divmod(here, size), divmod(there, size)
-        total += min((a - b) % size, (b - a) % size)
-    return total
-
-
-@pytest.mark.parametrize("sizes", [(5,), (2, 3), (3, 4), (2, 2, 3), (1, 4)])
-def test_ways_on_a_torus_are_shortest(sizes: tuple[int, ...]) -> None:
-    torus = TorusTopology("torus", sizes, 100)
-    for here, there in combinations(range(torus.gpus), 2):
-        links = torus.links_of([here, there])
-        assert set(links) <= set(torus.capacities)
-        shortest = distance(here, there, sizes)
-        # There and back, by two ways that share some links.
-        assert shortest <= len(links) <= 2 * shortest
 
 
 @pytest.mark.parametrize("name", [*TOPOLOGY_PRESETS])
@@ -180,8 +143,6 @@ def test_a_fourth_tier_is_data(tmp_path: Path) -> None:
         *["server 0 rail 0", "server 24 rail 0", "leaf 0", "leaf 6", "pod 0", "pod 2"],
         *["hall 0", "hall 1"],
     )
-    file.write_text('kind = "torus"\ndimensions = [2, 3]\nlink_gbps = 100')
-    assert read_topology(file) == TorusTopology("mine", (2, 3), 100)
 
 
 @pytest.mark.parametrize(
@@ -231,10 +192,6 @@ def test_other_mistakes_are_named(tmp_path: Path) -> None:
         fat_tree("x", ports=3, server_gbps=50)
     with pytest.raises(ap.InputError, match="links; at most"):
         rails("x", servers=10**6, gpus_per_server=8, gpu_gbps=400)
-    with pytest.raises(ap.InputError, match="no dimensions"):
-        TorusTopology("x", (), 100)
-    with pytest.raises(ap.InputError, match="link_gbps"):
-        TorusTopology("x", (2,), 0)
 
 
 def of_four(seed: int = 0) -> ParallelUplinks:

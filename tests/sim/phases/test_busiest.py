@@ -13,7 +13,7 @@ from tests.seeds import each_seed, sampled
 
 import apportion as ap
 from apportion.experiments.run_records import record_of, run_of
-from apportion.sim.network import NETWORKS, SwitchLevel, Topology, TorusTopology, TreeTopology
+from apportion.sim.network import NETWORKS, SwitchLevel, Topology, TreeTopology
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.phases.busiest import COLUMNS, busiest_links
 
@@ -99,9 +99,7 @@ ON_LINKS = {
 
 
 def drawn_topology(rng: np.random.Generator) -> Topology:
-    """A tree of two or three levels, with rails or without, or a torus, of twelve GPUs or more."""
-    if rng.random() < 0.3:
-        return TorusTopology("ring", (4, 3), float(rng.uniform(50, 200)))
+    """A tree of two or three levels, with rails or without, of twelve GPUs or more."""
     rails = int(rng.integers(1, 3))
     levels = [SwitchLevel("server", 1, float(rng.uniform(50, 99)), rails)]
     levels.append(SwitchLevel("leaf", 2, float(rng.uniform(50, 99))))

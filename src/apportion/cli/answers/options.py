@@ -161,29 +161,6 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", dest="format", action="store_const", const="json", help=text)
 
 
-def add_links(commands: Any) -> None:
-    """Add ``apportion links``."""
-    text = "which links gangs share, and when jobs should start"
-    parser = add_command(commands, "links", "links", text)
-    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a name, or a .toml file")
-    add_option(
-        parser, "--samples", "CSV", "time and Gb/s by job, from counters: finds the profiles"
-    )
-    add_option(parser, "--gbps", "GBPS", "of the link that jobs of --samples share")
-    parser.add_argument(
-        "--gang", action="append", default=[], metavar="JOB=0,2,5-7", help="GPUs of a job; repeat"
-    )
-    parser.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        metavar="JOB=VGG16",
-        help="what a job trains; repeat",
-    )
-    add_option(parser, "--plot", "DIR", "write pictures of the shared links")
-    finish(parser)
-
-
 def add_policies(commands: Any) -> None:
     """Add the list of policies and schedulers."""
     parser = add_command(
