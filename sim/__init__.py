@@ -18,15 +18,11 @@ if TYPE_CHECKING:
     )
     from apportion.sim.elastic_workload import ElasticWorkload as ElasticWorkload
     from apportion.sim.floors.floor import floor as floor
-    from apportion.sim.inference.cheapest import CheapestGpus as CheapestGpus
-    from apportion.sim.inference.cheapest import cheapest_gpus as cheapest_gpus
     from apportion.sim.inference.fewest import FewestGpus as FewestGpus
     from apportion.sim.inference.fewest import fewest_gpus as fewest_gpus
     from apportion.sim.inference.read import read_requests as read_requests
     from apportion.sim.inference.served import ServingRun as ServingRun
     from apportion.sim.inference.served import serve as serve
-    from apportion.sim.inference.served_model import ServedModel as ServedModel
-    from apportion.sim.inference.served_replicas import serve_replicas as serve_replicas
     from apportion.sim.inference.serving import Serving as Serving
     from apportion.sim.metrics import measuring as measuring
     from apportion.sim.phases.workload import (

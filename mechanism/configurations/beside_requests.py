@@ -12,7 +12,7 @@ from apportion.mechanism.configurations.scheduler import InConfigurations
 from apportion.mechanism.inference import GpuState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from apportion.mechanism.configurations.asked import Checkpoints
     from apportion.mechanism.configurations.reclaims import GangWorth, ReclaimRule, ServingPlaces
@@ -66,8 +66,6 @@ class ServingSide(NamedTuple):
     checkpoints
         What a job has done since its last one is lost when a GPU is called back; None if it loses
         nothing.
-    keeps
-        GPUs that are not lent at a time, those that serve included; None for none.
     """
 
     feed: RequestFeed
@@ -77,7 +75,6 @@ class ServingSide(NamedTuple):
     yield_s: float | None
     lending: bool
     checkpoints: Checkpoints | None = None
-    keeps: Callable[[float], int] | None = None
 
 
 class BesideRequests(InConfigurations):
@@ -161,20 +158,7 @@ class BesideRequests(InConfigurations):
             [len(self._devices.held.get(-1 - k, (k, []))[1]) for k in range(self._kinds)],
             dtype=np.intp,
         )
-        return super()._capacity() - aside - self._kept_back(aside)
-
-    def _kept_back(self, aside: Ints) -> Ints:
-        """Return the GPUs of each type that are kept for requests to come, besides those aside.
-
-        There is one type then. What pinned jobs have stays theirs.
-        """
-        keeps = self._serving.keeps
-        if keeps is None:
-            return np.zeros_like(aside)
-        option = self.option[self._jobs.active][self._pinned(self._gpus.now_s)]
-        pinned = int(self._options.gpus[option[option >= 0]].sum())
-        spare = len(self._serving.places.device) - int(aside.sum()) - pinned
-        return np.full_like(aside, max(min(keeps(self._gpus.now_s) - int(aside.sum()), spare), 0))
+        return super()._capacity() - aside
 
     @property
     def _kinds(self) -> int:

@@ -132,14 +132,8 @@ def serving_side(
         *(requests["service"].tolist(), requests["duration_s"].tolist()),
     )
     rule = reclaim_rule(serving.reclaim, seed)
-    if serving.reserve is not None and (serving.gpus != POOLED or len(devices.pools) > 1):
-        raise InputError(
-            "A reserve keeps some of the GPUs of one type that all serve and train "
-            "(gpus='pooled'); leave it out, or give a cluster of one type."
-        )
-    keeps = None if serving.reserve is None else serving.reserve.at
     return ServingSide(
-        feed, places, rule, worth, serving.yield_seconds, serving.lending, checkpoints, keeps
+        feed, places, rule, worth, serving.yield_seconds, serving.lending, checkpoints
     )
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.sim.inference.cheapest import CheapestGpus as CheapestGpus
-    from apportion.sim.inference.cheapest import cheapest_gpus as cheapest_gpus
     from apportion.sim.inference.fewest import FewestGpus as FewestGpus
     from apportion.sim.inference.fewest import fewest_gpus as fewest_gpus
     from apportion.sim.inference.generate import Bursts as Bursts
@@ -23,12 +21,8 @@ if TYPE_CHECKING:
     from apportion.sim.inference.requests import checked_requests as checked_requests
     from apportion.sim.inference.requests import offered_load as offered_load
     from apportion.sim.inference.requests import peak_gpus as peak_gpus
-    from apportion.sim.inference.reserve import Reserve as Reserve
-    from apportion.sim.inference.reserve import most_at_once as most_at_once
     from apportion.sim.inference.served import ServingRun as ServingRun
     from apportion.sim.inference.served import serve as serve
-    from apportion.sim.inference.served_model import ServedModel as ServedModel
-    from apportion.sim.inference.served_replicas import serve_replicas as serve_replicas
     from apportion.sim.inference.serving import POOLED as POOLED
     from apportion.sim.inference.serving import Serving as Serving
     from apportion.sim.inference.tables import GPU_STATE_COLUMNS as GPU_STATE_COLUMNS

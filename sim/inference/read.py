@@ -1,8 +1,7 @@
-"""Readers of what is served: LLM requests one by one, rates by time, seconds of a model."""
+"""Readers of what is served: LLM requests one by one, rates by time."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +11,12 @@ from apportion.checks import file_path, label, mapping, seconds, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim.inference.requests import REQUEST_COLUMNS, MeasuredRate, checked_requests
 from apportion.sim.traces.table import missing_column, parse_table, users_table
-from apportion.sim.traces.text import TextFile, read_text
+from apportion.sim.traces.text import read_text
 from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from apportion.sim.traces.table import TraceTable
 
@@ -210,62 +210,3 @@ def _column(lines: TraceTable, name: str, given: str) -> pd.Series:
             return times.sub(times.min())
         return lines.numbers(given, "a number >= 0, or a date-time such as 2017-10-03 13:45:00")
     return lines.numbers(given)
-
-
-_HEADER = "phase,size,a100,h100"
-"""An example of the header of a table of seconds."""
-
-
-def seconds_of_table(
-    table: pd.DataFrame | str | Path, known: Mapping[str, str]
-) -> dict[str, dict[str, dict[int, float]]]:
-    """Read seconds by phase, type and size from a table or csv, see `ServedModel.from_table`.
-
-    Parameters
-    ----------
-    table
-        Columns phase, size, and one of seconds for each type.
-    known
-        The phases that there are.
-
-    Raises
-    ------
-    InputError
-        For missing columns, and cells that are no numbers; it names column and line.
-    """
-    lines = _lines_of_seconds(table)
-    for column in ("phase", "size"):
-        if column not in lines.rows.columns:
-            raise InputError(
-                f"{missing_column(lines.file, column, lines.rows.columns)} A header is {_HEADER!r}."
-            )
-    phases = lines.texts("phase")
-    lines.refuse(phases, ~phases.isin(known), f"one of {', '.join(known)}")
-    sizes = lines.numbers("size", "a whole number >= 1", least=1, whole=True)
-    types = [name for name in lines.rows.columns if name not in ("phase", "size")]
-    if not types:
-        raise InputError(f"{lines.file.path} has no column of seconds; a header is {_HEADER!r}.")
-    found: dict[str, dict[str, dict[int, float]]] = {}
-    for name in types:
-        cells = lines.numbers(name, "a number > 0 (seconds)", strict=True, optional=True)
-        for phase, size, value in zip(phases, sizes, cells, strict=True):
-            if not np.isnan(value):
-                of_type = found.setdefault(str(phase), {}).setdefault(str(name), {})
-                if int(size) in of_type:
-                    raise InputError(
-                        f"{lines.file.path} has {phase} of size {size} on {name} twice."
-                    )
-                of_type[int(size)] = float(value)
-    return found
-
-
-def _lines_of_seconds(table: pd.DataFrame | str | Path) -> TraceTable:
-    if isinstance(table, (str, Path)):
-        return users_table(table)
-    if not isinstance(table, pd.DataFrame):
-        raise InputError(
-            f"The served model is {written(table)}; it must be a table or csv with the columns "
-            f"{_HEADER}."
-        )
-    text = table.to_csv(index=False).encode()
-    return parse_table(TextFile(Path("The table"), text, (), 1))

@@ -14,7 +14,6 @@ from apportion.mechanism.configurations.reclaims import RECLAIMS
 from apportion.mechanism.inference.settings import BINDINGS, FREE_GPU, ProtectTimes, cold_starts
 from apportion.mechanisms.setting_names import value_in_brackets
 from apportion.sim.inference.read import requests_given
-from apportion.sim.inference.reserve import Reserve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,10 +56,6 @@ class Serving:
         Which GPU a request gets for whose service none is protected: ``"fewest_loans"``, by the
         order of the released DeepBoot, or ``"random"``, any that is free or warm, as in its paper;
         see `apportion.mechanism.inference.InferenceGpus`.
-    reserve
-        GPUs that training is not lent at an interval, by a forecast of the demand: a
-        `apportion.elastic.Reserve`, or a csv of the requests of days past, as for its `of_days`.
-        Those that serve already count. None: training may have all that nobody needs now.
     yield_seconds
         How long training takes to leave a GPU that is called back; by default as long as the job
         pauses for it.
@@ -82,7 +77,6 @@ class Serving:
     binding: Literal["late", "early", "loaded"] = "late"
     yield_seconds: float | None = None
     free_gpu: Literal["fewest_loans", "random"] = "fewest_loans"
-    reserve: Reserve | Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "requests", _read(self.requests))
@@ -102,8 +96,6 @@ class Serving:
         whole("services_per_gpu", self.services_per_gpu, 1)
         choice("reclaim", self.reclaim, RECLAIMS)
         choice("binding", self.binding, BINDINGS)
-        if self.reserve is not None:
-            object.__setattr__(self, "reserve", Reserve.of(self.reserve))
         choice("free_gpu", self.free_gpu, FREE_GPU)
         if self.yield_seconds is not None:
             seconds("yield_seconds", self.yield_seconds)
@@ -124,7 +116,7 @@ class Serving:
     def of(cls, value: Any) -> Serving:
         """Return a value for one, or for a table of requests or its file alone.
 
-        A file may have settings in brackets: ``"requests.csv(gpus=8, reserve=past.csv)"``.
+        A file may have settings in brackets: ``"requests.csv(gpus=8)"``.
         """
         if isinstance(value, str):
             return cast("Serving", value_in_brackets(cls, "serving", value))
@@ -135,11 +127,7 @@ class Serving:
             pd.util.hash_pandas_object(self.requests, index=True).to_numpy().tobytes()
         )
         own = [f"{len(self.requests)} requests {digest.hexdigest()[:12]}"]
-        own += [
-            f"{each.name}={getattr(self, each.name)!r}"
-            for each in fields(self)[1:]
-            if each.name != "reserve" or self.reserve is not None
-        ]
+        own += [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self)[1:]]
         return f"Serving({', '.join(own)})"
 
 

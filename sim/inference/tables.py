@@ -129,8 +129,7 @@ def request_figures(requests: pd.DataFrame) -> dict[str, float]:
     """Return what requests have met, of the table of them; times in seconds.
 
     ``slo_attainment`` is the share of them that ended within their SLO, NaN if they have none;
-    ``delay`` the time without a GPU, ``request`` that from arrival to end; where requests are
-    served in batches, ``ttft`` that to the first token, ``tpot`` that per token after it.
+    ``delay`` the time without a GPU, ``request`` that from arrival to end.
     """
     delay_s = requests["delay_s"].to_numpy()
     ends_s = (requests["finish_s"] - requests["arrival_s"]).to_numpy()
@@ -142,19 +141,7 @@ def request_figures(requests: pd.DataFrame) -> dict[str, float]:
         "mean_request_s": float(ends_s.mean()),
         "p99_request_s": float(np.percentile(ends_s, 99)),
         "cold_starts": int(requests["cold"].sum()),
-        **_token_figures(requests),
     }
-
-
-def _token_figures(requests: pd.DataFrame) -> dict[str, float]:
-    """Return percentiles of times to and per token, counted, of requests served in batches."""
-    found = {}
-    for name in ("ttft_s", "tpot_s"):
-        values = requests[name].dropna().to_numpy() if name in requests else np.zeros(0)
-        if values.size:
-            for q in (50, 95, 99):
-                found[f"p{q}_{name}"] = float(np.quantile(values, q / 100, method="inverted_cdf"))
-    return found
 
 
 def gpu_use(states: pd.DataFrame, span_s: tuple[float, float]) -> pd.Series:

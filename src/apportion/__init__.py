@@ -116,15 +116,12 @@ if TYPE_CHECKING:
     from apportion.policies.auditing import Audit as Audit
     from apportion.policies.auditing import audit as audit
     from apportion.report import plot as plot
-    from apportion.sim import CheapestGpus as CheapestGpus
     from apportion.sim import ElasticWorkload as ElasticWorkload
     from apportion.sim import FewestGpus as FewestGpus
     from apportion.sim import Run as Run
-    from apportion.sim import ServedModel as ServedModel
     from apportion.sim import Serving as Serving
     from apportion.sim import ServingRun as ServingRun
     from apportion.sim import Workload as Workload
-    from apportion.sim import cheapest_gpus as cheapest_gpus
     from apportion.sim import fewest_gpus as fewest_gpus
     from apportion.sim import floor as floor
     from apportion.sim import generate_communicating_workload as generate_communicating_workload
@@ -139,7 +136,6 @@ if TYPE_CHECKING:
     from apportion.sim import read_workload as read_workload
     from apportion.sim import resample as resample
     from apportion.sim import serve as serve
-    from apportion.sim import serve_replicas as serve_replicas
     from apportion.sim import simulate as simulate
     from apportion.sim.one_round import RoundDecision as RoundDecision
     from apportion.sim.one_round import solve_round as solve_round

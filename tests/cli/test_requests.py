@@ -106,20 +106,3 @@ def test_the_fewest_gpus(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Say how many GPUs serve" in refused(capsys, *serve)
     assert "attainment is 1.5" in refused(capsys, *serve, "--fewest", "--attainment", "1.5")
     assert "Did you mean '--gpus'" in refused(capsys, *serve, "--gpu", "2")
-
-
-@pytest.mark.thorough
-def test_what_lending_is_worth(capsys: pytest.CaptureFixture[str]) -> None:
-    generated("--rate", "0.1")
-    capsys.readouterr()
-    words = ["serve", "r.csv", "--gpus", "4", "--training-gpus", "2"]
-    assert main([*words, "--training-jobs", "2", "--out", "out"]) == 0
-    assert "hours of training at a fair share" in capsys.readouterr().out
-    assert len(pd.read_csv("out/lending.csv")) in (2, 3)
-    assert "--training-jobs N" in refused(capsys, *words)
-    ap.generate_elastic_workload(2, hours=1.0).save("jobs.csv")
-    assert main([*words, "--training", "jobs.csv"]) == 0
-    assert "to 2 elastic jobs on 2 GPUs" in capsys.readouterr().out
-    assert "leave out one" in refused(capsys, *words, "--training-jobs", "2", "--training", "w.csv")
-    jobs = ("--training-jobs", "2", "--profiles", "p")
-    assert "--profiles are of the applications of --training" in refused(capsys, *words, *jobs)

@@ -142,7 +142,6 @@ _CLASSES = (
     "Rounds",
     "Lies",
     "Run",
-    "ServedModel",
     "ServedRequest",
     "Serving",
     "ServingRun",

@@ -8,10 +8,8 @@ from apportion.cli.commands import (
     add_alias,
     add_command,
     add_option,
-    by_accelerator,
     by_name,
     finish,
-    number_or_by_type,
     one_of,
     real,
     whole,
@@ -38,8 +36,6 @@ def add_serve(commands: Any) -> None:
     add_file(parser, "csv of requests, see `apportion requests generate`")
     _add_columns(parser)
     _add_serving(parser)
-    _add_model(parser)
-    _add_training(parser)
     add_option(parser, "--out", "DIR", "write the tables, and a picture")
     finish(parser)
 
@@ -73,8 +69,7 @@ def _add_request_generator(parser: argparse.ArgumentParser) -> None:
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     """Add the GPUs that serve requests, and how they do."""
     group = parser.add_argument_group("the GPUs")
-    text = "how many; with --model by type, with --fewest too at most so many"
-    add_option(group, "--gpus", "N|TYPE=N,...", text, number_or_by_type)
+    add_option(group, "--gpus", "N", "how many", whole(1))
     group.add_argument(
         "--fewest", action="store_true", help="in place of --gpus: find the fewest that do"
     )
@@ -99,32 +94,6 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
     """Add what columns are called in a file of one's own."""
     text = "names in the file: arrival_s=TIMESTAMP,context_tokens=ContextTokens"
     add_option(parser, "--columns", "OURS=THEIRS,...", text, by_name)
-
-
-def _add_model(parser: argparse.ArgumentParser) -> None:
-    """Add replicas of a model that serves in batches."""
-    group = parser.add_argument_group("replicas of a model that serves requests in batches")
-    add_option(group, "--model", "FILE", "csv of seconds by phase, size and type: phase,size,a100")
-    add_option(
-        group, "--gpus-per-replica", "N|TYPE=N,...", "all on one machine", number_or_by_type, 1
-    )
-    text = "most tokens of its requests in a replica's memory (default: no limit)"
-    add_option(group, "--cache-tokens", "N|TYPE=N,...", text, number_or_by_type)
-    add_option(group, "--batch", "N", "most requests at a time", whole(1))
-    text = "with --fewest, percentiles of delay, ttft, tpot, request: p99_ttft_s=2"
-    add_option(group, "--slo", "FIGURE=SECONDS,...", text, by_name)
-    add_option(group, "--prices", "TYPE=X,...", "US dollars of a GPU-hour", by_accelerator)
-
-
-def _add_training(parser: argparse.ArgumentParser) -> None:
-    """Add elastic jobs that idle GPUs might be lent to."""
-    group = parser.add_argument_group("elastic training, to tell what lending idle GPUs is worth")
-    add_option(group, "--training-gpus", "N|TYPE=N", "GPUs of its own", number_or_by_type)
-    text = "so many generated jobs, which arrive as long as requests do"
-    add_option(group, "--training-jobs", "N", text, whole(1))
-    add_option(group, "--training", "FILE", "in place of them: a csv of elastic jobs")
-    add_option(group, "--profiles", "DIR|CSV", "of their applications")
-    add_seed(group, "of generated jobs (default: 0)")
 
 
 def _add_slo(group: argparse._ArgumentGroup) -> None:

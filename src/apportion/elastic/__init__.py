@@ -63,34 +63,25 @@ if TYPE_CHECKING:
     from apportion.policies import Pollux as Pollux
     from apportion.policies import Sia as Sia
     from apportion.policies import reallocation_factor as reallocation_factor
-    from apportion.policies.whole.joint_sizing import JointSizing as JointSizing
-    from apportion.policies.whole.joint_sizing import joint_sizing as joint_sizing
     from apportion.sim import ElasticWorkload as ElasticWorkload
     from apportion.sim import generate_elastic_workload as generate_elastic_workload
     from apportion.sim import read_elastic_workload as read_elastic_workload
-    from apportion.sim.elastic.lending import LENDING_COLUMNS as LENDING_COLUMNS
-    from apportion.sim.elastic.lending import lending_value as lending_value
     from apportion.sim.elastic_workload import ELASTIC_COLUMNS as ELASTIC_COLUMNS
     from apportion.sim.inference import GPU_STATE_COLUMNS as GPU_STATE_COLUMNS
     from apportion.sim.inference import POOLED as POOLED
     from apportion.sim.inference import REQUEST_COLUMNS as REQUEST_COLUMNS
     from apportion.sim.inference import SERVED_COLUMNS as SERVED_COLUMNS
     from apportion.sim.inference import Bursts as Bursts
-    from apportion.sim.inference import CheapestGpus as CheapestGpus
     from apportion.sim.inference import DiurnalRate as DiurnalRate
     from apportion.sim.inference import FewestGpus as FewestGpus
     from apportion.sim.inference import MeasuredRate as MeasuredRate
     from apportion.sim.inference import RequestRate as RequestRate
-    from apportion.sim.inference import Reserve as Reserve
-    from apportion.sim.inference import ServedModel as ServedModel
     from apportion.sim.inference import Serving as Serving
     from apportion.sim.inference import ServingRun as ServingRun
-    from apportion.sim.inference import cheapest_gpus as cheapest_gpus
     from apportion.sim.inference import checked_requests as checked_requests
     from apportion.sim.inference import fewest_gpus as fewest_gpus
     from apportion.sim.inference import generate_requests as generate_requests
     from apportion.sim.inference import gpu_states_table as gpu_states_table
-    from apportion.sim.inference import most_at_once as most_at_once
     from apportion.sim.inference import offered_load as offered_load
     from apportion.sim.inference import peak_gpus as peak_gpus
     from apportion.sim.inference import read_azure_llm as read_azure_llm
@@ -98,7 +89,6 @@ if TYPE_CHECKING:
     from apportion.sim.inference import read_requests as read_requests
     from apportion.sim.inference import requests_table as requests_table
     from apportion.sim.inference import serve as serve
-    from apportion.sim.inference import serve_replicas as serve_replicas
     from apportion.sim.traces.pollux import DEEPBOOT_RESTART_S as DEEPBOOT_RESTART_S
     from apportion.sim.traces.pollux import POLLUX_LOCAL_BATCHES as POLLUX_LOCAL_BATCHES
     from apportion.sim.traces.pollux import read_pollux_profile as read_pollux_profile

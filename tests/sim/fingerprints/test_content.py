@@ -322,7 +322,7 @@ def test_a_registered_part_counts_where_its_name_is_met() -> None:
 @pytest.mark.parametrize(
     "named",
     [
-        *("asked.csv", "asked.csv(gpus=8, reserve=past.csv)", "past.csv(reserve='asked.csv')"),
+        *("asked.csv", "asked.csv(gpus=8)"),
         *(Path("asked.csv"), {"serving": ("asked.csv", 3)}, ap.Configurations(serving="asked.csv")),
         types.SimpleNamespace(table="asked.csv"),
     ],
