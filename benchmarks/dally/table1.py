@@ -9,6 +9,7 @@ tells a model's sensitivity, and what a call costs. Every verdict says by which 
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import root_scalar
 from scipy.stats import spearmanr
 
 from apportion.cluster import TIERS, Cluster
@@ -25,7 +27,6 @@ from apportion.sim.network import (
     TABLE1_PERCENT,
     AnalyticNetwork,
     canonical_shape,
-    compute_scale_for,
     get_network,
     model_profiles,
 )
@@ -36,7 +37,7 @@ from benchmarks.experiment import claimed, verdict
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:
-    from apportion.sim.network import NetworkModel, Shape
+    from apportion.sim.network import ModelProfile, NetworkModel, Shape
 
 CLUSTER = Cluster.of_racks(16)
 MODELS = tuple(TABLE1_PERCENT)
@@ -189,6 +190,18 @@ def _unscaled() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _compute_scale(profile: ModelProfile, overhead: float) -> float:
+    """Find what to multiply compute times by so that a gang in one machine has an overhead."""
+
+    def excess(log_scale: float) -> float:
+        scaled = {profile.name: profile.scaled(math.exp(log_scale))}
+        network = AnalyticNetwork("calibration", TABLE1_INTERCONNECT, scaled)
+        return network.overhead(profile.name, REFERENCE_SHAPES[0]) - overhead
+
+    bracket = (math.log(1e-9), math.log(1e9))
+    return math.exp(root_scalar(excess, bracket=bracket, method="brentq").root)
+
+
 def _calibrated() -> pd.DataFrame:
     """Repeat the authors' calibration with derived profiles, and what it predicts."""
     rows = []
@@ -197,7 +210,7 @@ def _calibrated() -> pd.DataFrame:
             continue
         profile = scaled.scaled(1 / TABLE1_COMPUTE_SCALE[model])
         paper = TABLE1_PERCENT[model]
-        scale = compute_scale_for(profile, TABLE1_INTERCONNECT, REFERENCE_SHAPES[0], paper[0] / 100)
+        scale = _compute_scale(profile, paper[0] / 100)
         profiles = {model: profile.scaled(scale)}
         network = AnalyticNetwork("calibrated", TABLE1_INTERCONNECT, profiles)
         row = {"model": model, "authors' scale": TABLE1_COMPUTE_SCALE[model], "scale": scale}

@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.analytic import AnalyticNetwork as AnalyticNetwork
     from apportion.sim.network.analytic import StaticNetwork as StaticNetwork
     from apportion.sim.network.analytic import Table1Network as Table1Network
-    from apportion.sim.network.calibration import AlphaBeta as AlphaBeta
-    from apportion.sim.network.calibration import calibrate as calibrate
-    from apportion.sim.network.calibration import calibrate_groups as calibrate_groups
-    from apportion.sim.network.calibration import compute_scale_for as compute_scale_for
     from apportion.sim.network.cassini import CassiniNetwork as CassiniNetwork
     from apportion.sim.network.collectives import ALL_REDUCES as ALL_REDUCES
     from apportion.sim.network.collectives import COLLECTIVES as COLLECTIVES
@@ -34,9 +30,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.model import MemoizedNetwork as MemoizedNetwork
     from apportion.sim.network.model import NetworkModel as NetworkModel
     from apportion.sim.network.model import NoNetwork as NoNetwork
-    from apportion.sim.network.models.astra_workload import (
-        read_astra_workload as read_astra_workload,
-    )
     from apportion.sim.network.models.communicating import (
         COMMUNICATING_MODELS as COMMUNICATING_MODELS,
     )
@@ -44,13 +37,6 @@ if TYPE_CHECKING:
     from apportion.sim.network.models.communicating import CommunicatingModel as CommunicatingModel
     from apportion.sim.network.models.communicating import (
         communication_profile as communication_profile,
-    )
-    from apportion.sim.network.models.measured_communication import merged as merged
-    from apportion.sim.network.models.measured_communication import (
-        profile_of_layers as profile_of_layers,
-    )
-    from apportion.sim.network.models.measured_communication import (
-        profile_of_samples as profile_of_samples,
     )
     from apportion.sim.network.models.parallelism import PUBLISHED_SPEEDS as PUBLISHED_SPEEDS
     from apportion.sim.network.models.parallelism import PublishedSpeed as PublishedSpeed

@@ -12,7 +12,6 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import apportion as ap
-from apportion.sim.network.models.astra_workload import read_astra_workload
 from apportion.sim.traces.oracle import read_oracle, read_pair_oracle, read_throughputs
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ RIGHT: dict[str, str] = {
     "1,u,v,1,COMPLETED,2020-04-01 00:00:03,60\n2,u,v,2,FAILED,2020-04-01 00:00:09,70\n",
     "throughputs.csv": "job_type,scale_factor,v100\nlm,1,4\ngan,1,2\n",
     "oracle.json": json.dumps(_ORACLE),
-    "astra.txt": "DATA\n2\n"
-    "one -1 5 NONE 0 6 NONE 0 7 ALLREDUCE 100 10\ntwo -1 5 NONE 0 6 NONE 0 7 ALLREDUCE 100 10\n",
     "schedule.csv": "policy,job,accelerator,machines,devices,start_s,end_s\n"
     "fifo,a,v100,0,0-3 6,0,60\nfifo,b,v100,1,7,0.5,90\n",
     "speeds.csv": "job,v100,k80\na,4,1\nb,2,1\n",
@@ -62,7 +59,6 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     },
     "throughputs.csv": read_throughputs,
     "oracle.json": read_pair_oracle,
-    "astra.txt": read_astra_workload,
     "schedule.csv": ap.read_schedule,
 }
 _CELLS = (

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import apportion as ap
 from apportion.errors import InputError
 from apportion.sim.network import all_reduce_cost
-from apportion.sim.network.calibration import Contended, fitted_penalty
 from apportion.sim.network.models.trained import TABLE_III, V100_FLOPS
 
 A, B, G = 1e-5, 2e-10, 5e-11
@@ -80,35 +78,3 @@ def test_contended_jobs_of_another_batch_compute_longer() -> None:
     assert ratio.drop("VGG-16", level=0).tolist() == pytest.approx([3.0] * 18)
     with pytest.raises(InputError, match="model in batch 'VGG16'"):
         ap.generate_contended_workload(batch={"VGG16": 32})
-
-
-def test_exact_samples_give_the_figures_back() -> None:
-    a, b, eta = 6.69e-4, 8.53e-10, 2.35e-10
-    samples = [
-        Contended(k, size, a + k * b * size + (k - 1) * eta * size)
-        for k in (1, 2, 3, 4)
-        for size in (1e7, 1e8)
-    ]
-    fitted = fitted_penalty(samples)
-    assert fitted[:3] == pytest.approx((a, b, eta), rel=1e-6)
-    assert fitted_penalty(samples, startup_s=a).penalty_s_per_byte == pytest.approx(eta, rel=1e-9)
-
-
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    a, b, eta = 6.69e-4, 8.53e-10, 2.35e-10
-    rng, held, times = np.random.default_rng(0), 0, 400
-    for _ in range(times):
-        samples = [
-            Contended(k, 1e8, a + (k * b + (k - 1) * eta) * 1e8 + float(rng.normal(0, 0.01)))
-            for k in (1, 2, 3, 4, 5)
-        ]
-        low, high = fitted_penalty(samples, startup_s=a).penalty_interval
-        held += low <= eta <= high
-    assert 0.92 <= held / times <= 0.98
-
-
-def test_samples_that_do_not_tell() -> None:
-    with pytest.raises(InputError, match="do not tell a, b and eta apart"):
-        fitted_penalty([Contended(1, 1e8, 0.1), Contended(1, 2e8, 0.2), Contended(1, 3e8, 0.3)])
-    with pytest.raises(InputError, match="do not tell"):
-        fitted_penalty([Contended(1, 1e8, 0.1)], startup_s=0.0)

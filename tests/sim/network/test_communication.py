@@ -1,4 +1,4 @@
-"""Communication profiles: templates by hand, models, layers against the network model, samples."""
+"""Communication profiles: templates by hand, models."""
 
 from __future__ import annotations
 
@@ -11,24 +11,12 @@ import apportion as ap
 from apportion.sim.network import (
     COMMUNICATING_MODELS,
     PARALLELISMS,
-    AnalyticNetwork,
-    Dimension,
-    Exchange,
-    Interconnect,
-    Layer,
-    ModelProfile,
-    canonical_shape,
     communication_profile,
     data_parallel,
     hybrid_parallel,
-    merged,
-    model_profiles,
     pipeline_parallel,
-    profile_of_layers,
-    profile_of_samples,
     tensor_parallel,
 )
-from apportion.sim.network.registry import PHYSICAL
 
 
 def test_data_parallel_is_silent_then_sends() -> None:
@@ -123,79 +111,6 @@ def test_models_name_what_is_wrong() -> None:
         communication_profile("VGG16", gpus=1)
     with pytest.raises(ap.InputError, match="batch is 0"):
         communication_profile("VGG16", batch=0)
-
-
-@pytest.mark.parametrize("model", model_profiles())
-@pytest.mark.parametrize("racks", [[[4, 4]], [[8]], [[2, 2], [2, 2]]])
-def test_layers_take_as_long_as_the_network_model_says(model: str, racks: list[list[int]]) -> None:
-    layers, shape = model_profiles()[model], canonical_shape(racks)
-    profile = profile_of_layers(layers, shape, PHYSICAL, merge=0)
-    overhead = AnalyticNetwork("", PHYSICAL, model_profiles()).overhead(model, shape)
-    assert profile.period_s == pytest.approx(layers.compute_s * (1 + overhead))
-    link = PHYSICAL.spans(shape)[-1]
-    sent = 2 * (link.units - 1) / link.units * layers.all_reduce_bytes
-    for inside in PHYSICAL.spans(shape)[:-1]:
-        sent /= inside.narrowest
-    assert profile.gigabits == pytest.approx(8e-9 * sent)
-    assert merged(profile, 0.05).gigabits == pytest.approx(profile.gigabits)
-    assert len(merged(profile, 0.05).phases) <= 20
-
-
-def test_layers_by_hand() -> None:
-    port = Dimension("rack", "switch", 1e9)
-    inter = Interconnect((Dimension("machine", "switch", 1e12),), port, port)
-    message = Exchange("all_reduce", 0.5e9)
-    model = ModelProfile("m", (Layer("1", 1, 1, 1), Layer("2", 1, 1, 1, message)))
-    # Sent from 3 s on (forward of both, the last gradient), for .5 s at 1e9 bytes/s.
-    profile = profile_of_layers(model, ((1, 1),), inter)
-    assert profile.period_s == 6
-    assert np.array(profile.phases) == pytest.approx(np.array([(3, 0.5, 8)]))
-    assert profile_of_layers(model, ((1, 1),), inter, gpus_per_link=2).peak_gbps == 16
-    with pytest.raises(ap.InputError, match="one GPU"):
-        profile_of_layers(model, ((1,),), inter)
-
-
-@pytest.mark.parametrize("period", [None, 0.25])
-@pytest.mark.parametrize("noise", [0.0, 0.5])
-def test_a_profile_is_found_again_in_samples(period: float | None, noise: float) -> None:
-    true = ap.CommunicationProfile("a", 0.25, [(0.05, 0.05, 20), (0.15, 0.08, 50)])
-    times = (np.arange(4000) + 0.5) * 0.001
-    load = true.demand(times) + noise * np.random.default_rng(0).random(times.size)
-    found = profile_of_samples("a", load, 0.001, period_s=period)
-    assert found.period_s == pytest.approx(0.25, rel=1e-3)
-    assert len(found.phases) == 2
-    assert found.gigabits == pytest.approx(true.gigabits, rel=0.03)
-    assert np.array(found.phases) == pytest.approx(np.array(true.phases), rel=0.06, abs=0.003)
-
-
-def test_samples_that_do_not_fit_the_period() -> None:
-    """Intervals of 7 ms, iterations of 100 ms."""
-    true = ap.CommunicationProfile("a", 0.1, [(0.04, 0.03, 40)])
-    load = true.demand((np.arange(1000) + 0.5) * 0.007)
-    found = profile_of_samples("a", load, 0.007)
-    assert found.period_s == pytest.approx(0.1, rel=0.01)
-    assert found.mean_gbps == pytest.approx(12, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("load", "options", "message"),
-    [
-        ([1.0] * 100, {}, "do not repeat"),
-        ([0.0] * 50 + [1.0] * 50, {}, "do not repeat"),
-        ([1.0, float("nan"), 2.0], {}, "Sample 1 of 'a' is nan"),
-        ([1.0, -1.0, 2.0], {}, "Sample 1 of 'a' is -1"),
-        ([1.0], {}, "shape"),
-        ([[1.0, 2.0]], {}, "shape"),
-        (["x", "y"], {}, "are no numbers"),
-        ([1.0, 0.0] * 50, {"period_s": 100.0}, "period of 'a' is 100 s"),
-        ([1.0, 0.0] * 50, {"period_s": 0.001}, "period of 'a'"),
-        ([1.0, 0.0] * 50, {"period_s": 0}, "period_s"),
-        ([1.0, 0.0] * 50, {"merge": 2}, "merge"),
-    ],
-)
-def test_bad_samples_are_named(load: object, options: dict[str, float], message: str) -> None:
-    with pytest.raises(ap.InputError, match=message):
-        profile_of_samples("a", load, 0.01, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("model", [k for k, each in COMMUNICATING_MODELS.items() if each.blocks])
