@@ -22,17 +22,16 @@ from apportion.experiments.machine.cells import Cell, Work
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.run_records import packed, unpacked
-from apportion.papers import claims_of
-from apportion.papers.claims import as_rows
 from apportion.report.style import new_figure, plain_numbers, plotting_style
 from apportion.sim.fingerprint import fingerprint
+from benchmarks.papers.claims import as_rows, claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from matplotlib.figure import Figure as Picture
 
-    from apportion.papers import Figure
+    from benchmarks.papers.claims import Figure
 
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "gavel"
 

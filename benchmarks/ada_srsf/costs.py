@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.papers import Figure
 from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.network import all_reduce_cost
 from apportion.sim.network.collectives import ALL_REDUCES
 from apportion.sim.network.models.trained import TABLE_III
 from benchmarks.experiment import claimed
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:

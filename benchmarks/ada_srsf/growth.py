@@ -21,10 +21,10 @@ from apportion.mechanism.devices import Devices
 from apportion.mechanism.gates import GATES, START, Flow
 from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.placements import Gang, get_placement
-from apportion.papers import Figure
 from apportion.sim.contention import ETHERNET_10G
 from benchmarks.ada_srsf.costs import rows
 from benchmarks.experiment import claimed
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.gates import GATES, HOLD, START
-from apportion.papers import Figure
 from apportion.sim.contention import ETHERNET_10G, PlainEngine, SharedCost, in_phases
 from apportion.sim.contention.iteration import Phase
 from apportion.sim.network.models.trained import TABLE_III
 from benchmarks.experiment import claimed
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 "Communication Contention Aware Scheduling of Multiple Deep Learning Training Jobs", section 5, and
 runs every combination of a placement and a gate on each. Sets differ by more than most of the ways
 compared, so ratios are paired by set and come with 95 % intervals; criteria are those of the file
-of claims, `apportion papers ada_srsf`.
+of claims, `python -m benchmarks.papers --claims ada_srsf`.
 
 ``--with-released-defect`` emulates the double counting of the released simulator, in which AdaDUAL
 moves bytes by asking for them (see `benchmarks.ada_srsf.released_engine`). All runs have its
@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from apportion.papers import Figure
 from apportion.report.series import distribution
 from apportion.report.style import line_styles
 from benchmarks.ada_srsf.released_points import RELEASED
 from benchmarks.ada_srsf.runs import STORE, asked, in_words, means, options_with_sets, play, ratio
 from benchmarks.experiment import claimed, drawing, parser, run_all, verdict
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.gates import GATES, START, Flow
-from apportion.papers import Figure
 from apportion.sim.network.models.trained import TABLE_III
 from benchmarks.experiment import claimed, verdict
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ import numpy as np
 
 import apportion as ap
 from apportion.mechanism.deciders import get_scheduler
-from apportion.papers import Figure
 from apportion.sim.network import ParallelUplinks, PhaseNetwork, get_topology, leaf_spine
 from apportion.statistics import mean_interval
 from benchmarks.cassini.hosts import CLUSTER, MODELS, PROFILES, workload
 from benchmarks.experiment import claimed
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import add_out, kept
 
 DECIDERS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -14,10 +14,10 @@ import numpy as np
 
 import apportion as ap
 from apportion.mechanism.time_shifts import AffinityGraph, rank_placements
-from apportion.papers import Figure
 from apportion.sim.network import get_topology, jobs_on_links, leaf_spine
 from apportion.sim.phases import PhaseJob, joint_shifts, mean_score, run_phases
 from benchmarks.experiment import claimed
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.sim.network import PhaseNetwork, get_topology
 from apportion.statistics import paired, to_markdown
 from benchmarks.experiment import chosen, claimed, drawing, parser, run_all
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, write_csv
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import apportion as ap
 from apportion.mechanism.placements.compatible import Compatible
 from apportion.mechanism.scheduler import tier_of
-from apportion.papers import Figure
 from apportion.statistics import paired, to_markdown
 from benchmarks.cassini.matrix import HOSTS, SENDS, SERVERS, workload_of
 from benchmarks.experiment import claimed, parser, run_all
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, write_csv
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.report.link_plots import compatibility_figure
 from apportion.sim.network import communication_profile
 from apportion.sim.network.models.communicating import PARALLELISMS
 from apportion.statistics import to_markdown
 from benchmarks.cassini.paper import GBPS, SNAPSHOTS, of_period
 from benchmarks.experiment import claimed, drawing
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import add_out, write_csv
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.sim.phases import PhaseJob, run_phases
 from apportion.sim.shifts import GangPlacement
 from benchmarks.cassini.deciders import TOPOLOGIES, topology_of
 from benchmarks.experiment import claimed
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@
 resamples it several times (bootstrap) and runs every scheduler on each, overheads as in Dally's
 Table I. A single straggler can decide a makespan, so medians over the resamples and gains paired
 by resample, with their intervals, are shown, never one list. The claims are those of Dally (Sharma
-et al., arXiv 2401.16492), in the file of `apportion.papers`.
+et al., arXiv 2401.16492), in the file of `benchmarks.papers.claims`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.report.style import line_styles
 from apportion.statistics import paired
 from benchmarks.experiment import Settings, chosen, claimed, drawing, parser, run_all
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from scipy.stats import spearmanr
 
 from apportion.cluster import TIERS, Cluster
 from apportion.mechanism.orders import LeastAttainedService, MostSlowedFirst
-from apportion.papers import Figure
 from apportion.sim.network import (
     TABLE1_PERCENT,
     AnalyticNetwork,
@@ -34,6 +33,7 @@ from apportion.sim.network.analytic import REFERENCE_SHAPES
 from apportion.sim.network.models.table_i import TABLE1_COMPUTE_SCALE, scaled_profiles
 from apportion.sim.network.registry import TABLE1_INTERCONNECT
 from benchmarks.experiment import claimed, verdict
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.report.style import line_styles
 from apportion.sim.network import get_network
 from benchmarks.experiment import Settings, claimed, drawing, parser, run_all
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.statistics import to_markdown
 from benchmarks.elastic import measured_types as measured
 from benchmarks.experiment import claimed, parser, run_all
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, write_csv
 
 if TYPE_CHECKING:

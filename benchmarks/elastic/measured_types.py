@@ -29,11 +29,11 @@ import pandas as pd
 import apportion as ap
 from apportion.cluster import Cluster
 from apportion.estimators.goodput import MeasuredApplication, MeasuredSteps
-from apportion.papers import Figure
 from apportion.sim.traces.pollux import read_pollux_workload
 from apportion.statistics import to_markdown
 from benchmarks.elastic.runs import RELATIVE_SPEED, as_figure, figures, in_words, paired
 from benchmarks.experiment import claimed, parser, run_all
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, write_csv
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.statistics import to_markdown
 from benchmarks.elastic.runs import (
     CLASSES,
@@ -31,6 +30,7 @@ from benchmarks.elastic.runs import (
     workload_of,
 )
 from benchmarks.experiment import claimed, parser, run_all
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, write_csv
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 
 import apportion as ap
 from apportion import statistics
-from apportion.papers import Figure
 from apportion.sim.traces.pollux import DEEPBOOT_RESTART_S, read_pollux_workload
+from benchmarks.papers.claims import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

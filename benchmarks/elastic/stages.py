@@ -16,13 +16,13 @@ from typing import Any
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.report.style import line_styles
 from apportion.sim.traces.pollux import DEEPBOOT_RESTART_S
 from apportion.statistics import to_markdown
 from benchmarks.elastic.deepboot import requests_of
 from benchmarks.elastic.runs import POLLUX, workload_of
 from benchmarks.experiment import claimed, drawing
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import add_out, kept
 
 CONTAINER_S, INIT_S = 8.0, 4.0

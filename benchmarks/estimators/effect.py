@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 import apportion as ap
 from apportion.estimators import estimate_pairs
-from apportion.papers import Figure
 from apportion.sim.beliefs import Told
 from apportion.sim.beliefs.completed_pairs import CompletedPairs
 from benchmarks.experiment import Settings, claimed, data_of, drawing, parser, run_all, verdict
 from benchmarks.gavel.workloads import draw_jobs
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.report.style import line_styles
 from apportion.statistics import paired
 from benchmarks.experiment import Settings, claimed, data_of, drawing, parser, run_all
 from benchmarks.gavel.workloads import draw_jobs
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:

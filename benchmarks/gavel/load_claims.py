@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.papers import Figure
 from benchmarks.experiment import claimed
+from benchmarks.papers.claims import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

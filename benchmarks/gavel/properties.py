@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import apportion as ap
-from apportion.papers import Figure
 from benchmarks.experiment import Settings, claimed, data_of, parser, run_all
 from benchmarks.gavel.workloads import draw_jobs
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import machine, show, write_csv
 
 if TYPE_CHECKING:

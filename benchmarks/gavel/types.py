@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 import apportion as ap
-from apportion.papers import Figure
 from benchmarks.experiment import claimed, data_of, drawing, parser
 from benchmarks.gavel.workloads import draw_jobs
+from benchmarks.papers.claims import Figure
 from benchmarks.reporting import show, write_csv
 
 TYPES = ("v100", "p100", "k80")

@@ -11,13 +11,13 @@ import pytest
 from tests.in_process import run_benchmark
 
 import apportion as ap
-from apportion.papers import Figure
 from apportion.policies import get_policy, solve_instance
 from benchmarks.ada_srsf.runs import asked, play
 from benchmarks.elastic import runs as elastic_runs
 from benchmarks.ledger import __main__ as ledger
 from benchmarks.ledger import drawn as ledger_drawn
 from benchmarks.ledger import runs as ledger_runs
+from benchmarks.papers.claims import Figure
 from benchmarks.speed.goals import ASKED
 from benchmarks.speed.markdown import beside_kept
 from benchmarks.speed.problems import draw

@@ -8,9 +8,9 @@ import pytest
 from tests.in_process import run_benchmark
 
 from apportion.errors import InputError
-from apportion.papers import Figure, claims_of
 from benchmarks.dally.schedulers import CLAIMS
 from benchmarks.experiment import claimed
+from benchmarks.papers.claims import Figure, claims_of
 from benchmarks.reporting import kept, tables_in
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from apportion.cli.answers.options import (
     add_doctor,
     add_floor,
     add_forecast,
-    add_papers,
     add_policies,
     add_recommend,
     add_settings,
@@ -134,7 +133,7 @@ def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
     _add_sweep(commands)
     for add in (
         *(add_what_if, add_recommend, add_forecast, add_floor, add_advise, _add_solve, add_audit),
-        *(add_policies, add_accelerators, add_settings, add_papers, add_serve),
+        *(add_policies, add_accelerators, add_settings, add_serve),
         *(add_decide, add_export, add_doctor, add_completion),
     ):
         add(commands)

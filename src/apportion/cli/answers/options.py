@@ -190,16 +190,6 @@ def add_settings(commands: Any) -> None:
     finish(parser)
 
 
-def add_papers(commands: Any) -> None:
-    """Add what the papers claim."""
-    text = "what the papers claim, and what of it holds here"
-    parser = add_command(commands, "papers", "listings:list_papers", text)
-    text = "the claims of one: gavel; all of one claim: gavel.load"
-    parser.add_argument("about", nargs="?", metavar="SYSTEM", help=text)
-    _add_format(parser)
-    finish(parser)
-
-
 def add_doctor(commands: Any) -> None:
     """Add what says whether the installation works."""
     text = "say what is installed, and whether it works"

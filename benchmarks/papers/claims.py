@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.errors import InputError, unknown_name
@@ -209,7 +209,7 @@ def claims_from(system: str, rows: Sequence[Mapping[str, Any]]) -> tuple[Claim, 
 
 @cache
 def _file() -> Mapping[str, Any]:
-    text = files("apportion.papers").joinpath("claims.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("claims.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 

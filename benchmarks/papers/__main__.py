@@ -2,7 +2,7 @@
 
 What one prints goes to ``NAME.txt`` below ``--out``, its csv files and pictures beside it; the next
 call leaves out those that are there. ``--quick`` runs each in little. ``--write`` runs nothing: it
-puts the tables of claims (`apportion.papers`) into the pages of the systems.
+puts the tables of claims (`benchmarks.papers.claims`) into the pages of the systems.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apportion.errors import unknown_name
-from apportion.papers import claims_of, systems
-from apportion.papers.claims import as_markdown, in_one_line
+from benchmarks.papers.claims import as_markdown, claims_of, in_full, in_one_line, systems
 from benchmarks.readme import block, with_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 PAGES = {"deepboot": "elastic"}
 """Folders of benchmarks whose names are not those of their systems."""
 
@@ -93,7 +92,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/papers"), metavar="DIR")
     parser.add_argument("--fresh", action="store_true", help="run again what is done already")
     parser.add_argument("--write", action="store_true", help="write tables of claims into pages")
+    text = "print claims and verdicts alone: of all, of gavel, or all of gavel.load"
+    parser.add_argument("--claims", nargs="?", const="", metavar="NAME", help=text)
     options = parser.parse_args()
+    if options.claims is not None:
+        print(told(options.claims))
+        return
     if options.write:
         for page, text in pages():
             page.write_text(text, encoding="utf-8")
@@ -105,6 +109,21 @@ def main() -> None:
         print(in_one_line(system, claims_of(system)))
     if failed:
         sys.exit(f"failed: {', '.join(failed)}; what they printed is in {options.out}")
+
+
+def told(about: str) -> str:
+    """Return a line for each system, the table of one, or all of one claim."""
+    system, _, name = about.partition(".")
+    if not system:
+        return "\n".join(in_one_line(each, claims_of(each)) for each in systems())
+    claims = claims_of(system)
+    if not name:
+        rows = [f"{claim.verdict:<15}{claim.name}: {claim.says}" for claim in claims]
+        return "\n".join([systems()[system], in_one_line(system, claims), "", *rows])
+    by_name = {each.name: each for each in claims}
+    if name not in by_name:
+        raise unknown_name(f"claim of {system}", name, by_name)
+    return in_full(by_name[name])
 
 
 def chosen(names: list[str]) -> list[str]:

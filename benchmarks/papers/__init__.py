@@ -1,0 +1,1 @@
+"""Claims of the five papers, the experiments that measure them, and verdicts."""
