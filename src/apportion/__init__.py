@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from apportion.answers import forecast as forecast
     from apportion.answers import recommend as recommend
     from apportion.answers import what_if as what_if
-    from apportion.answers.audited_runs import audit_run as audit_run
-    from apportion.answers.lies import try_lies as try_lies
     from apportion.cluster import Cluster as Cluster
     from apportion.cluster import accelerators as accelerators
     from apportion.errors import ApportionError as ApportionError
@@ -113,8 +111,8 @@ if TYPE_CHECKING:
     from apportion.policies import register as register
     from apportion.policies import session as session
     from apportion.policies import solve as solve
-    from apportion.policies.auditing import Audit as Audit
-    from apportion.policies.auditing import audit as audit
+    from apportion.policies.audit import Audit as Audit
+    from apportion.policies.audit import audit as audit
     from apportion.report import plot as plot
     from apportion.sim import ElasticWorkload as ElasticWorkload
     from apportion.sim import FewestGpus as FewestGpus

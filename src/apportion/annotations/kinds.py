@@ -140,7 +140,6 @@ _CLASSES = (
     "Resource",
     "RoundPlan",
     "Rounds",
-    "Lies",
     "Run",
     "ServedRequest",
     "Serving",

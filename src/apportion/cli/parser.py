@@ -10,7 +10,6 @@ from apportion._version import __version__
 from apportion.cli.answers.options import (
     add_accelerators,
     add_advise,
-    add_audit,
     add_completion,
     add_doctor,
     add_floor,
@@ -132,7 +131,7 @@ def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
     _add_compare(commands)
     _add_sweep(commands)
     for add in (
-        *(add_what_if, add_recommend, add_forecast, add_floor, add_advise, _add_solve, add_audit),
+        *(add_what_if, add_recommend, add_forecast, add_floor, add_advise, _add_solve),
         *(add_policies, add_accelerators, add_settings, add_serve),
         *(add_decide, add_export, add_doctor, add_completion),
     ):

@@ -101,34 +101,6 @@ def add_floor(commands: Any) -> None:
     finish(parser)
 
 
-def add_audit(commands: Any) -> None:
-    """Add ``apportion audit``."""
-    text = "who has reason to complain of an allocation, or of a run"
-    parser = add_command(commands, "audit", "answers.proved:run_audit", text)
-    parser.add_argument(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="csv: job id, then the steps/s of the job in one column per accelerator; without it a "
-        "run of a workload is audited",
-    )
-    add_option(parser, "--policy", "NAME", "", usual="max_min_fairness")
-    add_option(parser, "--by", "COLUMN", "groups of jobs: user, entity, ...")
-    add_option(parser, "--jobs-table", "FILE", "csv: job id, then columns of jobs")
-    text = "each job says of each type that it runs X times as fast (default: 0,0.5,2)"
-    add_option(parser, "--lies", "X,Y", text, comma_separated(real()))
-    tries = "of a run: try N lies, each a simulation more (with --by, groups lie together)"
-    add_option(parser, "--tries", "N", tries, whole(1))
-    add_option(parser, "--jobs", "N", "of --tries: runs at once", whole(1))
-    add_option(parser, "--out", "DIR", "write the tables, .csv")
-    add_trace(parser, "--workload")
-    add_generator(parser, hidden=True)
-    add_cluster(parser)
-    add_simulation(parser)
-    add_seed(parser, "of everything random (default: 0)")
-    finish(parser)
-
-
 def _add_policies(parser: argparse.ArgumentParser, usual: str) -> None:
     add_option(parser, "--policies", "A,B,...", "", usual=usual)
 

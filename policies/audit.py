@@ -7,22 +7,117 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from apportion.annotations import checked
-from apportion.checks import number
 from apportion.errors import InputError
-from apportion.policies.auditing.case import TELLING, Case, worst_first
 from apportion.policies.labelled import jobs_of, solve
 from apportion.policies.registry import get_policy
+from apportion.policies.solving.highs import optimal_vertex
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from apportion.allocation import Allocation
     from apportion.policies.base import Policy
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
+    from apportion.types import Floats
+
+
+TELLING = 1e-6
+"""Less than this, relatively, is no gain: optima are certified to about as much."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """An allocation in arrays: jobs by types.
+
+    Attributes
+    ----------
+    jobs, types
+        Labels.
+    speed
+        Steps/s, 0 where a job cannot run, shape (jobs, types).
+    gang, weight
+        GPUs of each job, and what its part of the cluster is in proportion to, shape (jobs,).
+    gpus
+        Of each type, shape (types,).
+    X
+        Share of time, shape (jobs, types).
+    """
+
+    jobs: pd.Index
+    types: list[Any]
+    speed: Floats
+    gang: Floats
+    weight: Floats
+    gpus: Floats
+    X: Floats
+
+    @property
+    def made(self) -> Floats:
+        """Steps/s of each job."""
+        return np.asarray((self.speed * self.X).sum(axis=1), dtype=float)
+
+    def of_bundles(self, bundles: Floats) -> Floats:
+        """Return steps/s that each job would make of some GPUs of each type, fastest first.
+
+        Parameters
+        ----------
+        bundles
+            GPUs on average, shape (jobs, types), a row for each job.
+        """
+        order = np.argsort(-self.speed, axis=1, kind="stable")
+        time = np.take_along_axis(bundles / self.gang[:, None], order, axis=1)
+        until = np.minimum(np.cumsum(time, axis=1), 1.0)
+        used = np.diff(until, axis=1, prepend=0.0)
+        return np.asarray((np.take_along_axis(self.speed, order, axis=1) * used).sum(axis=1))
+
+    def sharing(self) -> pd.DataFrame:
+        """Set each job beside its part of the cluster."""
+        part = self.weight / self.weight.sum()
+        alone = self.of_bundles(part[:, None] * self.gpus)
+        ratio = np.divide(self.made, alone, out=np.full_like(alone, np.inf), where=alone > 0)
+        table = {"has": self.made, "alone": alone, "ratio": ratio}
+        return pd.DataFrame(table, index=self.jobs)
+
+    def with_bundle_of(self, other: int) -> Floats:
+        """Return steps/s that each job would make of what another one holds, at equal weights."""
+        held = self.X[other] * self.gang[other]
+        return self.of_bundles(held * (self.weight / self.weight[other])[:, None])
+
+    def envy(self) -> pd.DataFrame:
+        """List who would make more of what another one holds, the worst first."""
+        with_others = np.array([self.with_bundle_of(other) for other in range(len(self.jobs))])
+        nothing = np.where(with_others > 0, np.inf, 1.0)
+        mine = np.broadcast_to(self.made, with_others.shape)
+        ratio = np.divide(with_others, mine, out=nothing, where=mine > 0)
+        others, who = np.nonzero(ratio > 1 + TELLING)
+        labels = self.jobs.tolist()
+        pairs = zip(who.tolist(), others.tolist(), strict=True)
+        rows = [(labels[job], labels[other], float(ratio[other, job])) for job, other in pairs]
+        table = pd.DataFrame(rows, columns=["job", "other", "ratio"])
+        return table.sort_values("ratio", ascending=False, kind="stable", ignore_index=True)
+
+    def improved(self) -> tuple[float, pd.DataFrame | None]:
+        """Return the largest gain that costs nobody anything, and an allocation that has it."""
+        count, kinds = self.speed.shape
+        fastest = self.speed.max(axis=1, keepdims=True)
+        gain = np.divide(self.speed, fastest, out=np.zeros_like(self.speed), where=fastest > 0)
+        each, hold = np.eye(count), np.eye(kinds)
+        time = np.repeat(each, kinds, axis=1)
+        capacity = np.concatenate([gang * hold for gang in self.gang], axis=1)
+        kept = (gain * self.X).sum(axis=1)
+        limits = np.vstack([time, capacity, -time * gain.ravel()])
+        most = np.concatenate([np.ones(count), self.gpus, -kept * (1 - TELLING**2)])
+        rows = np.full(most.size, -np.inf), most
+        found = optimal_vertex(-gain.ravel(), sparse.csr_array(limits), rows)
+        more = 0.0 if found is None else float(gain.ravel() @ found - kept.sum())
+        if found is None or more <= TELLING * max(kept.sum(), 1.0):
+            return 0.0, None
+        better = np.where(self.speed > 0, found.reshape(count, kinds), 0.0)
+        table = pd.DataFrame(better, index=self.jobs, columns=self.types)
+        return more, table
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +127,7 @@ class Audit:
     Attributes
     ----------
     allocation
-        What the policy decided; None of a run (`apportion.audit_run`).
+        What the policy decided.
     sharing
         A row per job: ``has``, its throughput, ``alone``, what it could make of its part of the
         cluster, by weight, and ``ratio``; below 1 it would rather be by itself (no sharing
@@ -45,25 +140,16 @@ class Audit:
         none: then the allocation is Pareto efficient.
     pareto_gain
         The largest sum over jobs of throughput / fastest that can be added so.
-    lies
-        A row for each lie that brings something, the best first: ``job`` says that it runs
-        ``factor`` times as fast on ``accelerator``, and has ``ratio`` > 1 times its throughput by
-        its true speeds. Of a run they are those of `apportion.try_lies`.
-    lies_tried, lies_told
-        How many were, and, of a run, what came of it, in words.
     subject
         What is audited, in words.
     """
 
-    allocation: Allocation | None
+    allocation: Allocation
     sharing: pd.DataFrame
     envy: pd.DataFrame
     better: pd.DataFrame | None
     pareto_gain: float
-    lies: pd.DataFrame
-    lies_tried: int = 0
     subject: str = ""
-    lies_told: str = ""
 
     def by(self, groups: pd.Series) -> pd.DataFrame:
         """Return what the jobs of each group have to say, as of a user or an entity.
@@ -77,7 +163,7 @@ class Audit:
         -------
         DataFrame
             Indexed by group: ``jobs``, ``least_ratio`` of `sharing`, and how many of its jobs
-            ``envy`` one of another group, and ``gain_by_lies`` where lies were tried.
+            ``envy`` one of another group.
         """
         own = groups.reindex(self.sharing.index)
         if own.isna().any():
@@ -86,13 +172,8 @@ class Audit:
         table = pd.DataFrame({"jobs": ratios.size(), "least_ratio": ratios.min()})
         other = own.loc[self.envy["other"]].to_numpy() != own.loc[self.envy["job"]].to_numpy()
         envious = self.envy.loc[other, "job"].drop_duplicates()
-        counted_as = {"envy": envious}
-        if self.lies_tried:
-            counted_as["gain_by_lies"] = self.lies.iloc[:, 0].drop_duplicates()
-        for name, jobs in counted_as.items():
-            alone = jobs.name in ("job", None)  # else a group lies together
-            counted = (own.loc[jobs] if alone else jobs).value_counts()
-            table[name] = counted.reindex(table.index, fill_value=0).astype(int)
+        counted = own.loc[envious].value_counts()
+        table["envy"] = counted.reindex(table.index, fill_value=0).astype(int)
         return table
 
     def __repr__(self) -> str:
@@ -113,14 +194,6 @@ class Audit:
             said += ["nobody can have more without another having less (Pareto efficient)"]
         else:
             said += [f"jobs could have {self.pareto_gain:.3g} more of their fastest in sum"]
-        if self.lies_told:
-            said += [self.lies_told]
-        elif len(self.lies):
-            job, kind, factor, ratio = next(self.lies.itertuples(index=False))
-            what = f"{job!r} has {ratio:.3g} times as much if it says {factor:g} times on {kind}"
-            said += [f"of {self.lies_tried} lies {len(self.lies)} pay: {what}"]
-        elif self.lies_tried:
-            said += [f"none of {self.lies_tried} lies pays"]
         return "\n".join([f"Audit of {self.subject}", *said])
 
 
@@ -131,7 +204,6 @@ def audit(
     *,
     workers: Workers | None = None,
     jobs: Jobs | None = None,
-    lies: Sequence[float] = (0.0, 0.5, 2.0),
 ) -> Audit:
     """Solve a policy, and look for jobs that have reason to complain.
 
@@ -139,17 +211,12 @@ def audit(
     ----------
     policy, throughput_tensor, workers, jobs
         As for `apportion.solve`; jobs by themselves, options are types.
-    lies
-        Factors: each job says of each type, one at a time, that it runs so many times as fast
-        there, and the policy is solved anew. None are tried if empty.
 
     Raises
     ------
     InputError
-        For combinations of jobs, options that are no types, and factors below 0.
+        For combinations of jobs, and options that are no types.
     """
-    for factor in lies:
-        number("A factor of lies", factor)
     found = get_policy(policy)
     tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
     if found.space_sharing or not _is_plain(tensor):
@@ -157,22 +224,12 @@ def audit(
     allocation = solve(found, tensor)
     case = _case_of(found, tensor, allocation)
     gain, better = case.improved()
-    tried = [
-        lie
-        for job in range(len(case.jobs))
-        for kind in range(len(case.types))
-        for factor in lies
-        if (lie := _after_lie(case, tensor, found, job, kind, factor)) is not None
-    ]
-    pay = [lie for lie in tried if lie[3] > 1 + 10 * TELLING]
     return Audit(
         allocation=allocation,
         sharing=case.sharing(),
         envy=case.envy(),
         better=better,
         pareto_gain=gain,
-        lies=worst_first(pay, ["job", "accelerator", "factor", "ratio"]),
-        lies_tried=len(tried),
         subject=allocation.policy,
     )
 
@@ -182,7 +239,7 @@ def _is_plain(tensor: ThroughputTensor) -> bool:
     return tensor.solo and tensor.options.nlevels == 1 and tensor.gpus_of_option is None
 
 
-def _case_of(policy: Policy, tensor: ThroughputTensor, allocation: Allocation) -> Case:
+def _case_of(policy: Policy, tensor: ThroughputTensor, allocation: Allocation) -> _Case:
     """Read an allocation as arrays."""
     cluster = tensor.workers or tensor.cluster
     known = tensor.on_types_of(cluster)
@@ -196,20 +253,4 @@ def _case_of(policy: Policy, tensor: ThroughputTensor, allocation: Allocation) -
     speed = np.where(gang[:, None] <= gpus, speed, 0.0)
     X = allocation.X.loc[known.jobs, types].to_numpy(dtype=float)
     weight = facts["weight"].to_numpy(dtype=float)
-    return Case(known.jobs, types, speed, gang, weight, gpus, X)
-
-
-def _after_lie(
-    case: Case, tensor: ThroughputTensor, policy: Policy, job: int, kind: int, factor: float
-) -> tuple[object, object, float, float] | None:
-    """Return what a job has by its true speeds if it says another one, if it can say so."""
-    told = case.speed.copy()
-    told[job, kind] *= factor
-    if factor == 1 or not case.speed[job, kind] or not told[job].any():
-        return None
-    table = pd.DataFrame(told, index=case.jobs, columns=case.types)
-    jobs, workers = tensor.jobs_table, tensor.workers or tensor.cluster
-    X: Any = solve(policy, table, workers=workers, jobs=jobs).X[case.types]
-    made, before = float(case.speed[job] @ X.to_numpy(dtype=float)[job]), float(case.made[job])
-    ratio = made / before if before else np.inf if made else 1.0
-    return case.jobs.tolist()[job], case.types[kind], float(factor), ratio
+    return _Case(known.jobs, types, speed, gang, weight, gpus, X)
