@@ -32,7 +32,6 @@ These decide in whole numbers: each job has one of its options, or none.
 `Optimus`                 least remaining time of all jobs
 `Lyra`                    most seconds saved by workers beyond the first
 `LeastWorkload`           the GPUs with least work waiting, for one job
-`CappedWorkload`          the same, on at most so many servers
 `Rotations`               least demand above the capacity of shared links
 `PlacementAndRotation`    least delay by shared links, over where gangs lie and when they start
 `DallyRound`              gangs on free GPUs in order of priority, each at its best
@@ -91,8 +90,6 @@ if TYPE_CHECKING:
     from apportion.policies.sessions.session import session as session
     from apportion.policies.slowest_job import SlowestJob as SlowestJob
     from apportion.policies.solution import Solution as Solution
-    from apportion.policies.solving.condition import Condition as Condition
-    from apportion.policies.solving.condition import condition as condition
     from apportion.policies.solving.driver import solve_instance as solve_instance
     from apportion.policies.solving.pairs import PairTable as PairTable
     from apportion.policies.solving.solvers.warm_highs import WarmProblem as WarmProblem
@@ -109,7 +106,6 @@ if TYPE_CHECKING:
     from apportion.policies.whole.elastic import Optimus as Optimus
     from apportion.policies.whole.elastic import Pollux as Pollux
     from apportion.policies.whole.elastic import Sia as Sia
-    from apportion.policies.whole.least_workload import CappedWorkload as CappedWorkload
     from apportion.policies.whole.least_workload import LeastWorkload as LeastWorkload
     from apportion.policies.whole.least_workload import one_job as one_job
     from apportion.policies.whole.option_worth import WeightedOptions as WeightedOptions

@@ -79,8 +79,6 @@ def solve(
     intervals: bool = True,
     second_stage: bool = True,
     solver: SolverName = "auto",
-    partitions: int = 1,
-    seed: int = 0,
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
@@ -116,8 +114,8 @@ def solve(
         (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.placements.tiers`.
     group, intervals, second_stage, solver
         See `solve_instance`; the defaults are right for all but comparisons.
-    partitions, seed, fallback
-        See `solve_instance`: solve in parts, and what to do when every solver fails.
+    fallback
+        See `solve_instance`: what to do when every solver fails.
     time_limit_s, gap
         See `solve_instance`: how long to search for a whole decision, and how good it has to be.
 
@@ -148,8 +146,6 @@ def solve(
         intervals=intervals,
         second_stage=second_stage,
         solver=solver,
-        partitions=partitions,
-        seed=seed,
         fallback=fallback,
         time_limit_s=time_limit_s,
         gap=gap,

@@ -31,7 +31,7 @@ from apportion.policies.total_throughput import (
     NetworkSensitive,
 )
 from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
-from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload
+from apportion.policies.whole.least_workload import LeastWorkload
 from apportion.policies.whole.rotations import PlacementAndRotation, Rotations
 from apportion.registry import Registry
 
@@ -65,7 +65,7 @@ SPECIALISED: tuple[type[Policy], ...] = (AlloX, GandivaPacking)
 
 WHOLE: dict[str, tuple[type[Policy], ...]] = {
     "(type, GPUs)": (Sia, Pollux, DeepBoot, Optimus, Lyra),
-    "GPUs of servers": (LeastWorkload, CappedWorkload),
+    "GPUs of servers": (LeastWorkload,),
     "rotations": (Rotations,),
     "placements and rotations": (PlacementAndRotation,),
     "places that are free": (DallyRound,),

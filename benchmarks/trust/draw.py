@@ -28,7 +28,6 @@ COMBINED = {
 }
 SIZED = {"makespan", "max_total_throughput"}
 FILLED = {"hierarchical_fairness"}
-DIVIDED = LEXICOGRAPHIC
 GROUPED = {"fair_over_time", "cohort"}
 # Policies whose oracle takes a program for every job, and the most jobs that it is asked for.
 MOST_JOBS = {
@@ -134,8 +133,6 @@ def _variant(policy: str, rng: np.random.Generator) -> tuple[dict[str, Any], dic
         arguments |= {} if rng.random() < 0.5 else {"gang_packing": False}
     if policy in LEXICOGRAPHIC and shape == "plain" and rng.random() < 0.35:
         options["lexicographic"] = True
-    elif policy in DIVIDED and shape == "plain" and rng.random() < 0.08:
-        arguments |= {"partitions": int(rng.integers(2, 4)), "seed": int(rng.integers(100))}
     elif rng.random() < 0.25:
         # Without its second stage water filling stops at the first level.
         names = ["group", "intervals", "second_stage"][: 2 if policy in FILLED else 3]

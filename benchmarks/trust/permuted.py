@@ -22,7 +22,7 @@ THROUGHPUTS = {"nash_welfare", "strategy_proof"}
 
 def can_be_permuted(case: Case) -> bool:
     """Whether the definition determines the shares themselves."""
-    whole = not {"partitions", "second_stage"} & case.arguments.keys()
+    whole = "second_stage" not in case.arguments
     return case.shape == "plain" and case.route == "solve" and whole and case.policy not in FREE
 
 

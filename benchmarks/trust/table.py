@@ -19,9 +19,7 @@ def counts(lines: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _row(name: str, lines: list[dict[str, Any]]) -> dict[str, Any]:
     answered = [line for line in lines if line["outcome"] == "answered"]
-    near = [
-        line for line in lines if line["decades"] <= WITHIN_DECADES and not asked_in_parts(line)
-    ]
+    near = [line for line in lines if line["decades"] <= WITHIN_DECADES]
     fine = sum(bool(line.get("certified")) for line in near)
     return {
         "policy": name,
@@ -35,11 +33,6 @@ def _row(name: str, lines: list[dict[str, Any]]) -> dict[str, Any]:
         "failed": len(lines) - len(answered),
         "% certified": round(100 * fine / max(len(near), 1), 2),
     }
-
-
-def asked_in_parts(line: dict[str, Any]) -> bool:
-    """Whether the problem was to be solved in parts, which is not exact."""
-    return "partitions" in line["arguments"]
 
 
 def is_wrong(line: dict[str, Any]) -> bool:

@@ -29,7 +29,6 @@ from apportion.policies.solving.options import (
     isolated_solution,
     kept_options,
 )
-from apportion.policies.solving.random_partition import solve_in_parts
 from apportion.policies.solving.ratio import at_best_bargains
 from apportion.policies.solving.rows import Reduction, reduce
 from apportion.policies.solving.solvable import unsolvable
@@ -52,7 +51,7 @@ _LOG = logging.getLogger(__name__)
 
 TIME_LIMIT_S = 60.0
 """Seconds that the search for a whole decision may take unless another limit is given."""
-_PLAIN = ("auto", "raise", 1, None, None, 1e-9)
+_PLAIN = ("auto", "raise", None, None, 1e-9)
 """Options by default, which need no check."""
 _MET = 1e-7
 """By how much own constraints may be missed, in numbers around 1."""
@@ -68,8 +67,6 @@ def solve_instance(
     intervals: bool = True,
     second_stage: bool = True,
     solver: SolverName = "auto",
-    partitions: int = 1,
-    seed: int = 0,
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
@@ -93,12 +90,6 @@ def solve_instance(
     solver
         "auto", "highs", "clarabel", or "arrow", the interior point for jobs that are all different
         (`apportion.policies.solving.solvers.arrow_interior_point`); the optimum is the same.
-    partitions
-        Parts into which jobs and capacity are split at random, each solved apart
-        (`apportion.policies.solving.random_partition`): quicker where no two jobs are alike,
-        and not optimal.
-    seed
-        Seed of that split.
     fallback
         "isolated" returns the isolated share if every solver failed, with the status "fallback";
         by default that is an error. Of a policy that decides in whole numbers it is what jobs
@@ -120,7 +111,7 @@ def solve_instance(
     SolveError
         If no solver found an optimum; the message tells what was tried.
     """
-    asked = (solver, fallback, partitions, pairs, time_limit_s, gap)
+    asked = (solver, fallback, pairs, time_limit_s, gap)
     if asked != _PLAIN:
         check_options(policy, *asked)
     if instance.jobs == 0:
@@ -138,8 +129,6 @@ def solve_instance(
         if policy.integral:
             limit_s = TIME_LIMIT_S if time_limit_s is None else time_limit_s
             return decide(policy, instance, group=group, time_limit_s=limit_s, gap=gap)
-        if partitions > 1:
-            return solve_in_parts(whole, policy, instance, min(partitions, instance.jobs), seed)
         return whole(instance, pairs=pairs)
     except InfeasibleError:
         raise

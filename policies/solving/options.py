@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from apportion.checks import choice, number, seconds, whole
+from apportion.checks import choice, number, seconds
 from apportion.errors import InputError
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
@@ -32,7 +32,6 @@ def check_options(
     policy: Policy,
     solver: str,
     fallback: str,
-    partitions: int,
     pairs: PairTable | None,
     time_limit_s: float | None,
     gap: float,
@@ -40,7 +39,6 @@ def check_options(
     """Refuse unknown words and numbers, and what does not go with whole decisions or shares."""
     choice("solver", solver, get_args(SolverName))
     choice("fallback", fallback, get_args(Fallback))
-    whole("partitions", partitions, 1)
     if time_limit_s is not None:
         seconds("time_limit_s", time_limit_s, strict=True, infinite=True)
     number("gap", gap, most=1.0)
@@ -50,14 +48,7 @@ def check_options(
                 f"time_limit_s is of whole decisions, and {policy!r} gives shares of time, which "
                 f"take no search; leave it out."
             )
-        if partitions > 1 and pairs is not None and policy.space_sharing:
-            raise InputError(
-                f"partitions do not go with pairs= under {policy!r}: parts have rows of single "
-                f"jobs. Leave out one of the two."
-            )
         return
-    if partitions > 1:
-        raise InputError(f"partitions do not go with {policy!r}, which decides in whole numbers.")
     if solver not in ("auto", "highs"):
         raise InputError(
             f"solver={solver!r} does not go with {policy!r}, which decides in whole numbers. "

@@ -12,7 +12,7 @@ import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
-from apportion.checks import number, whole
+from apportion.checks import whole
 from apportion.errors import InputError
 from apportion.policies.base import Policy
 from apportion.policies.instance import Instance
@@ -50,7 +50,7 @@ class LeastWorkload(Policy):
     above 0 say which GPUs have memory for it. Loads, seconds of work that wait for a GPU, are what
     the GPUs use of the soft resource ``load``; a GPU of a server uses its ``server ...``
     (`one_job` poses it so). Where GPUs are not shared all free ones have load 0, and the job gets
-    the first by place. `kappa` is a size of jobs, no limit on servers (see `CappedWorkload`).
+    the first by place. `kappa` is a size of jobs, no limit on servers.
 
     What the paper leaves open: `server_load` is the sum over a server's GPUs, their mean (as
     released), or the sum over the GPUs with memory; with `strict_servers` only GPUs of the
@@ -82,74 +82,13 @@ class LeastWorkload(Policy):
         return [served, (cp.sum(p.X @ closed) == 0).set_label("least loaded servers only")]
 
 
-@dataclass(frozen=True)
-class CappedWorkload(Policy):
-    r"""Minimise the largest load of the GPUs that a job gets, on at most so many servers.
-
-    .. math:: \min_X \max_{g: X_g = 1} l_g + \frac{\theta}{n} \sum_g l_g X_g + \alpha [v > 1] +
-        \beta b\ \text{such that}\ \sum_g X_g = n,\ v \le v_{\max},\ X \in \{0, 1\}
-
-    The problem::
-
-        min over n GPUs for one job of largest load + tie * mean load + penalties, servers <= limit
-
-        penalties = several (if there are several servers) + neighbour * jobs with traffic there
-
-    Posed as for `LeastWorkload`, whose kappa caps no servers. Jobs with traffic on a server are
-    what its GPUs use of the soft resource ``neighbours``, if there is one.
-    """
-
-    name, integral, unit, traits = "capped_workload", True, "s", _ONE_JOB
-    source = "Ada-SRSF (ICDCS 2020), Algorithm 1, with a limit on servers"
-
-    servers: int = 1
-    several: float = 0.0
-    neighbour: float = 0.0
-    tie: float = 1e-3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole("servers", self.servers, 1)
-        for name in ("several", "neighbour", "tie"):
-            number(name, getattr(self, name))
-
-    def objective(self, p: Problem) -> cp.Minimize:
-        """State the largest load and the penalties."""
-        gpus, used, more, most = _variables(p)
-        penalties = self.several * more + self.neighbour * (gpus.neighbours @ used)
-        return cp.Minimize(gpus.unit * most + self.tie * (p.X[0] @ gpus.load) + penalties)
-
-    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        """Relate GPUs to servers and to the largest load."""
-        (gpus, used, more, most), chosen = _variables(p), p.count[0] * p.X[0]
-        limits = [cp.sum(used) <= self.servers, cp.sum(used) <= 1 + gpus.servers * more]
-        loads = cp.multiply(gpus.load / gpus.unit, chosen) <= most
-        return _labelled([p.time == 1, chosen <= used[gpus.server], *limits, loads])
-
-
-def _variables(p: Problem) -> tuple[GPUs, cp.Variable, cp.Variable, cp.Variable]:
-    """Return the GPUs, whether servers are used, whether several are, and the largest load."""
-    gpus = GPUs.of(p)
-    used = p.variable("servers in use", gpus.servers, boolean=True)
-    more = p.variable("several servers", boolean=True)
-    return gpus, used, more, p.variable("largest load", nonneg=True)
-
-
-def _labelled(constraints: Sequence[cp.Constraint]) -> list[cp.Constraint]:
-    """Call the constraints by what cannot hold where there is no decision."""
-    what = ("all GPUs of the job", *["limit of servers"] * (len(constraints) - 1))
-    return [each.set_label(name) for each, name in zip(constraints, what, strict=True)]
-
-
-_LOAD, _NEIGHBOURS, _SERVER = "load", "neighbours", "server "
+_LOAD, _SERVER = "load", "server "
 
 
 def one_job(
     load: Sequence[Sequence[float]],
     available: Sequence[Sequence[bool]],
     gpus: int,
-    *,
-    neighbours: Sequence[float] | None = None,
 ) -> Instance:
     """Pose the choice of GPUs for one job.
 
@@ -161,8 +100,6 @@ def one_job(
         Whether it has memory for the job, by server.
     gpus
         GPUs that the job wants.
-    neighbours
-        Jobs with traffic on each server, by default none.
 
     Returns
     -------
@@ -172,21 +109,17 @@ def one_job(
     Raises
     ------
     InputError
-        If servers have no GPUs or others in one table than in the other, loads or neighbours are
+        If servers have no GPUs or others in one table than in the other, loads are
         no finite numbers >= 0, or the job wants no GPUs.
     """
     server = np.repeat(np.arange(len(load)), _sizes(load, available))
-    near = np.zeros(len(load)) if neighbours is None else np.asarray(neighbours, dtype=float)
     loads = np.array([each for row in load for each in row], dtype=float)
-    for name, values in (("load", loads), ("neighbours", near)):
-        if not (np.isfinite(values) & (values >= 0)).all():
-            raise InputError(f"{name} holds a value that is no finite number >= 0.")
-    if near.size != len(load):
-        raise InputError(f"neighbours has {near.size} values for {len(load)} servers.")
+    if not (np.isfinite(loads) & (loads >= 0)).all():
+        raise InputError("load holds a value that is no finite number >= 0.")
     whole("gpus", gpus, 1, integral=True)
-    beside = np.zeros((server.size, 2 + len(load)))
-    beside[:, 0], beside[:, 1] = loads, near[server]
-    beside[np.arange(server.size), 2 + server] = 1.0
+    beside = np.zeros((server.size, 1 + len(load)))
+    beside[:, 0] = loads
+    beside[np.arange(server.size), 1 + server] = 1.0
     own = [f"gpu {place}" for place in range(server.size)]
     named = [f"{_SERVER}{place}" for place in range(len(load))]
     return Instance.of_options(
@@ -197,7 +130,7 @@ def one_job(
         columns={"count": np.array([float(gpus)])},
         usage=sparse.csr_array(beside.reshape(1, -1)),
         resource_capacity=np.full(beside.shape[1], np.inf),
-        resource_names=(*own, _LOAD, _NEIGHBOURS, *named),
+        resource_names=(*own, _LOAD, *named),
     )
 
 
@@ -224,14 +157,11 @@ class GPUs:
         Place of its server, shape (GPUs,).
     open_
         Whether it has memory for the job, shape (GPUs,).
-    neighbours
-        Jobs with traffic on each server, shape (servers,).
     """
 
     load: Floats
     server: Ints
     open_: NDArray[np.bool_]
-    neighbours: Floats
 
     @classmethod
     def of(cls, p: Problem) -> GPUs:
@@ -257,20 +187,12 @@ class GPUs:
                 "GPUs of that server use 1 and the others nothing."
             )
         server = of_server.argmax(axis=1)
-        near = np.zeros(of_server.shape[1])
-        if _NEIGHBOURS in instance.resource_names:
-            np.maximum.at(near, server, used[:, p.resource(_NEIGHBOURS)[0]])
-        return cls(used[:, p.resource(_LOAD)[0]], server, instance.can_run[0], near)
+        return cls(used[:, p.resource(_LOAD)[0]], server, instance.can_run[0])
 
     @property
     def servers(self) -> int:
         """Number of servers."""
-        return self.neighbours.size
-
-    @property
-    def unit(self) -> float:
-        """The largest load, in which loads are counted where solvers see them beside ones."""
-        return float(self.load.max(initial=0.0)) or 1.0
+        return int(self.server.max(initial=-1)) + 1
 
     def server_loads(self, kind: str) -> Floats:
         """Return the load of each server: "sum", "mean" or "available"; shape (servers,)."""

@@ -72,9 +72,7 @@ if TYPE_CHECKING:
     from apportion.pairs import PairThroughputs as PairThroughputs
     from apportion.policies import FIFO as FIFO
     from apportion.policies import AlloX as AlloX
-    from apportion.policies import CappedWorkload as CappedWorkload
     from apportion.policies import Cohort as Cohort
-    from apportion.policies import Condition as Condition
     from apportion.policies import DeepBoot as DeepBoot
     from apportion.policies import FairOverTime as FairOverTime
     from apportion.policies import FinishTimeFairness as FinishTimeFairness
@@ -102,7 +100,6 @@ if TYPE_CHECKING:
     from apportion.policies import ShortestJobFirst as ShortestJobFirst
     from apportion.policies import Sia as Sia
     from apportion.policies import StrategyProof as StrategyProof
-    from apportion.policies import condition as condition
     from apportion.policies import eligible as eligible
     from apportion.policies import get_policy as get_policy
     from apportion.policies import place_round as place_round

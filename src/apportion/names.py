@@ -45,7 +45,6 @@ POLICY_NAMES = (
     "optimus",
     "lyra",
     "least_workload",
-    "capped_workload",
     "rotations",
     "placement_and_rotation",
     "dally_round",

@@ -41,17 +41,6 @@ def test_prints_the_allocation_by_hand(table: str, capsys: pytest.CaptureFixture
     assert [line.split()[0] for line in lines[4:]] == ["policy", "objective", "prices", "gap"]
 
 
-def test_condition_beside_the_gap(
-    table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "shares.json"
-    words = ["solve", table, "--workers", "v100=1", "--condition", "--out", str(out)]
-    (tmp_path / "speeds.csv").write_text(TABLE.replace(",k80", "").replace(",10", ""))
-    assert main(words) == 0
-    assert "condition  1e-06 (share of resnet from 0.5" in capsys.readouterr().out
-    assert json.loads(out.read_text())["condition"] == pytest.approx(1e-6, rel=0.01)
-
-
 def test_jobs_table_counts(table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     jobs = tmp_path / "jobs.csv"
     jobs.write_text("job,weight\ntwin,1\nresnet,3\n")

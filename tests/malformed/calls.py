@@ -74,8 +74,6 @@ def _solving() -> list[Call]:
         "intervals": True,
         "second_stage": True,
         "solver": "auto",
-        "partitions": 1,
-        "seed": 0,
         "fallback": "raise",
         "gang_packing": True,
     }
@@ -220,7 +218,6 @@ def _added(**added: Any) -> Any:
 def _simulating(folder: Path) -> list[Call]:
     drawn = {
         "jobs": 3,
-        "seed": 0,
         "jobs_per_hour": 20.0,
         "arrivals": "poisson",
         "days": None,
@@ -245,7 +242,6 @@ def _simulating(folder: Path) -> list[Call]:
         "carry_over": None,
         "leases": True,
         "tiers": None,
-        "seed": 0,
     }
     leased = {
         "policy": "dally",
@@ -254,7 +250,6 @@ def _simulating(folder: Path) -> list[Call]:
         "network": "none",
         "lease_seconds": 3600.0,
         "checkpoint_seconds_per_gpu": 1.0,
-        "seed": 0,
     }
     several = {"policies": ["fifo"], "workload": workload(), "cluster": {"v100": 2}, "n_jobs": 1}
     swept = {"policies": ["fifo"], "workloads": {"jobs": 2}, "cluster": {"v100": 2}, "seeds": [0]}

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -94,47 +93,3 @@ def first_fit(servers: Servers, n: int, memory: Number) -> Gpus | None:
     """Take the first n available GPUs by number."""
     avail = servers.available(memory)
     return tuple(avail[:n]) if 0 < n <= len(avail) else None
-
-
-@dataclass(frozen=True)
-class Cap:
-    """What the capped variant charges: tie on mean load, E for several servers, rho per neighbour.
-
-    minimise  u + tie * L'x / n + several * z + rho * N'y,   u >= L_g x_g, u >= 0,
-    subject to 1'x = n, x_g <= avail_g, x_g <= y_s(g), 1'y <= servers, z = [1'y > 1].
-    """
-
-    servers: int
-    several: Number = 0
-    rho: Number = 0
-    tie: Number = Fraction(1, 1000)
-
-    def cost(self, servers: Servers, chosen: Gpus, networked: Sequence[int]) -> Fraction:
-        """What a choice of GPUs costs; networked is N_s, jobs with traffic by server."""
-        load, at = servers.loads, servers.server_of
-        used = {at[g] for g in chosen}
-        return (
-            max([Fraction(0), *(load[g] for g in chosen)])
-            + Fraction(self.tie) * sum(load[g] for g in chosen) / len(chosen)
-            + (Fraction(self.several) if len(used) > 1 else 0)
-            + Fraction(self.rho) * sum(networked[s] for s in used)
-        )
-
-
-def capped(
-    servers: Servers, n: int, memory: Number, cap: Cap, networked: Sequence[int]
-) -> tuple[Fraction, Gpus] | None:
-    """Compute the same by trying every set of servers: on one, the n least loaded GPUs are best.
-
-    They have the least greatest load, the least sum, and use no server beyond the set.
-    """
-    load, at = servers.loads, servers.server_of
-    by_load = sorted(servers.available(memory), key=lambda g: (load[g], g))
-    found = []
-    for size in range(1, cap.servers + 1):
-        for group in combinations(range(len(servers.load)), size):
-            own = [g for g in by_load if at[g] in group]
-            if 0 < n <= len(own):
-                chosen = tuple(sorted(own[:n]))
-                found.append((cap.cost(servers, chosen, networked), chosen))
-    return min(found, default=None)

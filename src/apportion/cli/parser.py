@@ -265,10 +265,5 @@ def _add_solve(commands: Any) -> None:
     )
     add_alias(parser, "--workers", "--cluster")
     add_option(parser, "--jobs-table", "FILE", "csv: job id, then columns of jobs")
-    parser.add_argument(
-        "--condition",
-        action="store_true",
-        help="also how far shares may move while the objective is as good (takes longer)",
-    )
     add_option(parser, "--out", "FILE", "write the result, .csv or .json", ending(".csv", ".json"))
     finish(parser)

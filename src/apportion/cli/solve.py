@@ -12,7 +12,7 @@ import pandas as pd
 from apportion.checks import file_path
 from apportion.cli.output import print_table
 from apportion.errors import InputError
-from apportion.policies import condition, solve
+from apportion.policies import solve
 from apportion.report.files import check_folder, write_text
 from apportion.sim.traces.jobs_csv import jobs_of
 from apportion.sim.traces.table import TraceTable, parse_table
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from apportion.allocation import Allocation
     from apportion.estimators import EstimatedThroughputs
-    from apportion.policies import Condition
 
 _MOST_ROWS = 40
 
@@ -44,17 +43,12 @@ def run(args: argparse.Namespace) -> None:
         estimates, notes = _completed(throughputs)
     told = throughputs if estimates is None else estimates
     allocation = solve(args.policy, told, workers=args.workers, jobs=jobs)
-    moves = None
-    if args.condition:
-        moves = condition(args.policy, told, workers=args.workers, jobs=jobs)
     if estimates is not None:
         _show_estimates(estimates, notes)
-    _show(allocation, moves)
+    _show(allocation)
     if out is not None:
         json_wanted = out.suffix == ".json"
-        content = (
-            _as_json(allocation, estimates, moves) if json_wanted else to_csv(_table(allocation))
-        )
+        content = _as_json(allocation, estimates) if json_wanted else to_csv(_table(allocation))
         print(f"Written: {write_text(out, content)}")
 
 
@@ -144,7 +138,7 @@ def _table(allocation: Allocation) -> pd.DataFrame:
     ).rename_axis(index="job")
 
 
-def _show(allocation: Allocation, moves: Condition | None) -> None:
+def _show(allocation: Allocation) -> None:
     shares = allocation.X.head(_MOST_ROWS)
     speeds = allocation.throughput.reindex(shares.index)
     rows = [
@@ -164,15 +158,11 @@ def _show(allocation: Allocation, moves: Condition | None) -> None:
         f"prices     {gain}\n"
         f"gap        {allocation.gap:.1e} ({allocation.status})"
     )
-    if moves is not None:
-        print(str(moves).replace("condition ", "condition  ", 1))
     if allocation.message:
         print(allocation.message)
 
 
-def _as_json(
-    allocation: Allocation, estimates: EstimatedThroughputs | None, moves: Condition | None
-) -> str:
+def _as_json(allocation: Allocation, estimates: EstimatedThroughputs | None) -> str:
     """Write the allocation with its certificate."""
     content: dict[str, Any] = {
         "policy": allocation.policy,
@@ -184,8 +174,6 @@ def _as_json(
         "shares": {str(job): row.to_dict() for job, row in allocation.X.iterrows()},
         "throughput": allocation.throughput.to_dict(),
     }
-    if moves is not None:
-        content["condition"] = moves.largest
     if estimates is not None:
         content["estimated"] = [
             {"job": str(job), "on": str(option), "steps_per_s": speed, "range_factor": factor}

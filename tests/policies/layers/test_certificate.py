@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 import pytest
-from tests.seeds import each_seed, ranges_of_seeds
+from tests.seeds import each_seed
 
-import apportion as ap
 from apportion.policies import (
     BUILT_IN,
     Instance,
@@ -25,6 +22,8 @@ from apportion.policies.solving.certificate import make_feasible, relative_gap
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
+
+    import apportion as ap
 
 SEEDS = each_seed(2, 4)
 TIGHT = [
@@ -120,91 +119,6 @@ class Own(Policy):
 
     def constraints(self, p: ap.Problem) -> list[Any]:
         return [cp.sum(p.X, axis=1) <= 0.9]
-
-
-def stated_anew(
-    name: str, speed: Any, gpus: Any, capacity: Any, within: float
-) -> tuple[cp.Variable, list[cp.Constraint]]:
-    """State in cvxpy what is within a distance of the optimum of a policy, from its definition."""
-    X = cp.Variable(speed.shape, nonneg=True)
-    made = cp.sum(cp.multiply(speed, X), axis=1)
-    limits = [cp.sum(X, axis=1) <= (0.9 if name == "own" else 1.0), gpus @ X <= capacity]
-    fair = speed @ capacity / capacity.sum()
-    goals = {
-        "max_min_fairness": cp.min(cp.multiply(gpus / fair, made)),
-        "max_total_throughput": cp.sum(made),
-        "own": cp.sum(made) + cp.min(made) - cp.sum_squares(X[0]),
-        "nash_welfare": cp.sum(cp.log(cp.multiply(1 / fair, made))),
-    }
-    goal = goals[name]
-    best: Any = cp.Problem(cp.Maximize(goal), limits).solve(cp.CLARABEL)
-    slack = within if name == "nash_welfare" else within * abs(best)
-    return X, [*limits, goal >= best - slack]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("cells", [False, True])
-@pytest.mark.parametrize("seeds", ranges_of_seeds(2, 10))
-def test_condition_is_that_of_plain_cvxpy(seeds: range, cells: bool) -> None:
-    """Drawn problems; where speeds are alike there are many optima."""
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        jobs, types = int(rng.integers(2, 5)), int(rng.integers(1, 4))
-        speed = rng.uniform(1, 5, (jobs, types))
-        if seed % 2:
-            speed = np.ones((jobs, types)) * rng.integers(1, 4, jobs)[:, None]
-        gpus, capacity = rng.integers(1, 3, jobs), rng.integers(2, 5, types)
-        within = float(rng.choice([1e-4, 1e-2]))
-        for name in ("max_min_fairness", "max_total_throughput", "own", "nash_welfare"):
-            policy: Any = Own() if name == "own" else name
-            found = ap.condition(
-                policy,
-                pd.DataFrame(speed, columns=list("abc"[:types])),
-                workers=dict(zip("abc", capacity.tolist(), strict=False)),
-                jobs={"scale_factor": gpus.tolist()},
-                within=within,
-                of="cells" if cells else "jobs",
-            )
-            X, near = stated_anew(name, speed, gpus, capacity, within)
-            shares: Any = (
-                [X[cell] for cell in np.ndindex(speed.shape)] if cells else cp.sum(X, axis=1)
-            )
-            for place, share in enumerate(shares):
-                line, off = found.table.iloc[place], 3e-5 if name == "nash_welfare" else 3e-6
-                for end, goal in (("least", cp.Minimize), ("largest", cp.Maximize)):
-                    theirs = cp.Problem(goal(share), near)
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore", UserWarning)  # the reference's own trouble
-                        value = theirs.solve(cp.CLARABEL)
-                    if theirs.status == cp.OPTIMAL:
-                        assert line[end] == pytest.approx(value, abs=off), (seed, name)
-
-
-def test_condition_is_none_where_the_optimum_is_unique_and_all_where_nothing_is_decided() -> None:
-    one = {"a": {"x": 1.0}, "b": {"x": 3.0}}
-    unique = ap.condition("max_min_fairness", one, workers="x=1")
-    np.testing.assert_allclose(unique.table["share"], 0.5, atol=1e-9)
-    assert unique.largest == pytest.approx(1e-6, rel=1e-2)
-    either = ap.condition("max_total_throughput", {"a": {"x": 1.0}, "b": {"x": 1.0}}, workers="x=1")
-    assert either.largest == pytest.approx(1.0, abs=1e-5)
-    levels = ap.condition(ap.MaxMinFairness(lexicographic=True), one, workers="x=1")
-    assert levels.largest == pytest.approx(1e-6, rel=1e-2)
-    with pytest.raises(ap.InputError, match="whole numbers"):
-        ap.condition("dally_round", one, workers="x=1")
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in ap.policy_table()["name"] if not ap.get_policy(name).integral]
-)
-def test_what_is_chosen_lies_within_its_condition(name: str) -> None:
-    """Every registered policy."""
-    speed = pd.DataFrame({"v": [2.0, 2.0, 3.0], "k": [1.0, 1.0, 1.0]}, index=list("abc"))
-    every = {"steps_remaining": 1e3, "deadline_s": 1e5, "elapsed_s": 0.0, "arrival_s": [1, 2, 3]}
-    jobs = {key: each for key, each in every.items() if key in ap.get_policy(name).columns}
-    cluster = ap.Cluster({"v": 1, "k": 1}, prices_per_gpu_hour={"v": 2.0, "k": 1.0})
-    table = ap.condition(name, speed, workers=cluster, jobs=jobs | {"entity": list("xxy")}).table
-    assert (table["share"] >= table["least"] - 1e-7).all()
-    assert (table["share"] <= table["largest"] + 1e-7).all()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -4,14 +4,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from apportion.policies import Instance
 from apportion.policies.solving.demand_intervals import Bins, DemandIntervals, worth_merging
-from apportion.policies.solving.random_partition import least_cost
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
@@ -111,17 +109,6 @@ def test_few_jobs_are_not_merged(bench: type[Bench]) -> None:
     assert worth_merging(few.repeated(10).instance) is None
     assert worth_merging(few.repeated(100).instance) is not None
     assert worth_merging(bench.random(0, jobs=300, types=2).instance) is None
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_least_costs_are_straight_between_neighbouring_throughputs(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    speed, price = rng.uniform(1, 9, (1, 4)), rng.uniform(0, 3, (1, 4))
-    for low, high in zip(np.sort(speed[0])[:-1], np.sort(speed[0])[1:], strict=True):
-        part = np.linspace(0, 1, 7)
-        demand = np.clip(low + part * (high - low), low, high)
-        cost = least_cost(np.repeat(speed, 7, axis=0), np.repeat(price, 7, axis=0), demand)
-        np.testing.assert_allclose(cost, (1 - part) * cost[0] + part * cost[-1], atol=1e-12)
 
 
 def test_merged_rows_hold_what_their_jobs_hold(bench: type[Bench]) -> None:

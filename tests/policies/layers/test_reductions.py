@@ -258,8 +258,6 @@ def test_options_are_checked_by_name(bench: type[Bench]) -> None:
         solve_instance(MaxMinFairness(), instance, solver="hihgs")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"Unknown fallback 'isolate'"):
         solve_instance(MaxMinFairness(), instance, fallback="isolate")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="partitions is 0"):
-        solve_instance(MaxMinFairness(), instance, partitions=0)
     with pytest.raises(InputError, match="'arrow' does not go with FIFO"):
         solve_instance(FIFO(), instance, solver="arrow")
 

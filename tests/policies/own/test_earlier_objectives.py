@@ -175,18 +175,6 @@ def test_of_the_least_shortfalls_the_cheapest_is_taken(seeds: range) -> None:
         assert found.objective == pytest.approx(expected, rel=1e-6), seed
 
 
-def test_condition_looks_at_the_optima_of_all_objectives() -> None:
-    """Of two jobs for one GPU the first must have it, though all optima of the last are as busy."""
-    table = {"a": {"v": 1.0}, "b": {"v": 1.0}}
-
-    def first_job(p: Any) -> Objective:
-        return cp.Maximize(p.X[0, 0])
-
-    policy = InTurn(stated=(first_job, busiest))
-    found = ap.condition(policy, ap.ThroughputTensor.of(table, workers="v=1"))
-    assert found.table.loc["a", ["least", "largest"]].to_numpy() == pytest.approx(1.0, abs=1e-5)
-
-
 def test_whole_decisions_have_one_objective() -> None:
     class Whole(InTurn):
         integral = True

@@ -130,7 +130,7 @@ def test_normalisers_count_the_gpus_of_the_option_wherever_its_level_stands() ->
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize("options", [{}, {"partitions": 3}, {"solver": "clarabel"}])
+@pytest.mark.parametrize("options", [{}, {"solver": "clarabel"}])
 def test_shares_of_time_are_the_same_beside_a_soft_resource(options: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     speed = pd.DataFrame(rng.uniform(1, 9, (12, 3)), columns=list("abc"))

@@ -1,22 +1,21 @@
-"""LWF-kappa as a program chooses what Algorithm 1 chooses; the capped variant what is cheapest."""
+"""LWF-kappa as a program chooses what Algorithm 1 chooses."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.oracles.draw_whole import SERVERS, draw_servers
-from tests.oracles.least_workload import Cap, Servers, capped, least_workload
+from tests.oracles.least_workload import Servers, least_workload
 from tests.policies.whole.posed import by_server
 from tests.seeds import sampled
 
 from apportion.errors import InfeasibleError, InputError
 from apportion.policies import Policy, Resource, solve, solve_instance
-from apportion.policies.whole.least_workload import CappedWorkload, LeastWorkload, one_job
+from apportion.policies.whole.least_workload import LeastWorkload, one_job
 
 VARIANTS = [
     LeastWorkload(),
@@ -29,11 +28,11 @@ VARIANTS = [
 
 
 def chosen(
-    policy: Policy, servers: Servers, n: int, memory: float, near: list[float] | None = None
+    policy: Policy, servers: Servers, n: int, memory: float
 ) -> tuple[set[int], float] | None:
     """GPUs that a policy chooses, and its objective; None where it says that the job waits."""
     load, free = by_server(servers, memory)
-    instance = one_job(load, free, n, neighbours=near)
+    instance = one_job(load, free, n)
     try:
         found = solve_instance(policy, instance)
     except InfeasibleError:
@@ -63,27 +62,6 @@ def test_least_workload_is_algorithm_1(policy: LeastWorkload, seeds: int) -> Non
             assert (got is None) == (want is None), (kind, seed)
             if want is not None and got is not None:
                 assert got[0] == set(want), (kind, seed)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("seeds", [1, pytest.param(29, marks=pytest.mark.slow)])
-def test_capped_variant_equals_enumeration(seeds: int) -> None:
-    for kind in SERVERS:
-        for seed in range(seeds):
-            servers, n, memory = draw_servers(seed, kind, servers=3, gpus=3)
-            near, counts = [seed, 0.0, 2.0], [seed, 0, 2]
-            for most in (1, 2, 3) if seeds > 1 else (2,):
-                cap = Cap(most, several=seed * 100, rho=seed, tie=Fraction(1, 1024))
-                policy = CappedWorkload(most, several=seed * 100.0, neighbour=seed, tie=1 / 1024)
-                want = capped(servers, n, memory, cap, counts)
-                got = chosen(policy, servers, n, memory, near)
-                assert (got is None) == (want is None), (kind, seed, most)
-                if want is not None and got is not None:
-                    gpus, objective = got
-                    cost = cap.cost(servers, tuple(gpus), counts)
-                    assert float(cost) == pytest.approx(float(want[0]), rel=1e-9)
-                    assert objective == pytest.approx(float(want[0]), rel=1e-9)
-                    assert len({servers.server_of[g] for g in gpus}) <= most
 
 
 def test_sixty_four_gpus() -> None:
@@ -150,10 +128,6 @@ def test_loads_and_sizes_out_of_range(
 def test_fields_out_of_range() -> None:
     with pytest.raises(InputError, match="kappa is 0"):
         LeastWorkload(kappa=0)
-    with pytest.raises(InputError, match="servers is 0"):
-        CappedWorkload(servers=0)
-    with pytest.raises(InputError, match="tie is -1"):
-        CappedWorkload(tie=-1.0)
 
 
 def test_loads_that_are_equal_go_by_place() -> None:
