@@ -1,15 +1,19 @@
-"""``python -m benchmarks.ledger.drawn``: jobs tables of drawn workloads, to compare two commits.
+"""``python -m benchmarks.ledger.drawn``: which runs of drawn workloads end otherwise than they did.
 
 Workloads of five kinds take turns: types, racks, iterations, links, elastic jobs. Each runs under a
 few of those who decide for its kind, another few with the next seed, so that all of them have had
-their turn after 200 workloads. ``--out`` of one commit is ``--against`` of another; what is written
-already is not run again. Copy this file into a commit that is older than it.
+their turn after 200 workloads. ``drawn.csv`` beside this file has a digest of each run: of the jobs
+and the schedule, every number to nine digits, so that the order of a sum does not count. Runs on
+shared links are short, because rounding grows from iteration to iteration. ``--write`` puts the
+digests of today into the file.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +22,37 @@ import pandas as pd
 import apportion as ap
 from apportion.elastic import DiurnalRate, generate_requests
 from apportion.testing import drawn
+from benchmarks.reporting import progress
+
+FILE = Path(__file__).with_name("drawn.csv")
+WORKLOADS = 200
+MOST_ITERATIONS = 12
+"""Of a job on shared links."""
 
 KINDS = ("types", "racks", "sending", "links", "elastic")
-EACH = {"types": 5, "racks": 4, "sending": 4, "links": 2, "elastic": 4}
+EACH = {"types": 6, "racks": 6, "sending": 4, "links": 4, "elastic": 4}
 """Runs of a workload, by its kind."""
 _TYPES = (
     *("max_min_fairness", "finish_time_fairness", "makespan", "hierarchical_fairness", "cohort"),
     *("fair_over_time", "fifo", "shortest_job_first", "max_total_throughput", "min_cost"),
     *("min_cost_slos", "isolated", "proportional", "nash_welfare", "strategy_proof"),
     *("gandiva_packing", "max_min_fairness_agnostic", "max_min_fairness_space_sharing"),
-    *("fcfs", "easy", "conservative"),
 )
 
 
 def ways(kind: str) -> list[tuple[str, dict[str, Any]]]:
     """Return who decides for workloads of a kind, and the settings."""
-    leases, rules = (ap.scheduler_table(by)["name"] for by in ("leases", "configurations"))
+    mechanisms = ("leases", "configurations", "queue")
+    leases, rules, queues = (ap.scheduler_table(by)["name"] for by in mechanisms)
     exact = [(name, {"mechanism": "exact"}) for name in ("max_min_fairness", "fifo", "makespan")]
     paid = [(name, {"preemption_overhead_seconds": 45.0}) for name in (_TYPES[0], _TYPES[7])]
     served = ap.Serving(generate_requests(DiurnalRate(0.1, 0.5), length_s=3600.0))
     gates, orders = ("always", "at_most_1", "ada_dual", "rollout"), ("fifo", "smallest")
     offered = [*leases, "max_min_fairness", "network_sensitive", "dally_round"]
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {
-        "types": [(name, {}) for name in _TYPES] + exact + paid,
+        "types": [(name, {}) for name in (*_TYPES, *queues)] + exact + paid,
         "racks": [(name, {"mechanism": "leases"}) for name in offered]
-        + [("max_min_fairness", {"network": "alpha_beta"}), ("fcfs", {})],
+        + [(name, {"network": "alpha_beta"}) for name in ("max_min_fairness", *queues)],
         "sending": [("ada_srsf", {"gate": gate}) for gate in gates]
         + [("ada_srsf", {"order": order}) for order in orders]
         + [("srsf_1", {}), ("max_min_fairness", {})],
@@ -57,63 +67,73 @@ def ways(kind: str) -> list[tuple[str, dict[str, Any]]]:
     return found[kind]
 
 
-def runs(workload: int) -> dict[str, str]:
-    """Return the jobs tables of a workload by what they are of, or the errors."""
+def runs(workload: int) -> list[dict[str, Any]]:
+    """Return a row for each run of a workload: its name, mean completion time, end, and digest."""
     kind, seed = KINDS[workload % len(KINDS)], workload // len(KINDS)
-    each, found = ways(kind), {}
+    each, rows = ways(kind), []
     for turn in range(EACH[kind]):
         name, how = each[(seed * EACH[kind] + turn) % len(each)]
-        told = {key: value for key, value in how.items() if isinstance(value, str | float)}
-        said = "".join(f"-{key}={value}" for key, value in told.items())
+        plain = {key: value for key, value in how.items() if isinstance(value, str | float)}
+        said = "".join(f"-{key}={value}" for key, value in plain.items())
+        jobs, cluster = drawn(kind, seed, gangs=seed % 3 != 0)
+        if kind == "links":
+            steps = jobs.jobs["total_steps"].clip(upper=MOST_ITERATIONS)
+            jobs = replace(jobs, jobs=jobs.jobs.assign(total_steps=steps))
+        row: dict[str, Any] = {
+            "run": f"{workload:04d}-{kind}-{name}{said}{'-served' * ('serving' in how)}"
+        }
         try:
-            jobs = ap.simulate(name, *drawn(kind, seed, gangs=seed % 3 != 0), **how).jobs
-            text = jobs.to_csv(lineterminator="\n")
+            run = ap.simulate(name, jobs, cluster, **how)
+            row["mean_jct_s"] = f"{run.jobs['jct_s'].mean():.9g}"
+            row["makespan_s"] = f"{run.jobs['completion_s'].max():.9g}"
+            row["digest"] = digest(run)
         except ap.ApportionError as error:
-            text = f"{type(error).__name__}: {error}\n"
-        found[f"{workload:04d}-{kind}-{name}{said}{'-served' * ('serving' in how)}"] = text
-    return found
+            row |= {"mean_jct_s": "", "makespan_s": "", "digest": type(error).__name__}
+        rows.append(row)
+    return rows
+
+
+def digest(run: ap.Run) -> str:
+    """Return what is equal where jobs and schedule are, to nine digits."""
+    tables = [run.jobs] if run.schedule is None else [run.jobs, run.schedule]
+    texts = [table.to_csv(float_format="%.9g", lineterminator="\n") for table in tables]
+    return sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+def differing(workloads: range) -> pd.DataFrame:
+    """Run workloads; return the rows that are not as in the file, with both figures."""
+    known = pd.read_csv(FILE, dtype=str, keep_default_na=False).set_index("run")
+    now = table_of(workloads)
+    before = known.reindex(now.index)
+    differs = (now["digest"] != before["digest"]).to_numpy()
+    return now[differs].join(before[differs], rsuffix="_before")
+
+
+def table_of(workloads: range) -> pd.DataFrame:
+    """Return the rows of workloads, by run."""
+    rows = []
+    for workload in workloads:
+        progress(f"workload {workload}")
+        rows += runs(workload)
+    progress("")
+    return pd.DataFrame(rows).set_index("run")
 
 
 def main() -> int:
-    """Write the tables; 1 if some are not as in the other folder."""
-    options = _options()
-    options.out.mkdir(parents=True, exist_ok=True)
-    for workload in range(options.workloads):
-        if not [*options.out.glob(f"{workload:04d}-*.csv")]:
-            for name, text in runs(workload).items():
-                (options.out / f"{name}.csv").write_text(text, encoding="utf-8")
-    if options.against is None:
-        return 0
-    table = differing(options.against, options.out)
-    there = len([*options.out.glob("*.csv")])
-    print(f"{there - len(table)} of {there} tables are the same to the last byte.")
-    print(table.to_string(index=False) if len(table) else "")
-    return int(len(table) > 0)
-
-
-def differing(before: Path, now: Path) -> pd.DataFrame:
-    """Return the tables that are not the same, with the largest relative change of a JCT."""
-    rows = []
-    for file in sorted(now.glob("*.csv")):
-        other, text = before / file.name, file.read_text(encoding="utf-8")
-        if other.exists() and other.read_text(encoding="utf-8") == text:
-            continue
-        moved = float("nan")
-        if other.exists() and text.startswith("job,") and other.read_text().startswith("job,"):
-            jct = [pd.read_csv(each, index_col=0)["jct_s"] for each in (other, file)]
-            moved = float((jct[1] / jct[0] - 1).abs().max())
-        rows.append({"run": file.stem, "JCT moves by": moved})
-    return pd.DataFrame(rows, columns=["run", "JCT moves by"])
-
-
-def _options() -> argparse.Namespace:
+    """Compare, or write; 1 if something differs."""
     parser = argparse.ArgumentParser(
-        prog="benchmarks.ledger.drawn", description="Jobs tables of drawn workloads."
+        prog="python -m benchmarks.ledger.drawn", description="Runs of drawn workloads."
     )
-    parser.add_argument("--out", type=Path, required=True, help="folder of the tables")
-    parser.add_argument("--against", type=Path, help="folder of another commit's")
-    parser.add_argument("--workloads", type=int, default=200, help="(default: 200)")
-    return parser.parse_args()
+    parser.add_argument("--workloads", type=int, default=WORKLOADS, help="(default: 200)")
+    parser.add_argument("--write", action="store_true", help="write the digests of today")
+    options = parser.parse_args()
+    if options.write:
+        table_of(range(WORKLOADS)).to_csv(FILE, lineterminator="\n")
+        return 0
+    differs = differing(range(options.workloads))
+    print(f"{len(differs)} runs of {options.workloads} workloads end otherwise.")
+    print(differs.to_string() if len(differs) else "")
+    return int(len(differs) > 0)
 
 
 if __name__ == "__main__":
