@@ -242,17 +242,13 @@ def _drawn_counts(classes: int) -> Floats:
     return np.random.default_rng(0).integers(1, 100, classes).astype(float)
 
 
-def declare(
-    policy: Policy, classes: Instance, *, checked: bool = False
-) -> tuple[CountedProblem, cp.Problem] | None:
+def declare(policy: Policy, classes: Instance) -> tuple[CountedProblem, cp.Problem] | None:
     """State a policy's problem over classes of jobs with their counts as a parameter.
 
     Parameters
     ----------
     classes
         Classes of identical jobs, at the speeds that the policy believes in.
-    checked
-        Whether it is known that the policy's problem is one in the counts.
 
     Returns
     -------
@@ -267,9 +263,7 @@ def declare(
     try:
         objective, own = policy.objective(p), policy.constraints(p)
         declared = cp.Problem(objective, [*p.constraints, *own])
-        follows = checked or (
-            _follows_counts(policy, p, declared) and counts_as_jobs(policy, classes)
-        )
+        follows = _follows_counts(policy, p, declared) and counts_as_jobs(policy, classes)
     except Exception as error:  # a policy may do with its numbers what no parameter allows
         _LOG.info("%r is solved anew each time: %s", policy, error)
         return None

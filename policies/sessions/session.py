@@ -332,11 +332,10 @@ class Session:
         if not self._may_be_warm or jobs.options.nlevels > 1:  # tiers have limits of the whole mix
             return None
         if self._warm is None or len(jobs.classes.count) > self._warm.classes.jobs:
-            known = self._warm is not None and self._warm.checked
             packed = jobs.classes.pack()
             if packed:
                 jobs.roll.revise(lambda _, kind: packed[kind])
-            self._warm = WarmClasses.of(self.policy, jobs.classes.instance(), checked=known)
+            self._warm = WarmClasses.of(self.policy, jobs.classes.instance())
             self._may_be_warm = self._warm is not None
         return self._warm
 

@@ -54,8 +54,8 @@ class WarmClasses:
     Use `of` to make one where that is valid.
     """
 
-    def __init__(self, policy: Policy, classes: Instance, *, checked: bool) -> None:
-        self.policy, self.classes, self._checked = policy, classes, checked
+    def __init__(self, policy: Policy, classes: Instance) -> None:
+        self.policy, self.classes = policy, classes
         self._told = believed(policy, classes)
         self._limits = SharedLimits.of(self._told)
         one = self._told.with_columns({**self._told.columns, "count": np.ones(classes.jobs)})
@@ -70,31 +70,31 @@ class WarmClasses:
         self._walk, self._in_vain = LastWalk(), 0
 
     @classmethod
-    def of(cls, policy: Policy, classes: Instance, *, checked: bool = False) -> WarmClasses | None:
+    def of(cls, policy: Policy, classes: Instance) -> WarmClasses | None:
         """Read the objective or compile; ``None`` where the counts are no parameter of the problem.
+
+        What holds of some classes need not hold of more: a geometric mean of one is linear.
 
         Parameters
         ----------
         classes
             Classes of identical jobs; rows are classes, each with a count of at least 1.
-        checked
-            Whether that is known to be valid, from other classes.
         """
         if not 0 < classes.jobs <= _MOST_CLASSES:
             return None
-        made = cls(policy, classes, checked=checked)
+        made = cls(policy, classes)
         alone = made._buyers is not None or made._gains is not None
         return made if alone or made._program is not None else None
 
     @property
-    def checked(self) -> bool:
-        """Whether the counts are known to be a parameter of the policy's program."""
-        return self._checked or vars(self).get("_program") is not None
+    def compiled(self) -> bool:
+        """Whether there is a program, whose counts are a parameter."""
+        return vars(self).get("_program") is not None
 
     @cached_property
     def _program(self) -> _CountedProgram | None:
         """The compiled problem; ``None`` where the counts are no parameter of it."""
-        stated = declare(self.policy, self._told, checked=self._checked)
+        stated = declare(self.policy, self._told)
         if stated is None:
             return None
         counted, (p, _) = CountedSolver(*stated), stated

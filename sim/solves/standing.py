@@ -197,7 +197,7 @@ class StandingClasses:
     def _solved(self, count: Floats, *, least_prices: bool) -> Solution | None:
         self._asked.append(count)
         warm = self._warm
-        if warm.checked or self._left >= _ANEW:
+        if warm.compiled or self._left >= _ANEW:
             return warm.certified(count, least_prices=least_prices)
         solution = warm.alone(count, least_prices)
         self._left += solution is None

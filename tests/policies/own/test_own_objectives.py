@@ -17,7 +17,7 @@ from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.errors import SolveError
-from apportion.policies import Instance, Solution, solve_instance
+from apportion.policies import Instance, Policy, Solution, solve_instance
 from apportion.testing import check_policy
 
 if TYPE_CHECKING:
@@ -159,6 +159,60 @@ def test_sessions_with_changes_are_as_good_as_plain_cvxpy(seeds: range) -> None:
                     session.remove([session.jobs[0]])
                 now = scene.of(np.array([int(str(name).split()[0]) for name in session.jobs]))
                 compare(recipe, now, session.solve(), best_of_plain(recipe, now))
+
+
+@dataclass(frozen=True)
+class OfRows(Policy):
+    """An atom over the rows of a problem, whatever number of jobs they stand for."""
+
+    name = "of_rows"
+    source = "drawn"
+    traits = frozenset()
+
+    atom: str = ""
+
+    def objective(self, p: Any) -> cp.Maximize:
+        """State it."""
+        speed = cp.multiply(1 / p.fastest_throughput, p.throughput)
+        return cp.Maximize((STRAIGHT | CURVED)[self.atom](speed, p.weight))
+
+
+def grow_and_shrink(atom: str, most: int, seed: int) -> None:
+    """Compare a session with a cold solve after each of `most` arrivals, and of as many leaves."""
+    rng = np.random.default_rng([seed, 17])
+    while (scene := Scene.draw(rng)).weight.size < 5:
+        pass
+    policy = OfRows(atom=atom)
+    types = {f"t{place}": int(gpus) for place, gpus in enumerate(scene.capacity)}
+    with ap.session(policy, types) as session:
+        for step in range(2 * most - 1):
+            if step < most:
+                job = step % scene.weight.size
+                facts = {name: one[job] for name, one in scene.facts()["jobs"].items()}
+                speeds = dict(zip(types, scene.speed[job].tolist(), strict=True))
+                session.add({str(step): speeds}, {str(step): facts})
+            else:
+                session.remove([session.jobs[-(step % 2)]])
+            now = scene.of(np.array([int(str(name)) for name in session.jobs]) % scene.weight.size)
+            found, cold = session.solve(), ap.solve(policy, now.speed, **now.facts())
+            assert found.objective == pytest.approx(cold.objective, rel=1e-6, abs=1e-9), step
+            np.testing.assert_allclose(found.X, cold.X, atol=1e-4, err_msg=f"{atom} {step}")
+
+
+def test_a_geometric_mean_of_one_job_is_linear_and_of_three_is_not() -> None:
+    grow_and_shrink("geo_mean", 3, 0)
+
+
+@pytest.mark.parametrize(
+    "atom",
+    [
+        pytest.param(atom, marks=pytest.mark.slow if place % 6 else pytest.mark.thorough)
+        for place, atom in enumerate(ATOMS)
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_sessions_that_grow_and_shrink_have_what_cold_solves_have(atom: str) -> None:
+    grow_and_shrink(atom, 9, 0)
 
 
 def drawn_run(seed: int) -> tuple[Own, ap.Workload, ap.Cluster]:
