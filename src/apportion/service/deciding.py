@@ -9,7 +9,8 @@ from concurrent.futures import TimeoutError as LateError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from apportion.errors import ApportionError, InputError
+from apportion.errors import ApportionError, InputError, SolveError
+from apportion.own_code import said_with_place
 from apportion.policies import solve
 from apportion.policies.base import depends_on_time
 from apportion.service.certified import CertifiedDevices, CertifiedShares
@@ -206,17 +207,28 @@ class Deciding:
         self._certify("devices", CertifiedDevices.restored(found))
 
     def take(self) -> None:
-        """Wait for the answer under way, and take it up; a failure drops what was warm."""
+        """Wait for the answer under way, and take it up; a failure drops what was warm.
+
+        Raises
+        ------
+        ApportionError
+            From the policy; a `SolveError` tells of any other failure, as of a policy's own text.
+        """
         self._later = None
         if self._under_way is None:
             return
         under_way, self._under_way = self._under_way, None
         try:
             found = under_way.result()
-        except ApportionError:
+        except Exception as error:
             self._note("take", None, None)
             self._warm.drop()
-            raise
+            if isinstance(error, ApportionError):
+                raise
+            _LOG.exception("%s failed", self.decider.label)
+            said = f"{self.decider.label} failed with {type(error).__name__}: "
+            said += said_with_place(error)
+            raise SolveError(said) from error
         devices = isinstance(found, CertifiedDevices)
         self._note("take", None, found.rest() if devices else None)
         self._certify("devices" if devices else "shares", found)

@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -92,7 +93,11 @@ class DecisionService:
         }
         self._store = MessageStore(None if store is None else Path(store), about)
         self._full = self._stale = False
-        self._live = LiveState(*self._first, self._store)
+        try:
+            self._live = LiveState(*self._first, self._store)
+        except sqlite3.Error as error:
+            self._store.close()
+            raise InputError(f"{str(store)!r} cannot be read: {error}.") from error
 
     def answer(self, given: Any) -> dict[str, Any]:
         """Answer a message; never raises for what is wrong with it.
@@ -112,23 +117,34 @@ class DecisionService:
     def answer_all(self, given: Sequence[Any]) -> list[dict[str, Any]]:
         """Answer messages in turn, as `answer` does; what they tell goes to the disk at once."""
         with self._lock:
+            before = dict(self._answered)
             try:
                 if self._full:
                     self._store.try_to_write()
                 self._begin_anew_if_stale()
+                self._stale = True  # until all of it is on the disk
                 with self._store.at_once():
                     found = [self._answer(each) for each in given]
-            except sqlite3.Error as error:  # a full disk
-                if not self._full:
-                    self._full = self._stale = True
+                self._stale = self._full = False
+                return found
+            except (sqlite3.Error, OSError) as error:  # a full disk
+                self._answered, self._full = before, True
                 _LOG.error("%d messages could not be kept: %s", len(given), error)
                 said = f"The store cannot be written ({error}): nothing has changed; send it again."
-                return [
-                    self._told_unwritten(each) or refusal(_name_of(each), said, retry=True)
-                    for each in given
-                ]
-            self._full = False
-            return found
+                return [self._told_unwritten(each, said) for each in given]
+            except Exception as error:
+                self._answered = before
+                if len(given) > 1:  # the others are answered
+                    return [self.answer(each) for each in given]
+                _LOG.exception("a message could not be answered")
+                said = f"{type(error).__name__}: {error}. Nothing has changed."
+                return [self._refused(given[0], said)]
+
+    def _refused(self, given: Any, error: str, *, retry: bool = False) -> dict[str, Any]:
+        """Refuse a message that was not kept."""
+        self._answered["messages"] += 1
+        self._answered["refused"] += 1
+        return refusal(_name_of(given), error, retry=retry)
 
     def _begin_anew_if_stale(self) -> None:
         """Forget what was not kept."""
@@ -138,15 +154,17 @@ class DecisionService:
             self._live = LiveState(*self._first, self._store)
             self._stale = False
 
-    def _told_unwritten(self, given: Any) -> dict[str, Any] | None:
-        """Answer what needs no writing, if it is such a message and the store can be read."""
-        if not isinstance(given, dict) or given.get("op") not in _ASKS_ONLY:
-            return None
-        try:
-            self._begin_anew_if_stale()
-            return self._answer(given)
-        except sqlite3.Error:
-            return None
+    def _told_unwritten(self, given: Any, said: str) -> dict[str, Any]:
+        """Answer what needs no writing, if the store can be read; refuse all else."""
+        before = dict(self._answered)
+        if isinstance(given, dict) and given.get("op") in _ASKS_ONLY:
+            try:
+                self._begin_anew_if_stale()
+                return self._answer(given)
+            except Exception as error:
+                _LOG.error("the store cannot be read: %s", error)
+                self._answered = before
+        return self._refused(given, said, retry=True)
 
     def _answer(self, given: Any) -> dict[str, Any]:
         """Answer one; it is kept, and not yet on the disk."""
@@ -195,6 +213,8 @@ class DecisionService:
     def health(self) -> dict[str, Any]:
         """Return what the service is, and what it has done since it was started."""
         with self._lock:
+            with suppress(sqlite3.Error, OSError):
+                self._begin_anew_if_stale()
             return {
                 "policy": self._live.deciding.decider.label,
                 "cluster": dict(self._live.known.gpus),
@@ -207,8 +227,10 @@ class DecisionService:
     def close(self) -> None:
         """Let go of the store; what was answered is in it."""
         with self._lock:
-            self._store.close()  # first: a solve may take long to end
-            self._live.deciding.close()
+            try:
+                self._store.close()  # first: a solve may take long to end
+            finally:
+                self._live.deciding.close()
 
     def __enter__(self) -> DecisionService:
         return self

@@ -138,19 +138,18 @@ class MessageStore:
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """Write all that is kept inside, or nothing; it is on the disk at the end."""
+        self._roll_back()  # what could not be rolled back then
         self._file.execute("BEGIN")
         try:
             yield
-        except BaseException:
-            if self._file.in_transaction:
-                self._file.execute("ROLLBACK")
-            raise
-        try:
             self._file.execute("COMMIT")
-        except sqlite3.Error:
-            if self._file.in_transaction:
-                self._file.execute("ROLLBACK")
+        except BaseException:
+            self._roll_back()
             raise
+
+    def _roll_back(self) -> None:
+        if self._file.in_transaction:
+            self._file.execute("ROLLBACK")
 
     def try_to_write(self) -> None:
         """Write something small.

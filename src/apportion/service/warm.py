@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from apportion.errors import ApportionError
 from apportion.jobs import JOB_COLUMNS
 from apportion.policies import session
 from apportion.policies.labelled import DEFAULTS
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from apportion.service.known import Known
 
 
+_LOG = logging.getLogger(__name__)
 _ALWAYS = ("scale_factor", "weight")
 """Columns by which identical jobs are told apart, whatever a policy reads."""
 _GIVEN = {*DEFAULTS, "arrival_s", "now_s", "order", "isolated_elapsed_s", "job_type"}
@@ -191,7 +192,8 @@ class WarmShares:
                 _add(made, {job: each for job, each in told.items() if each is not None})
                 time.sleep(_PAUSE_S)
             made.solve()
-        except ApportionError:
+        except Exception as error:  # the first one who asks is told of it
+            _LOG.info("nothing was prepared: %s", error)
             return None
         return made
 
