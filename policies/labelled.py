@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.allocation import Allocation
 from apportion.annotations import checked
-from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts
+from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts, refuse_misplaced
 from apportion.policies.base import ChecksJobs, PosedByItself
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.labels import (
@@ -257,6 +257,7 @@ def columns_of(
     columns = dict[str, Any](zip(DEFAULTS, by_default, strict=True))
     if jobs is not None:
         known = jobs if jobs is tensor.jobs_table else check_jobs(jobs)  # the tensor's own is
+        refuse_misplaced(known.columns, policy.columns, tensor.accelerator_of_option)
         for name, values in aligned(known, tensor.jobs).items():
             columns[str(name)] = values.array if values.dtype.kind == "O" else values.to_numpy()
     if "running_on" in policy.columns:

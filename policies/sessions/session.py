@@ -216,6 +216,8 @@ class Session:
     def update(self, jobs: Facts) -> None:
         """Change what is known of some jobs: the columns given, the others stay.
 
+        A column that is called as an option is the speed under it.
+
         Raises
         ------
         InputError

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from apportion.checks import hashable
 from apportion.errors import InputError, unknown_name, written
+from apportion.jobs import JOB_COLUMNS
 from apportion.policies.labelled import instance_of, jobs_of
 from apportion.policies.sessions.job_kinds import JobClasses, JobRoll
 from apportion.policies.sessions.session_input import (
@@ -93,7 +95,7 @@ class SessionJobs:
         self.classes.forget(len(self.roll))
 
     def update(self, jobs: Facts) -> None:
-        """Change what is known of some jobs: what is given, the rest stays."""
+        """Change what is known of some jobs, speeds by option among it: the rest stays."""
         facts = facts_of(jobs)
         if facts is None:
             raise InputError("There is nothing to update: jobs is None.")
@@ -104,15 +106,26 @@ class SessionJobs:
         for job in facts:
             if job not in self.roll:
                 raise unknown_name("job to update", job, self.roll.snapshot().ids())
-        said = {job: self.roll[job].said for job in facts}
-        new = {job: (speeds, {**dict(old), **facts[job]}) for job, (speeds, old) in said.items()}
-        kinds = self._read(in_tables(new, self.told))
+        kinds = self._read(
+            in_tables({job: self._updated(job, facts[job]) for job in facts}, self.told)
+        )
         for job, kind in kinds.items():
             self.classes.go(self.roll[job])
             self.classes.come(kind)
         if kinds:
             self.roll.revise(lambda job, kind: kinds.get(job, kind))
         self.classes.forget(len(self.roll))
+
+    def _updated(
+        self, job: Hashable, facts: Mapping[Any, Any]
+    ) -> tuple[tuple[float, ...], dict[str, Any]]:
+        """Return the speeds of a job, and its columns: one called as an option is a speed."""
+        speeds, old = self.roll[job].said
+        options, columns = self._names or [], (*JOB_COLUMNS, *self.policy.columns)
+        known = dict(zip_longest(options, speeds, fillvalue=0.0))
+        rest = {name: each for name, each in facts.items() if name in columns or name not in known}
+        told = {name: each for name, each in facts.items() if name not in rest}
+        return (*{**known, **told}.values(),), {**dict(old), **rest}
 
     def said(self) -> dict[Hashable, Description]:
         """Return what was said of each job, in the order in which they came."""

@@ -14,7 +14,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.table_checks import as_floats, check_unique, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -169,6 +169,43 @@ def column_named(name: object, where: str = "column in the jobs table") -> JobCo
     if alike and name not in _NO_SLIPS:
         raise unknown_name(where, name, JOB_COLUMNS)
     return _OWN
+
+
+_OTHER_NAMES: Mapping[str, str] = {
+    **dict.fromkeys(("priority_weight", "priority_weights"), "weight"),
+    **dict.fromkeys(("slo", "slos"), "deadline_s"),
+    **dict.fromkeys(("time_since_start", "times_since_start"), "elapsed_s"),
+}
+"""Names that Gavel has for columns, in lower case, where they are not like ours anyway."""
+
+
+def refuse_misplaced(
+    names: Iterable[object], read: Collection[str], types: Collection[str] = ()
+) -> None:
+    """Refuse columns that are none of one's own: of another name here, or called as a type.
+
+    Parameters
+    ----------
+    names
+        Of columns.
+    read
+        Columns that the policy reads, whatever they are called.
+    types
+        Accelerator types, of which speeds are told with the throughputs.
+    """
+    for name in map(str, names):
+        if name in JOB_COLUMNS or name in read:
+            continue
+        if (known := _OTHER_NAMES.get(name.lower())) is not None:
+            raise InputError(
+                f"Unknown column in the jobs table {name!r}. Did you mean {known!r}? That is "
+                f"{JOB_COLUMNS[known].meaning}."
+            )
+        if name in types:
+            raise InputError(
+                f"The jobs table has a column {name!r}, which is an accelerator type; give the "
+                f"speeds on it with the throughputs."
+            )
 
 
 def check_jobs(jobs: pd.DataFrame, *, required: Iterable[str] = ()) -> pd.DataFrame:

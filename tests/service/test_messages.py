@@ -159,3 +159,27 @@ def test_every_kind_of_message_is_answered() -> None:
             answer = service.answer({"op": op, **fields.get(op, {})})
             assert answer["ok"], answer
             assert set(fits(answer)) == {"v", "ok", "id", "number", *also.get(op, [])}
+
+
+def test_a_column_called_as_a_type_is_a_throughput() -> None:
+    """In either message; a policy that reads such a column has it."""
+    with DecisionService("max_min_fairness", "h100=1,a100=1") as service:
+        ana = {"throughputs": {"a100": 18.0}, "h100": 40.0}
+        assert service.answer({"op": "add", "jobs": {"ana": ana}, "at_s": 0})["ok"]
+        assert service.answer({"op": "update", "jobs": {"ana": {"h100": 4.0}}, "at_s": 1})["ok"]
+        decided = service.answer({"op": "decide", "at_s": 2})["decision"]
+        assert decided["shares"]["ana"] == {"time": {"a100": 1.0}, "steps_per_s": 18.0}
+        state = service.answer({"op": "state"})["state"]
+        assert state["throughputs"] == {"ana": {"a100": 18.0, "h100": 4.0}}
+        assert "h100" not in state["facts"]["ana"]
+        for wrong, said in (
+            ({"h100": "fast"}, "on h100 must be of type number"),
+            ({"h100": None}, "on h100 must be of type number"),
+            ({"h100": 1.0, "throughputs": {"h100": 2.0}}, "two speeds on 'h100'"),
+            ({"priority_weight": 2.0}, "Did you mean 'weight'"),
+            ({"SLO": 2.0}, "Did you mean 'deadline_s'"),
+        ):
+            answer = service.answer({"op": "update", "jobs": {"ana": wrong}, "at_s": 3})
+            assert not answer["ok"]
+            assert said in answer["error"]
+        assert service.answer({"op": "state"})["state"] == state

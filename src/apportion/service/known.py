@@ -11,9 +11,11 @@ import numpy as np
 
 from apportion.checks import label
 from apportion.errors import InputError, unknown_name, written
+from apportion.jobs import JOB_COLUMNS, refuse_misplaced
 from apportion.policies.sessions import session_files
 from apportion.service.certified import Accounts
 from apportion.service.checking import (
+    check_value,
     checked_facts,
     checked_speed,
     own_columns,
@@ -21,6 +23,7 @@ from apportion.service.checking import (
     refuse_unfit,
     where_it_may_run,
 )
+from apportion.service.messages import SPEED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -150,6 +153,7 @@ class Known(Accounts):
         for job in jobs:
             if job in self.facts:
                 raise InputError(f"Job {written(job)} is there already; use 'update'.")
+        jobs = {job: self._with_speeds(job, each) for job, each in jobs.items()}
         told = {job: self._speeds(job, each) for job, each in jobs.items()}
         facts = checked_facts(
             {job: {"arrival_s": self.now_s, **own_columns(jobs[job])} for job in jobs}
@@ -170,6 +174,7 @@ class Known(Accounts):
 
     def _update(self, jobs: Mapping[str, Mapping[str, Any]]) -> list[str]:
         self._there("to update", jobs)
+        jobs = {job: self._with_speeds(job, each) for job, each in jobs.items()}
         told = {
             job: {**self.throughputs[job], **self._speeds(job, each)} for job, each in jobs.items()
         }
@@ -241,6 +246,19 @@ class Known(Accounts):
         known = [] if self.estimates is None else [str(each) for each in self.estimates.columns]
         if known and (strange := [name for name in gpus if name not in known]):
             raise unknown_name("accelerator of the references", strange[0], known)
+
+    def _with_speeds(self, job: str, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is told of a job, with columns called as a type among its throughputs."""
+        own = {*self.gpus} - {"throughputs", *JOB_COLUMNS, *self._needs}
+        speeds = {name: each for name, each in told.items() if name in own}
+        said = told.get("throughputs", {})
+        for name, speed in speeds.items():
+            check_value(f"the speed of job {written(job)} on {name}", speed, SPEED)
+            if name in said:
+                raise InputError(f"Job {written(job)} has two speeds on {name!r}; tell one.")
+        rest = {name: each for name, each in told.items() if name not in speeds}
+        refuse_misplaced(rest.keys() - {"throughputs"}, self._needs)
+        return {**rest, "throughputs": {**said, **speeds}}
 
     def _speeds(self, job: str, told: Mapping[str, Any]) -> dict[str, float]:
         speeds = told.get("throughputs", {})

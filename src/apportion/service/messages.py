@@ -27,7 +27,8 @@ _MOST_GPUS = 100_000
 """Of a type: each is a device in memory."""
 _JOB = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
 _NAMES = {"minLength": 1, "maxLength": LONGEST_NAME, "pattern": r"\S"}
-_SPEEDS = {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}}
+SPEED = {"type": "number", "minimum": 0}
+_SPEEDS = {"type": "object", "additionalProperties": SPEED}
 OWN_COLUMN = {"type": ["number", "string", "boolean", "null"]}
 _TYPES = {"number": "number", "count": "integer", "text": "string", "truth": "boolean"}
 COLUMNS = {
@@ -44,7 +45,8 @@ _SOME_JOB = {
     "additionalProperties": OWN_COLUMN,
     "description": (
         "Throughputs, columns of the jobs table, and columns of your own: numbers, texts, true or "
-        "false. Their names are 1 to 256 characters, not all blank; names that look like misspelt "
+        "false. A column called as an accelerator type is the throughput on it. "
+        "Their names are 1 to 256 characters, not all blank; names that look like misspelt "
         "ones of the jobs table, and those of what a run tells of jobs (order, start_s, jct_s, "
         "cost, ...), are refused. null: the job has no such column, or not any more."
     ),

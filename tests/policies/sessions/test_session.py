@@ -431,3 +431,81 @@ def test_types_that_are_as_fast_but_for_a_hair_are_shared() -> None:
     held = np.array(jobs["scale_factor"]) @ found.X.to_numpy()
     assert found.objective == pytest.approx(2.5)  # five steps, two a second, all the time
     assert (held <= np.array([8, 3]) + 1e-9).all()
+
+
+def test_a_column_called_as_a_type_is_a_speed() -> None:
+    """As if the job had been added with that speed, whatever form the update has."""
+    speeds = {"ana": {"h100": 40.0, "a100": 18.0}, "ben": {"h100": 30.0, "a100": 20.0}}
+    table = pd.DataFrame({"h100": [4.0], "weight": [2.0]}, index=["ana"])
+    for update in ({"ana": {"h100": 4.0, "weight": 2.0}}, table):
+        with ap.session("max_min_fairness", "h100=1,a100=1") as s:
+            s.add(speeds)
+            s.solve()
+            s.update(update)
+            found = s.solve()
+        anew = {**speeds, "ana": {"h100": 4.0, "a100": 18.0}}
+        jobs = {"weight": [2.0, 1.0]}
+        cold = ap.solve("max_min_fairness", anew, workers="h100=1,a100=1", jobs=jobs)
+        pd.testing.assert_frame_equal(found.X, cold.X, atol=1e-9)
+        assert found.throughput["ana"] == pytest.approx(18.0)
+
+
+def test_a_speed_that_is_none_changes_nothing() -> None:
+    with ap.session("max_min_fairness", "h100=1,a100=1") as s:
+        s.add({"ana": {"h100": 40.0, "a100": 18.0}})
+        before = s.to_dict()
+        for wrong, said in ((-1.0, "'ana' on 'h100'"), ("fast", "'ana' on 'h100'")):
+            with pytest.raises(InputError, match=said):
+                s.update({"ana": {"h100": wrong}})
+        with pytest.raises(InputError, match="'h100', which is an accelerator type"):
+            s.add({"ben": {"h100": 1.0}}, {"ben": {"h100": 2.0}})
+        assert s.to_dict() == before
+
+
+GAVELS = {
+    "priority_weight": "weight",
+    "SLO": "deadline_s",
+    "num_steps_remaining": "steps_remaining",
+    "times_since_start": "elapsed_s",
+    "arrival_time": "arrival_s",
+    "duration": "duration_s",
+    "scale_factors": "scale_factor",
+    "job_types": "job_type",
+}
+
+
+@pytest.mark.parametrize("name", GAVELS)
+def test_names_of_gavel_are_refused_with_ours(name: str) -> None:
+    speeds, meant = {"a": {"v100": 1.0}}, f"Did you mean '{GAVELS[name]}'"
+    with pytest.raises(InputError, match=meant):
+        ap.solve("fifo", speeds, workers="v100=1", jobs={name: [2.0]})
+    with pytest.raises(InputError, match=meant):
+        ap.solve("fifo", ap.ThroughputTensor.of(speeds, workers="v100=1", jobs={name: [2.0]}))
+    with ap.session("fifo", "v100=1") as s:
+        with pytest.raises(InputError, match=meant):
+            s.add(speeds, {"a": {name: 2.0}})
+        s.add(speeds)
+        with pytest.raises(InputError, match=meant):
+            s.update({"a": {name: 2.0}})
+
+
+class ByOwnColumns(ap.Policy):
+    """Reads columns that are called as Gavel calls them, and as a type."""
+
+    name = "by_own_columns"
+    columns = ("priority_weight", "v100")
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(p.total(cp.multiply(p.column("v100"), p.throughput)))
+
+
+def test_a_policy_may_call_its_columns_as_it_likes() -> None:
+    speeds = {"a": {"v100": 1.0, "k80": 1.0}, "b": {"v100": 1.0, "k80": 0.5}}
+    jobs = {job: {"priority_weight": 1.0, "v100": 1.0, "mine": 3.0} for job in speeds}
+    with ap.session(ByOwnColumns(), "v100=1,k80=1") as s:
+        s.add(speeds, jobs)
+        assert s.solve().objective == pytest.approx(2.0)
+        s.update({"b": {"v100": 10.0}})  # a worth of each of its steps, and no speed
+        assert s.solve().objective == pytest.approx(11.0)
+        s.update({"b": {"k80": 4.0}})
+        assert s.solve().objective == pytest.approx(41.0)
