@@ -112,10 +112,33 @@ def test_other_machines_need_a_token() -> None:
         http.serve_http(service, host="0.0.0.0", port=1, token=None, most_per_s=1.0)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
+in_a_namespace = pytest.mark.skipif(
     which("unshare") is None or os.geteuid() != 0, reason="needs a network namespace of its own"
 )
+
+
+@pytest.mark.thorough
+@in_a_namespace
+def test_rude_clients_are_refused_in_the_same_form_and_keep_nobody_waiting() -> None:
+    """What is no HTTP, half of a request for long, and who hangs up: no traceback either."""
+    words = ["unshare", "-n", sys.executable, "-m", "tests.service.rude_clients"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=root, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    found = json.loads(done.stdout)
+    statuses = {"no HTTP": 400, "bad chunks": 400}
+    statuses |= {"half a head": 408, "half a body": 408, "nothing": 408}
+    for name, expected in statuses.items():
+        status, kind, answer, hung_up = found[name]
+        assert (status, kind, hung_up) == (expected, "application/json", True)
+        assert not fits(answer)["ok"]
+    rest = {name: found[name] for name in ("meanwhile", "ended", "second", "after")}
+    assert rest == {"meanwhile": [200], "ended": [300], "second": [True, True], "after": [200]}
+
+
+@pytest.mark.slow
+@in_a_namespace
 def test_two_clients_at_once_while_the_service_is_killed(tmp_path: Path) -> None:
     """What was answered is there, once, in the order of its numbers; beside a service in here."""
     words = ["unshare", "-n", sys.executable, "-m", "tests.service.two_clients", str(tmp_path), "5"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 import socket
 import threading
 import time
@@ -10,12 +11,15 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+import h11
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from apportion.errors import InputError
 from apportion.service.answers import answer_types, json_schema
@@ -23,6 +27,7 @@ from apportion.service.lines import LONGEST_LINE, answers_to
 from apportion.service.messages import FORMAT, MESSAGES, refusal
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable, Mapping
 
     from apportion.service.service import DecisionService
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
 _PATHS = "POST /v1/message, GET /v1/schema, /openapi.json, /health, /metrics"
 _TYPES = "#/components/schemas/"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_WHOLE_S = 30.0
+"""Seconds in which a request must have come as a whole, head and body."""
 
 
 def serve_http(
@@ -53,7 +60,7 @@ def serve_http(
     except OSError as error:
         raise InputError(f"Cannot listen on {host}, port {port}: {error.strerror}.") from error
     with listens:
-        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listens])
+        uvicorn.Server(uvicorn.Config(app, http=_Patient, log_level="warning")).run([listens])
 
 
 def application(
@@ -98,10 +105,13 @@ def application(
     async def message(request: Request) -> JSONResponse:
         """Take a message, and answer it: 422 where something is wrong with it."""
         text = bytearray()
-        async for part in request.stream():
-            text += part
-            if len(text) > LONGEST_LINE:
-                return _refused(413, f"A message has at most {LONGEST_LINE} bytes.")
+        try:
+            async for part in request.stream():
+                text += part
+                if len(text) > LONGEST_LINE:
+                    return _refused(413, f"A message has at most {LONGEST_LINE} bytes.")
+        except ClientDisconnect:
+            return _refused(400, "The client hung up before the end.")  # nobody reads it
         with meters.seconds.time():
             (answer,) = await run_in_threadpool(answers_to, service, [bytes(text)])
         meters.answers.labels(ok=str(answer["ok"]).lower()).inc()
@@ -162,6 +172,50 @@ def _described(before: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def _refused(status: int, error: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     retry = status in (429, 503)
     return JSONResponse(refusal(None, error, retry=retry), status, dict(headers or {}))
+
+
+class _Patient(H11Protocol):
+    """HTTP by uvicorn, with an end to waiting for a request; what is no HTTP is refused in JSON."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._wait(more=False)
+
+    def _wait(self, *, more: bool = True) -> None:
+        """Wait for the rest of a request from now on, go on so, or no longer."""
+        if more and self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._late = self._late or self.loop.call_later(_WHOLE_S, self._give_up)
+        elif self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _give_up(self) -> None:
+        self._refuse(408, f"The request was not there within {_WHOLE_S:g} s.")
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, f"{msg} Valid: {_PATHS}.")
+
+    def _refuse(self, status: int, error: str) -> None:
+        """Answer in the form of all answers, if nothing was answered yet, and hang up."""
+        body = json.dumps(refusal(None, error)).encode()
+        told = [("content-type", "application/json"), ("content-length", str(len(body)))]
+        head = h11.Response(status_code=status, headers=[*told, ("connection", "close")])
+        try:
+            for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:
+            pass
+        self.transport.close()
 
 
 class _Bucket:
