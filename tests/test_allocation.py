@@ -109,7 +109,7 @@ def test_what_is_not_finite_comes_back() -> None:
         ("", "no allocation in JSON"),
         ("[]", "holds no object"),
         ("{}", "has the format 'apportion.allocation/1', not None"),
-        ('{"format": "apportion.allocation/1"}', "has no 'rows'"),
+        ('{"format": "apportion.allocation/1"}', "has no 'policy'"),
         ("[" * 100_000, "no allocation in JSON"),
     ],
 )
@@ -119,8 +119,14 @@ def test_what_is_no_allocation_is_refused(text: str, message: str) -> None:
 
 
 def test_parts_that_do_not_fit_are_refused(allocation: Allocation, tmp_path: Path) -> None:
-    for part, value in (("X", [[1.0]]), ("throughput", [1.0]), ("rows", 3), ("prices", "x")):
-        with pytest.raises(InputError, match="do not fit together"):
+    short, no_list = "do not fit together", "it must be a list"
+    for part, value, said in (
+        ("X", [[1.0]], short),
+        ("throughput", [1.0], short),
+        ("rows", 3, no_list),
+        ("prices", "x", no_list),
+    ):
+        with pytest.raises(InputError, match=said):
             Allocation.from_dict(allocation.to_dict() | {part: value})
     with pytest.raises(InputError, match="Cannot read"):
         Allocation.from_json(tmp_path / "none.json")

@@ -20,11 +20,15 @@ Labels are written as in `apportion.allocation_files`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from apportion.allocation_files import (
+    Kinds,
+    check_kinds,
     finite,
     index_of,
     infinite,
@@ -33,9 +37,10 @@ from apportion.allocation_files import (
     read_object,
 )
 from apportion.cluster import Cluster
-from apportion.errors import InputError, written
+from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS
 from apportion.policies.registry import get_policy
+from apportion.table_checks import check_unique
 
 if TYPE_CHECKING:
     from dataclasses import Field
@@ -45,6 +50,20 @@ if TYPE_CHECKING:
 
 FORMAT = "apportion.session/1"
 _AS_THEY_ARE = ("second_stage", "route", "open")
+_KINDS: Kinds = {
+    **dict.fromkeys(("format", "route"), (str,)),
+    **dict.fromkeys(("policy", "cluster"), (Mapping,)),
+    **dict.fromkeys(("second_stage", "open"), (bool,)),
+    **dict.fromkeys(("options", "levels"), (list, NoneType)),
+    **dict.fromkeys(("jobs", "throughputs", "facts"), (list,)),
+}
+_OF_POLICY: Kinds = {"name": (str,), "options": (Mapping,)}
+_OF_CLUSTER: Kinds = {
+    "gpus": (list,),
+    "gpus_per_machine": (int, Mapping),
+    "machines_per_rack": (int, NoneType),
+    "prices_per_gpu_hour": (Mapping,),
+}
 
 
 def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,10 +141,19 @@ def state_of(content: Mapping[str, Any]) -> dict[str, Any]:
     found = content.get("format") if isinstance(content, Mapping) else type(content).__name__
     if found != FORMAT:
         raise InputError(f"A session has the format {FORMAT!r}, not {written(found)}.")
+    check_kinds("session", content, _KINDS)
+    policy, told = content["policy"], content.get("options")
+    check_kinds("policy of the session", policy, _OF_POLICY)
+    check_kinds("cluster of the session", content["cluster"], _OF_CLUSTER)
     try:
-        policy, cluster, told = content["policy"], content["cluster"], content["options"]
+        cluster = cluster_of(content["cluster"])
         if told is not None:
-            told = index_of(told, levels=True).set_names(content["levels"])
+            told = index_of(told, levels=True).set_names(content.get("levels"))
+            check_unique("option of the session", told)
+            for name in cluster.accelerators:
+                if told.nlevels == 1 and name not in map(str, told):
+                    kind = "accelerator of the cluster (not in the options of the session)"
+                    raise unknown_name(kind, name, told)
         width = 0 if told is None else len(told)
         said = {
             job: (tuple(float(speed) for speed in speeds), _facts(facts))
@@ -139,14 +167,14 @@ def state_of(content: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError("The session has more throughputs of a job than options.")
         return {
             "policy": get_policy(policy["name"], **_tuples(policy["options"])),
-            "cluster": cluster_of(cluster),
+            "cluster": cluster,
             **{name: content[name] for name in _AS_THEY_ARE},
             "told": told,
             "said": said,
         }
-    except KeyError as error:
-        raise InputError(f"The session has no {error.args[0]!r}.") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except InputError:
+        raise
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InputError(f"The parts of the session do not fit together: {error}") from error
 
 
@@ -157,6 +185,7 @@ def from_json(text: str | Path) -> dict[str, Any]:
 
 def _facts(facts: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Return what is known of a job as a session keeps it."""
+    json.dumps(facts, ensure_ascii=False).encode()  # half of a pair of surrogates is no text
     return tuple((name, _fact(name, value)) for name, value in sorted(facts.items()))
 
 

@@ -27,14 +27,15 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from apportion.checks import is_truth
-from apportion.errors import InputError, written
-from apportion.table_checks import check_unique
+from apportion.checks import as_float, is_truth
+from apportion.errors import InputError, unknown_name, written
+from apportion.table_checks import at_least_0, check_unique
 from apportion.whole_files import writing
 
 if TYPE_CHECKING:
@@ -42,11 +43,18 @@ if TYPE_CHECKING:
 
 FORMAT = "apportion.allocation/1"
 _PLAIN = ("policy", "objective", "unit", "gap", "status", "message", "stats")
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("policy", "unit", "status", "message"), str),
+Kinds = Mapping[str, tuple[type, ...]]
+"""Of the value of each key; those that may be None need not be there."""
+_KINDS: Kinds = {
+    **dict.fromkeys(("format", "policy", "unit", "status", "message"), (str,)),
     **dict.fromkeys(("objective", "gap"), (int, float)),
-    "stats": Mapping,
+    "stats": (Mapping,),
+    **dict.fromkeys(("options", "rows", "X", "jobs", "throughput", "resources", "prices"), (list,)),
+    **dict.fromkeys(("levels", "choice"), (list, NoneType)),
+    "integral": (bool, NoneType),
 }
+STATUSES = ("optimal", "optimal_inaccurate", "time_limit", "fallback")
+"""Of allocations."""
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -92,6 +100,15 @@ def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(content, Mapping) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, Mapping) else type(content).__name__
         raise InputError(f"An allocation has the format {FORMAT!r}, not {written(found)}.")
+    check_kinds("allocation", content, _KINDS)
+    status = content["status"]
+    objective, gap = (as_float(content[name]) for name in ("objective", "gap"))
+    if status not in STATUSES:
+        raise unknown_name("status of the allocation", status, STATUSES)
+    if math.isinf(objective) and status != "fallback":
+        raise InputError(f"The objective of the allocation is {objective}; it must be finite.")
+    if gap < 0:
+        raise InputError(f"The gap of the allocation is {gap}; it must be 0 or more.")
     try:
         rows, options = index_of(content["rows"]), index_of(content["options"], levels=True)
         names = content.get("levels")
@@ -99,22 +116,48 @@ def fields_of(content: Mapping[str, Any]) -> dict[str, Any]:
         check_unique("row of the allocation", rows)
         check_unique("option of the allocation", options)
         X = np.asarray(content["X"], dtype=float).reshape(len(rows), len(options))
-        for name, kind in _KINDS.items():
-            if not isinstance(content[name], kind) or is_truth(content[name]):
-                raise InputError(f"The {name} of the allocation is {written(content[name])}.")
+        at_least_0("X of the allocation", X)
         return {
             **{name: content[name] for name in _PLAIN},
+            "objective": objective,
+            "gap": gap,
             "X": pd.DataFrame(X, index=rows, columns=options),
             "throughput": _series("throughput", content["throughput"], content["jobs"]),
             "prices": _series("price", content["prices"], content["resources"]),
             "integral": bool(content.get("integral", False)),
         }
-    except KeyError as error:
-        raise InputError(f"The allocation has no {error.args[0]!r}.") from error
     except InputError:
         raise
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"The parts of the allocation do not fit together: {error}.") from error
+
+
+def check_kinds(what: str, content: Any, kinds: Kinds) -> None:
+    """Hold a mapping to the keys that it has, and to the kinds of their values.
+
+    Raises
+    ------
+    InputError
+        For another kind or key, or one that is missing; it names the key.
+    """
+    if not isinstance(content, Mapping):
+        raise InputError(f"The {what} is {written(content)}; it must be a mapping of names.")
+    for name in content:
+        if name not in kinds:
+            raise unknown_name(f"key of the {what}", name, kinds)
+    for name, valid in kinds.items():
+        if name not in content and NoneType not in valid:
+            raise InputError(f"The {what} has no {name!r}.")
+        value = content.get(name)
+        if not isinstance(value, valid) or (is_truth(value) and bool not in valid):
+            named = " or ".join(dict.fromkeys(_CALLED[kind] for kind in valid))
+            raise InputError(f"The {name} of the {what} is {written(value)}; it must be {named}.")
+
+
+_CALLED: Mapping[type, str] = {
+    **{str: "a text", int: "a number", float: "a number", bool: "true or false"},
+    **{list: "a list", Mapping: "a mapping", NoneType: "nothing"},
+}
 
 
 def write_object(content: Mapping[str, Any], path: str | Path | None = None) -> str:
@@ -162,7 +205,10 @@ def read_object(text: str | Path, what: str) -> dict[str, Any]:
 def _series(name: str, values: Any, labels: list[Any]) -> pd.Series:
     index = index_of(labels)
     check_unique(f"label of the {name}", index)
-    return pd.Series(np.asarray(values, dtype=float), index=index, name=name)
+    numbers = np.asarray(values, dtype=float)
+    if np.isinf(numbers).any():
+        raise InputError(f"A {name} of the allocation is infinite; it must be finite.")
+    return pd.Series(numbers, index=index, name=name)
 
 
 def index_of(labels: list[Any], *, levels: bool = False) -> pd.Index:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import pickle
@@ -225,7 +226,16 @@ def test_options_of_tiers_come_as_jobs_bring_them() -> None:
         (lambda d: {k: v for k, v in d.items() if k != "policy"}, "no 'policy'"),
         (lambda d: {**d, "throughputs": [[1.0] * 9]}, "more throughputs"),
         (lambda d: {**d, "policy": {"name": "max_mim", "options": {}}}, "Unknown policy"),
-        (lambda d: {**d, "facts": 3}, "do not fit"),
+        (lambda d: {**d, "facts": 3}, "facts of the session is 3; it must be a list"),
+        (lambda d: {**d, "fact": []}, "key of the session 'fact'. Did you mean 'facts'"),
+        (lambda d: {**d, "second_stage": 1}, "second_stage of the session is 1"),
+        (lambda d: {**d, "options": ["v100", "k8"]}, "'k80'. Did you mean 'k8'"),
+        (
+            lambda d: {**d, "cluster": {**d["cluster"], "gpus": [["v10", 2], ["k80", 1]]}},
+            "'v100'. Did you mean 'v10'",
+        ),
+        (lambda d: {**d, "cluster": {"gpus": []}}, "cluster of the session has no 'gpus_per"),
+        (lambda d: {**d, "policy": {"name": "fifo"}}, "policy of the session has no 'options'"),
         (lambda d: {**d, "jobs": ["a", "a"]}, "do not fit"),
     ],
 )
@@ -341,3 +351,79 @@ def test_calls_in_threads_have_the_bytes_of_calls_in_turn(turns: int) -> None:
                 assert call(policy) == in_turn[call, policy], (call, policy)
 
     in_threads(work)
+
+
+ODD: list[Any] = [
+    *(None, True, -1, 0, 1.5, float("nan"), float("inf"), 10**400, "", "x", "v100", "\ud800"),
+    *([], {}, [[]], [None], ["v100", "v100"], {"a": 1}, [["v100", -1]]),
+]
+
+
+def places(content: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every way to a part of an object of JSON."""
+    parts = content.items() if isinstance(content, dict) else enumerate(content)
+    for name, part in parts:
+        yield (*above, name)
+        if isinstance(part, dict | list):
+            yield from places(part, (*above, name))
+
+
+def spoilt(content: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Put something odd in the place of a part, take it away, or add another."""
+    content = copy.deepcopy(content)
+    *above, name = rng.choice(list(places(content)))
+    there: Any = content
+    for each in above:
+        there = there[each]
+    how = rng.choice(["odd", "odd", "gone", "more"])
+    if how == "gone":
+        del there[name]
+    elif how == "odd":
+        there[name] = copy.deepcopy(rng.choice(ODD))
+    elif isinstance(there, list):
+        there.append(there[name])
+    else:
+        there["strange"] = rng.choice(ODD)
+    return content
+
+
+@pytest.mark.parametrize("seeds", ranges_of_seeds(60, 6000, 500))
+def test_spoilt_states_are_refused_or_usable(seeds: range) -> None:
+    s = ap.session("max_min_fairness", ap.Cluster({"v100": 4, "k80": 2}, {"v100": 2, "k80": 1}, 2))
+    facts = {"a": {"weight": 2.0, "own": "x"}, "b": {"scale_factor": 2, "own": "y"}}
+    s.add({"a": {"v100": 2.0, "k80": 1.0}, "b": {"v100": 1.0}}, facts)
+    state, solved = s.to_dict(), s.solve().labelled().to_dict()
+    for seed in seeds:
+        rng = random.Random(seed)
+        with contextlib.suppress(ap.ApportionError):
+            made = Session.from_dict(spoilt(state, rng))
+            if len(made) and made.to_dict()["open"]:
+                made.solve()
+        with contextlib.suppress(ap.ApportionError):
+            found = ap.Allocation.from_dict(spoilt(solved, rng))
+            assert ap.Allocation.from_json(found.to_json()).status == found.status
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"status": "wonderful"}, "status of the allocation 'wonderful'"),
+        ({"objective": 1e400}, "objective of the allocation is inf"),
+        ({"objective": "1"}, "objective of the allocation is '1'; it must be a number"),
+        ({"gap": -0.5}, "gap of the allocation is -0.5"),
+        ({"prices": [1e400, 0.0]}, "A price of the allocation is infinite"),
+        ({"X": [[-1.0, 0.0]]}, "X of the allocation"),
+        ({"X": [[1e400, 0.0]]}, "X of the allocation"),
+        ({"prises": []}, "Did you mean 'prices'"),
+        ({"jobs": "a"}, "jobs of the allocation is 'a'; it must be a list"),
+        ({"integral": 1}, "integral of the allocation is 1; it must be true or false"),
+    ],
+    ids=str,
+)
+def test_allocations_that_are_none(change: dict[str, Any], message: str) -> None:
+    solved = ap.solve("fifo", {"a": {"v100": 1.0, "k80": 0.5}}, workers="v100=1,k80=1")
+    with pytest.raises(ap.InputError, match=message):
+        ap.Allocation.from_dict({**solved.to_dict(), **change})
+    text = json.dumps({**solved.to_dict(), **change}).replace("Infinity", "1e400")
+    with pytest.raises(ap.InputError, match=message):
+        ap.Allocation.from_json(text)
