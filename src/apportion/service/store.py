@@ -108,6 +108,7 @@ class MessageStore:
 
     def count(self) -> None:
         """Learn anew how many messages are kept."""
+        self._roll_back()
         row = self._file.execute("SELECT MAX(number) FROM message").fetchone()
         state = self._file.execute(
             "SELECT MAX(number) FROM state WHERE part = ?", (_LAST_PART,)
