@@ -208,21 +208,24 @@ class DecisionService:
         return {"state": state_answer(self._live.known)}
 
     def _health(self) -> dict[str, Any]:
-        return {"health": self.health()}
+        return {"health": self._figures()}
 
     def health(self) -> dict[str, Any]:
         """Return what the service is, and what it has done since it was started."""
         with self._lock:
             with suppress(sqlite3.Error, OSError):
                 self._begin_anew_if_stale()
-            return {
-                "policy": self._live.deciding.decider.label,
-                "cluster": dict(self._live.known.gpus),
-                "jobs": len(self._live.known.facts),
-                "kept_messages": self._store.number,
-                "uptime_s": float(self._clock()) - self._began_s,
-                **self._answered,
-            }
+            return self._figures()
+
+    def _figures(self) -> dict[str, Any]:
+        return {
+            "policy": self._live.deciding.decider.label,
+            "cluster": dict(self._live.known.gpus),
+            "jobs": len(self._live.known.facts),
+            "kept_messages": self._store.number,
+            "uptime_s": float(self._clock()) - self._began_s,
+            **self._answered,
+        }
 
     def close(self) -> None:
         """Let go of the store; what was answered is in it."""
