@@ -10,7 +10,7 @@ import pandas as pd
 from apportion.checks import mapping
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
-from apportion.jobs import check_jobs
+from apportion.jobs import check_jobs, refuse_misplaced
 from apportion.policies.labels import aligned
 from apportion.problem_inputs import level_names
 from apportion.table_checks import as_floats, check_unique
@@ -65,6 +65,8 @@ def read_jobs(tensor: ThroughputTensor, decider: Any) -> pd.DataFrame:
     if steps & set(table.columns):
         needed = [name for name in needed if name not in steps]
     check_jobs(table, required=needed)
+    if hasattr(decider, "columns"):  # a scheduler may read any
+        refuse_misplaced(table.columns, decider.columns, tensor.accelerator_of_option)
     if "scale_factor" not in table.columns:
         table = table.assign(scale_factor=1)
     return table

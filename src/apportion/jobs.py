@@ -171,10 +171,9 @@ def column_named(name: object, where: str = "column in the jobs table") -> JobCo
     return _OWN
 
 
-_OTHER_NAMES: Mapping[str, str] = {
-    **dict.fromkeys(("priority_weight", "priority_weights"), "weight"),
-    **dict.fromkeys(("slo", "slos"), "deadline_s"),
-    **dict.fromkeys(("time_since_start", "times_since_start"), "elapsed_s"),
+_OTHER_NAMES = {
+    **{"priority_weight": "weight", "priority_weights": "weight"},
+    **{"slo": "deadline_s", "slos": "deadline_s", "times_since_start": "elapsed_s"},
 }
 """Names that Gavel has for columns, in lower case, where they are not like ours anyway."""
 

@@ -481,6 +481,9 @@ def test_names_of_gavel_are_refused_with_ours(name: str) -> None:
         ap.solve("fifo", speeds, workers="v100=1", jobs={name: [2.0]})
     with pytest.raises(InputError, match=meant):
         ap.solve("fifo", ap.ThroughputTensor.of(speeds, workers="v100=1", jobs={name: [2.0]}))
+    jobs = {"steps_remaining": 9.0, name: [2.0]}
+    with pytest.raises(InputError, match=meant):
+        ap.solve_round("fifo", speeds, "v100=1", jobs=jobs)
     with ap.session("fifo", "v100=1") as s:
         with pytest.raises(InputError, match=meant):
             s.add(speeds, {"a": {name: 2.0}})

@@ -392,7 +392,7 @@ def test_spoilt_states_are_refused_or_usable(seeds: range) -> None:
     s = ap.session("max_min_fairness", ap.Cluster({"v100": 4, "k80": 2}, {"v100": 2, "k80": 1}, 2))
     facts = {"a": {"weight": 2.0, "own": "x"}, "b": {"scale_factor": 2, "own": "y"}}
     s.add({"a": {"v100": 2.0, "k80": 1.0}, "b": {"v100": 1.0}}, facts)
-    state, solved = s.to_dict(), s.solve().labelled().to_dict()
+    state, solved = s.to_dict(), s.solve().to_dict()
     for seed in seeds:
         rng = random.Random(seed)
         with contextlib.suppress(ap.ApportionError):
