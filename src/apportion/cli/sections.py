@@ -250,7 +250,8 @@ def as_given(
         return text
     named = {found for found in re.findall(r"--[a-z][a-z-]*", text) if found in hidden}
     homes = [home for home, known in sections.items() if named & {e.flag for e in known.values()}]
-    example = "" if homes != ["workload"] else f", --workload 'FILE({hidden[min(named)]}=...)'"
+    files = homes in (["workload"], ["log"])
+    example = f", --{homes[0]} 'FILE({hidden[min(named)]}=...)'" if files else ""
     return f"{said} (Given in brackets{example}: `apportion settings` lists where.)"
 
 

@@ -102,18 +102,19 @@ def add_trace(
         Whether that may stand several times.
     """
     group = group_of(parser, "the workload")
+    section = "workload" if option is None else option.removeprefix("--")
     if option is not None:
         text = "a trace, or a csv of your own jobs; how it is read in brackets: 'jobs.csv(limit=9)'"
         text += "; several times" * several
         action = "append" if several else "store"
-        named = partial(add_setting, group, "workload", key="file", hidden=False)
+        named = partial(add_setting, group, section, key="file", hidden=False)
         named(option, "FILE", text, action=action)
     for name, (metavar, text, *read) in (_READING | _FITTING).items():
         # --format is of tables
         flag = "--trace-format" if name == "format" else f"--{name.replace('_', '-')}"
         hidden = option is not None and name in _READING
         where: dict[str, Any] = {"key": name, "hidden": hidden, "dest": name}
-        add_setting(group, "workload", flag, metavar, text, *read, **where)
+        add_setting(group, section, flag, metavar, text, *read, **where)
     if not several:  # what it was called before, where there is no format of tables
         add_alias(parser, "--format", "--trace-format")
 

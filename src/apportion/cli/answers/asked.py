@@ -27,7 +27,7 @@ from apportion.cli.workload_options import (
 )
 from apportion.errors import InputError
 from apportion.experiments.sources import sources_of
-from apportion.report.files import write_page, write_table
+from apportion.report.files import check_format, write_page, write_table
 
 if TYPE_CHECKING:
     import argparse
@@ -114,6 +114,8 @@ def run_forecast(args: argparse.Namespace) -> None:
     """Foretell, and say by when each job starts and ends."""
     if args.log is None:
         raise InputError("Give the log that durations are learnt from: --log FILE.")
+    if args.out is not None:  # before the work is done
+        check_format(Path(args.out).suffix.removeprefix("."))
     log = read_any(args.log, args.seed, reading_options(args))
     if log.elastic is True:
         raise InputError("A forecast is of jobs whose gangs have one size; this log is of others.")
