@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from bisect import insort
+from collections import deque
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -160,6 +162,8 @@ class QueuedJobs:
         For how long it runs at most as its user says, from now on; NaN without that.
     types
         Places of the types on which it can run, the preferred first.
+    array, at_once
+        The arrays of jobs of which only so many run at once, and how many.
     """
 
     arrival_s: Sequence[float]
@@ -167,6 +171,8 @@ class QueuedJobs:
     left_s: Sequence[float]
     limit_s: Sequence[float]
     types: Sequence[list[int]]
+    array: Mapping[int, str] = field(default_factory=dict)
+    at_once: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Alone:
@@ -235,6 +241,14 @@ def starts_alone(
     starts = [math.inf] * len(jobs.gpus)
     ends: list[tuple[float, int]] = []
     on: dict[int, int] = {}
+    waiting = list[int]()
+    room, held = {**jobs.at_once}, {array: deque[int]() for array in jobs.at_once}
+
+    def queue_up(array: str) -> None:
+        """Let tasks of an array wait for GPUs, as many as may run; the others are passed by all."""
+        while held[array] and room[array] > 0:
+            room[array] -= 1
+            insort(waiting, held[array].popleft())
 
     def start(job: int, kind: int) -> None:
         starts[job], on[job] = now_s, kind
@@ -243,11 +257,16 @@ def starts_alone(
 
     for job, kind in running.items():
         start(job, kind)
-    waiting, comes, count = list[int](), 0, len(jobs.gpus)
+        if job in jobs.array:
+            room[jobs.array[job]] -= 1
+    comes, count = 0, len(jobs.gpus)
     left = asked - len(running)
     while True:
         while comes < count and jobs.arrival_s[comes] <= now_s:
-            if comes not in running:
+            if comes in jobs.array and comes not in running:
+                held[jobs.array[comes]].append(comes)
+                queue_up(jobs.array[comes])
+            elif comes not in running:
                 waiting.append(comes)
             comes += 1
         queue.now_s = now_s
@@ -256,7 +275,7 @@ def starts_alone(
             start(job, kind)
             left -= job < asked
         if served:
-            waiting = [job for job in waiting if job not in served]
+            waiting[:] = [job for job in waiting if job not in served]
         if not left:
             return starts[:asked]
         next_s = jobs.arrival_s[comes] if comes < count else math.inf
@@ -264,4 +283,8 @@ def starts_alone(
         if now_s == math.inf:
             return starts[:asked]
         while ends and ends[0][0] <= now_s:
-            del on[heappop(ends)[1]]
+            job = heappop(ends)[1]
+            del on[job]
+            if job in jobs.array:
+                room[jobs.array[job]] += 1
+                queue_up(jobs.array[job])

@@ -112,7 +112,6 @@ def _alike(kinds: Ints) -> Iterator[tuple[tuple[int, ...], Bools]]:
 class _Moment(NamedTuple):
     """The arrival of a job: the law as it was known, who ran, and the first who waited."""
 
-    row: int
     at_s: float
     law: DurationLaw
     ran: Ints
@@ -139,28 +138,37 @@ class Durations:
         not ended an end of NaN.
     kinds
         Of all jobs known, as `DurationLaw` takes them.
+    limit_s
+        For how long each may run, NaN for ever.
     now_s
         The time, not before any end.
-
-    Attributes
-    ----------
-    held
-        Of the jobs that came at earlier moments, in their order, whether each took as long as was
-        foretold, within 90 % of the levels of the jobs before: 1 or 0, NaN for those of whom too
-        little is known.
     """
 
     def __init__(
-        self, arrival_s: Floats, start_s: Floats, end_s: Floats, kinds: Ints, now_s: float
+        self,
+        arrival_s: Floats,
+        start_s: Floats,
+        end_s: Floats,
+        kinds: Ints,
+        limit_s: Floats,
+        now_s: float,
     ) -> None:
         order = np.argsort(arrival_s, kind="stable")
         self._arrival_s, self._kinds, self._now_s = arrival_s[order], kinds[order], now_s
         self._start_s = np.where(np.isnan(start_s), np.inf, start_s)[order]
         self._end_s = np.where(np.isnan(end_s), np.inf, end_s)[order]
+        self._limit_s = np.where(np.isnan(limit_s), np.inf, limit_s)[order]
         self._law = self._law_at(now_s)
         self._levels: dict[tuple[int, int, int], tuple[Floats, Bools]] = {}
 
-    def draw(self, rng: np.random.Generator, kinds: Ints, had_s: Floats, runs: Bools) -> Floats:
+    def draw(
+        self,
+        rng: np.random.Generator,
+        kinds: Ints,
+        had_s: Floats,
+        runs: Bools,
+        limit_s: Floats | float = np.inf,
+    ) -> Floats:
         """Draw the durations of jobs in the order of arrival, seconds, shape (jobs,).
 
         Parameters
@@ -173,27 +181,28 @@ class Durations:
             For how long each has run; durations are a second longer at least.
         runs
             Which of them run; the others wait.
+        limit_s
+            For how long each may run, NaN for ever. Durations are those of the law that are
+            shorter, or the limit where the law has none between `had_s` and it.
         """
+        limit_s = np.where(np.isnan(limit_s), np.inf, limit_s)
         level = np.empty(len(kinds))
         waiting = int(np.count_nonzero(~runs))
         for some, levels in zip((runs, ~runs), self._drawn(waiting, rng), strict=True):
             count = int(np.count_nonzero(some))
             level[some] = np.resize(levels, count) if levels.size else rng.random(count)
-        longer = self._law.longer(kinds, had_s) * (1 - level)
-        return np.maximum(self._law.duration(kinds, longer), had_s + 1.0)
+        longer, most = self._within(self._law, kinds, had_s, np.broadcast_to(limit_s, level.shape))
+        drawn_s = self._law.duration(kinds, longer + (most - longer) * level)
+        drawn_s = np.where(most < longer, np.minimum(drawn_s, limit_s), limit_s)
+        return np.maximum(drawn_s, had_s + 1.0)
 
-    @cached_property
-    def held(self) -> Floats:
-        """See the class."""
-        levels = [self._levels_of(each, np.array([each.row])) for each in self._moments]
-        level = np.array([least[0] if known[0] else np.nan for least, known in levels])
-        found = np.full(level.size, np.nan)
-        for place in np.flatnonzero(~np.isnan(level)).tolist():
-            before = level[:place][~np.isnan(level[:place])]
-            if before.size >= FEWEST:
-                low, high = np.quantile(before, [0.05, 0.95])
-                found[place] = low <= level[place] <= high
-        return found
+    @staticmethod
+    def _within(
+        law: DurationLaw, kinds: Ints, had_s: Floats, limit_s: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the parts of a law that are longer than jobs have run, and than they may run."""
+        longer = law.longer(kinds, had_s)
+        return longer, np.minimum(law.longer(kinds, limit_s), longer)
 
     def _law_at(self, at_s: float) -> DurationLaw:
         """Return the law as it was known at a time."""
@@ -214,7 +223,7 @@ class Durations:
             here = (self._arrival_s <= at_s) & (self._end_s > at_s)
             ran = np.flatnonzero(here & (self._start_s < at_s))
             first = int(np.flatnonzero(here & (self._start_s >= at_s))[0])  # who came then waits
-            found.append(_Moment(row, at_s, self._law_at(at_s), ran, first))
+            found.append(_Moment(at_s, self._law_at(at_s), ran, first))
         return found
 
     def _drawn(self, waiting: int, rng: np.random.Generator) -> list[Floats]:
@@ -238,6 +247,8 @@ class Durations:
         start_s, end_s = self._start_s[rows], self._end_s[rows]
         had_s = np.maximum(moment.at_s - start_s, 0.0)
         took_s = np.maximum(np.minimum(end_s, self._now_s) - start_s, 0.0)
-        before = moment.law.longer(self._kinds[rows], had_s)
-        level = 1 - moment.law.longer(self._kinds[rows], np.maximum(took_s, had_s)) / before
-        return level, end_s <= self._now_s
+        kinds = self._kinds[rows]
+        longer, most = self._within(moment.law, kinds, had_s, self._limit_s[rows])
+        gone = longer - moment.law.longer(kinds, np.maximum(took_s, had_s))
+        level = np.divide(gone, longer - most, out=np.ones(rows.size), where=most < longer)
+        return np.minimum(level, 1.0), end_s <= self._now_s

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.answers.history import in_order, told_columns
+from apportion.answers.levels import named
 from apportion.answers.state import placed
 from apportion.errors import InputError
 from apportion.mechanism.batch.scheduler import BatchScheduler, QueuedJobs, starts_alone
@@ -81,6 +82,8 @@ class Futures:
         had_s = state.now_s - jobs["start_s"].to_numpy(dtype=float)
         self._had_s = np.where(self._runs, had_s, 0.0)
         self._limit_s = jobs["time_limit_s"].to_numpy(dtype=float)
+        self._at_once = dict(jobs.dropna(subset=["at_once"])[["array", "at_once"]].to_numpy())
+        self._array = {n: each for n, each in enumerate(jobs["array"]) if each in self._at_once}
         self._submit_s = jobs["submit_s"].to_numpy(dtype=float) - state.now_s
         self._cluster, self._history = cluster, history
         self._durations, self._of_kinds = history.durations(state)
@@ -90,9 +93,14 @@ class Futures:
 
     def draw(self, rng: np.random.Generator) -> tuple[Floats, Coming]:
         """Draw a future: for how long each who is here still runs, and who comes."""
-        drawn_s = self._durations.draw(rng, self._of_kinds, self._had_s, self._runs)
-        left_s = np.fmin(drawn_s, self._limit_s) - self._had_s
+        who = self._of_kinds, self._had_s, self._runs, self._limit_s
+        left_s = self._durations.draw(rng, *who) - self._had_s
         return np.ceil(np.maximum(left_s, 1.0)), self._history.coming(rng, self._horizon_s)
+
+    def longest(self) -> tuple[Floats, Coming]:
+        """Return the future in which all limits run out, infinite for none, and nobody comes."""
+        left_s = np.where(np.isnan(self._limit_s), np.inf, self._limit_s - self._had_s)
+        return np.ceil(np.maximum(left_s, 1.0)), self._history.nobody()
 
     def in_queue(self, decider: BatchScheduler, left_s: Floats, coming: Coming) -> Floats:
         """Return when a queue alone starts who is here, seconds from now on."""
@@ -107,6 +115,8 @@ class Futures:
             np.concatenate([left_s, coming.took_s]).tolist(),
             limit_s.tolist(),
             [*some, *[every] * coming.row.size],
+            self._array,
+            self._at_once,
         )
         running = {int(job): some[job][0] for job in np.flatnonzero(self._runs)}
         capacity = [int(count) for count in present.values()]
@@ -205,39 +215,61 @@ class Foretelling:
     ) -> None:
         self.cluster, self.seed = cluster, seed
         self._decider, self._settings = get_decider(policy), settings
-        self._horizon_s = horizon_s
+        self._horizon_s, self._reads = horizon_s, getattr(self._decider, "columns", ())
         own = type(self._decider) is BatchScheduler and self._decider.order is None
         self.alone = own and all(_FREE.get(name) == each for name, each in settings.items())
         self._told: dict[tuple[int, bytes], tuple[Floats, Floats]] = {}
 
     def __call__(self, state: ClusterState, history: History, count: int) -> tuple[Floats, Floats]:
         """Return starts and ends in the clock of the state, each of shape (jobs, futures)."""
-        reads = getattr(self._decider, "columns", ())
-        futures = Futures(state, history, self.cluster, reads, self._horizon_s)
+        futures = Futures(state, history, self.cluster, self._reads, self._horizon_s)
         starts, ends = np.full((2, len(state.jobs), count), np.nan)
         # Of moments apart: what is rare in the futures of one is to be rare in those of another.
         rngs = np.random.default_rng([self.seed, history.gpus.size]).spawn(count)
         for future, rng in enumerate(rngs):
-            drawn = futures.draw(rng)
-            if self.alone:
-                began_s = futures.in_queue(self._decider, *drawn)
-                starts[futures.order, future] = began_s
-                ends[futures.order, future] = began_s + drawn[0]
-                continue
-            workload, begun = futures.workload(*drawn)
-            run = carried_on(
-                self._decider,
-                *(workload, self.cluster, ZERO_S, begun),
-                seed=self.seed,
-                **self._settings,
-            )
-            jobs = run.jobs.loc[workload.jobs.index[: futures.order.size]]
-            starts[futures.order, future] = jobs["start_s"] - ZERO_S
-            ends[futures.order, future] = jobs["completion_s"] - ZERO_S
+            went = self._went(futures, *futures.draw(rng))
+            starts[futures.order, future], ends[futures.order, future] = went
         starts, ends = starts + state.now_s, ends + state.now_s
         here = (state.jobs["state"] == "running").to_numpy()
         starts[here] = state.jobs["start_s"].to_numpy()[here, None]
         return starts, ends
+
+    def _went(self, futures: Futures, left_s: Floats, coming: Coming) -> tuple[Floats, Floats]:
+        """Return starts and ends of a future, seconds from now on, in its order of jobs."""
+        if self.alone:
+            began_s = futures.in_queue(self._decider, left_s, coming)
+            return began_s, began_s + left_s
+        workload, begun = futures.workload(left_s, coming)
+        run = carried_on(
+            self._decider,
+            *(workload, self.cluster, ZERO_S, begun),
+            seed=self.seed,
+            **self._settings,
+        )
+        jobs = run.jobs.loc[workload.jobs.index[: futures.order.size]]
+        return jobs["start_s"].to_numpy() - ZERO_S, jobs["completion_s"].to_numpy() - ZERO_S
+
+    def latest(self, state: ClusterState, history: History) -> tuple[Floats, Floats, str]:
+        """Return when jobs start and end at the latest, infinite for unknown, and why it is.
+
+        All limits run out, under the same scheduler, and nobody else comes. Who waits behind a job
+        that may wait for ever has no bound.
+        """
+        jobs, ever = state.jobs, np.full(len(state.jobs), np.inf)
+        starts_s = jobs["start_s"].fillna(np.inf).to_numpy(dtype=float)
+        if type(self._decider) is not BatchScheduler:
+            why = "may stop jobs that run, and let others pass: limits bound nothing"
+            return starts_s, ever, f"{self._decider.name} {why}"
+        limit_s = jobs["time_limit_s"].fillna(np.inf).to_numpy(dtype=float)
+        endless = jobs.index[np.isinf(limit_s)].tolist()
+        if self.alone or not endless:
+            futures = Futures(state, history, self.cluster, self._reads, 0.0)
+            began_s = self._went(futures, *futures.longest())[0] + state.now_s
+            never = np.logical_or.accumulate(np.isinf(began_s))
+            ever[futures.order] = np.where(never, np.inf, began_s)
+        starts_s = np.where(jobs["state"] == "running", starts_s, ever)
+        why = f"{named(endless, 'has', 'have')} no time limit" if endless else ""
+        return starts_s, np.maximum(starts_s + limit_s, state.now_s + 1), why
 
     def remembered(self, moment: Moment, count: int) -> tuple[Floats, Floats]:
         """Return the same of an earlier moment, which is foretold once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -15,7 +14,7 @@ from apportion.answers.evidence import one_source
 from apportion.answers.foretelling import Foretelling
 from apportion.answers.hindsight import Hindsight
 from apportion.answers.history import History
-from apportion.answers.levels import at_level, caveats
+from apportion.answers.levels import caveats
 from apportion.answers.state import read_state
 from apportion.checks import seed as check_seed
 from apportion.checks import whole
@@ -23,7 +22,7 @@ from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -34,16 +33,16 @@ if TYPE_CHECKING:
     from apportion.sim import Workload
     from apportion.sim.deciders import AnyDecider
 
-QUANTILES = (0.05, 0.5, 0.9, 0.95)
+QUANTILES = (0.5, 0.9)
 """Parts of jobs of which it is told by when they start and end."""
 
-_SAID = {"waiting": "waited", "running": "ran"}
+_SAID = {"waiting": "waits", "running": "runs"}
 
 FUTURES_OF_MOMENTS = 25
 """Futures of each earlier moment."""
 
-MOMENTS, MOMENTS_SIMULATED = 200, 10
-"""Earlier moments at most: where a future is a queue alone, and where it has to be simulated."""
+MOMENTS = 200
+"""Earlier moments at most, where a future is a queue alone."""
 
 
 @checked
@@ -67,8 +66,9 @@ def forecast(
     one of its moments, a running one longer than it has run, none longer than its time limit; jobs
     come as they came in a stretch of the log that is drawn; and the policy goes on from the state
     (`apportion.answers.foretelling.Foretelling`). Where the log tells who waited, earlier moments
-    of it are foretold as well, and what is told of today is where by then so many jobs were
-    (`apportion.answers.hindsight.Hindsight`). Columns that a policy needs are further keys of the
+    of it are foretold as well, and what is told of today is where by then so many jobs were, if
+    that held on the later half of the log (`apportion.answers.hindsight.Hindsight`). Without that
+    it is only told when jobs start and end at the latest, if all limits run out. Columns that a policy needs are further keys of the
     state's jobs and columns of the log (`apportion.answers.history.told_columns`).
 
     Parameters
@@ -89,9 +89,9 @@ def forecast(
     futures
         How many.
     moments
-        Earlier moments at most that are foretold, by 25 futures each; 0 for none. By default 200
-        where a future is a queue alone (`Foretelling.alone`), which takes milliseconds, and 10
-        where it has to be simulated.
+        Earlier moments at most that are foretold, by 25 futures each; with 0 no quantile is told.
+        By default 200 where a future is a queue alone (`Foretelling.alone`), which takes
+        milliseconds, and 0 where it has to be simulated.
     horizon_s
         For how long jobs come later; they matter where somebody waits.
     seed
@@ -129,7 +129,7 @@ def foretold(
     known = read_state(state, now_s)
     whole("futures", futures, 2)
     if moments is None:
-        moments = MOMENTS if foretells.alone else MOMENTS_SIMULATED
+        moments = MOMENTS if foretells.alone else 0
     whole("moments", moments, 0)
     past = one_source(log)[0].made(1.0, foretells.seed)
     if past.elastic is True:
@@ -139,8 +139,11 @@ def foretold(
     starts, ends = foretells(known, history, futures)
     earlier = partial(foretells.remembered, count=min(futures, FUTURES_OF_MOMENTS))
     hindsight = Hindsight.of(earlier, known, history, cluster, moments, foretells.seed)
+    *latest, no_bound = foretells.latest(known, history)
     said = caveats(known, history, cluster)
-    return Forecast(known, starts, ends, history, hindsight, said)
+    if not foretells.alone and known.jobs["at_once"].notna().any():
+        said.append("The limit of an array's tasks at once is not held here: all may run at once.")
+    return Forecast(known, starts, ends, np.array(latest), no_bound, history, hindsight, said)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,6 +157,10 @@ class Forecast:
     starts_s, ends_s
         When each job starts and ends in each future, in the clock of the state, shape (jobs,
         futures).
+    latest_s
+        When each starts and ends if all limits run out, shape (2, jobs); infinite for unknown.
+    no_bound
+        Why that is unknown, empty if it is not.
     history
         The log, until the time of the state.
     hindsight
@@ -165,81 +172,93 @@ class Forecast:
     state: ClusterState
     starts_s: np.ndarray
     ends_s: np.ndarray
+    latest_s: np.ndarray
+    no_bound: str
     history: History
     hindsight: Hindsight = field(default_factory=Hindsight)
     caveats: Sequence[str] = ()
 
     def table(self) -> pd.DataFrame:
-        """One row per job: ``state``, ``gpus``, and by when it starts and ends.
+        """One row per job: ``state``, ``gpus``, ``tasks``, and by when it starts and ends.
 
-        ``start_05``, ``start_50``, ``start_90``, ``start_95`` and the same of ``end``, in seconds
-        of the clock of the state: so many jobs have it by then, by the futures and by what came of
-        forecasts before (`Hindsight.part`). From 05 to 95 is an interval of 90 %. No job is told to
-        end before it is told to start.
+        ``start_50``, ``start_90``, ``start_latest`` and the same of ``end``, in seconds of the
+        clock of the state. The first two are where by then so many were, in forecasts before
+        (`Hindsight.part`), and never later than the last, which is infinite for unknown. They are
+        NaN where forecasts before did not hold (`Hindsight.doubt`). No job is told to end before it
+        is told to start. Pending tasks of one array are one row, from the first start to the last
+        end.
         """
-        found = self.state.jobs[["state", "gpus"]].copy()
-        runs = (found["state"] == "running").to_numpy()
-        for what, values in (("start", self.starts_s), ("end", self.ends_s)):
+        jobs = self.state.jobs.groupby("entry", sort=False)
+        found = jobs[["state", "gpus"]].first().rename_axis("job").assign(tasks=jobs.size())
+        waits = (found["state"] == "waiting").to_numpy()
+        entry, futures = jobs.ngroup().to_numpy(), self.starts_s.shape[1]
+        for what, times_s, latest_s, last in (
+            ("start", self.starts_s, self.latest_s[0], np.minimum),
+            ("end", self.ends_s, self.latest_s[1], np.maximum),
+        ):
+            values = np.full((len(found), futures + 1), -np.inf if what == "end" else np.inf)
+            last.at(values, entry, np.column_stack([times_s, latest_s]))
             for at in QUANTILES:
-                running, waiting = (
-                    at_level(values, self.state.now_s, self.hindsight.part(state, what, at))
-                    for state in ("running", "waiting")
-                )
-                found[f"{what}_{at * 100:02.0f}"] = np.where(runs, running, waiting)
-        for level in (f"{at * 100:02.0f}" for at in QUANTILES):  # what came before is told apart
-            found[f"end_{level}"] = np.maximum(found[f"end_{level}"], found[f"start_{level}"])
+                told = np.full(len(found), np.nan)
+                for state, rows in (("waiting", waits), ("running", ~waits)):
+                    if rows.any() and not self._doubt(state, what, at):
+                        level = self.hindsight.part(state, what, at)
+                        told[rows] = np.quantile(values[rows, :-1], level, axis=1, method="weibull")
+                found[f"{what}_{at * 100:.0f}"] = np.minimum(told, values[:, -1])
+            found[f"{what}_latest"] = values[:, -1]
+        for at in QUANTILES:  # what came before is told apart
+            start, end = (found[f"{what}_{at * 100:.0f}"] for what in ("start", "end"))
+            found[f"end_{at * 100:.0f}"] = end.mask(end < start, start)
         return found
 
+    def _doubt(self, state: str, what: str, at: float) -> str:
+        """Say why no time is told for a part, empty if one is: none without that for 90 %."""
+        if (state, what) == ("running", "start"):
+            return ""
+        asked = (self.hindsight.doubt(state, what, each, self.starts_s.shape[1]) for each in (0.9, at))
+        return next(filter(None, asked), "")
+
     def sentences(self) -> list[str]:
-        """Say by when each job starts and ends."""
-        table, now_s = self.table(), self.state.now_s
+        """Say by when each job starts and ends, and what that rests on."""
         said = []
-        for job, row in table.iterrows():
-            ends = ", ".join(
-                f"{at:.0%} by {_clock(row[f'end_{at * 100:02.0f}'], now_s)}" for at in (0.5, 0.9)
-            )
+        for job, row in self.table().iterrows():
+            tasks = f"{row['tasks']} tasks of " * (row["tasks"] > 1)
+            what = f"{job} ({tasks}{row['gpus']} GPUs)"
             if row["state"] == "running":
-                said.append(f"{job} ({row['gpus']} GPUs) runs: ends {ends}")
+                said.append(f"{what} runs: ends {self._times(row, 'end')}")
                 continue
-            starts = ", ".join(
-                f"{at:.0%} by {_clock(row[f'start_{at * 100:02.0f}'], now_s)}" for at in (0.5, 0.9)
-            )
-            said.append(f"{job} ({row['gpus']} GPUs) waits: starts {starts}; ends {ends}")
-        futures = self.starts_s.shape[1]
-        held = self.history.durations(self.state)[0].held
-        later = held[held.size // 2 :]
-        later = later[~np.isnan(later)]
-        kept = ""
-        if later.size:
-            kept = f"; of its second half {later.mean():.0%} took as long as 90 % were foretold to"
-        log = f"durations like those of the {self.history.gpus.size:,} jobs of the log"
-        said += [f"({caveat})" for caveat in self.caveats]
-        said.append(f"({futures} futures with {log}{kept})")
-        return [*said, f"({self._rests_on()})"]
+            starts, ends = (self._times(row, each) for each in ("start", "end"))
+            said.append(f"{what} waits: starts {starts}; ends {ends}")
+        if np.isfinite(self.latest_s[1]).any():
+            said.append("(At the latest: if all limits run out and nobody who comes later passes)")
+        notes = [f"No bound where none is told: {self.no_bound}"] * bool(self.no_bound)
+        return said + [f"({note})" for note in [*notes, *self.caveats, *self._rests_on()]]
 
-    def _rests_on(self) -> str:
-        """Say how forecasts of earlier moments held, and what that does to those of today."""
-        seen = self.hindsight
+    def _times(self, row: pd.Series[Any], what: str) -> str:
+        """Say by when a job starts, or ends."""
+        at = {f"{at:.0%} by": row[f"{what}_{at * 100:.0f}"] for at in QUANTILES}
+        at["at the latest by"] = row[f"{what}_latest"]
+        told = [f"{part} {_clock(s, self.state.now_s)}" for part, s in at.items() if np.isfinite(s)]
+        return ", ".join(told) or "at a time without a bound"
+
+    def _rests_on(self) -> Iterator[str]:
+        """Say how forecasts of earlier moments held, or why none is told today."""
+        seen, log = self.hindsight, f"the {self.history.gpus.size:,} jobs of the log"
         if seen.why:
-            return f"No earlier moment of the log says how far forecasts hold: {seen.why}"
+            yield f"No reliable forecast: {seen.why}"
+            return
         here = set(self.state.jobs["state"])
-        parts = [
-            self._held(state, what)
-            for state, what in (("waiting", "start"), ("waiting", "end"), ("running", "end"))
-            if state in here and not math.isnan(seen.held(state, what, 0.9))
-        ]
-        if not parts:
-            return f"At none of {seen.moments} earlier moments of the log came what is told here"
-        count = f"{seen.moments} earlier moment{'s' * (seen.moments > 1)}"
-        return f"At {count} of the log came within 90 % of the futures {'; '.join(parts)}"
-
-    def _held(self, state: str, what: str) -> str:
-        """Say of how many it held, and what that does."""
-        held, at = (self.hindsight.held(state, what, 0.9), self.hindsight.part(state, what, 0.95))
-        return (
-            f"{held:.0%} of {what}s of who {_SAID[state]}, so that for 95 % is told by when "
-            f"{at:.1%} of those of today are"
-        )
+        for state, what in (("waiting", "start"), ("waiting", "end"), ("running", "end")):
+            who = f"{what}s of who {_SAID[state]}"
+            if state in here and (doubt := self._doubt(state, what, 0.9)):
+                yield f"No reliable forecast of {who}: {doubt}"
+            elif state in here:
+                share, margin, count = seen.coverage(state, what, 0.9)
+                half = self._doubt(state, what, 0.5)
+                yield (
+                    f"At {count} moments of the later half of {log} {share:.0%} ± {margin:.0%} of "
+                    f"{who} came by the time told for 90%" + f"; none for 50%: {half}" * bool(half)
+                )
 
     def __repr__(self) -> str:
         return "\n".join(self.sentences())

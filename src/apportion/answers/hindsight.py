@@ -1,29 +1,40 @@
-"""How forecasts of earlier moments turned out, and how much wider it makes those of today."""
+"""How forecasts of earlier moments turned out, and whether those of today are to be told."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from apportion.answers.durations import FEWEST
-from apportion.answers.levels import levels
+from apportion.answers.levels import levels, levels_at
 from apportion.answers.state import ClusterState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from apportion.answers.history import History
     from apportion.cluster import Cluster
     from apportion.types import Bools, Floats, Ints
 
+    _Levels = dict[tuple[str, str], list["_Seen"]]
     Foretells = Callable[["Moment"], tuple[Floats, Floats]]
 
 _AS_TOLD = 5.0
 """How many moments' weight the forecasts have that are taken to have held as told."""
+
+WITHIN = {0.5: 0.1, 0.9: 0.05}
+"""How far the part that came by the time told for a part may be from it."""
+
+ENOUGH = 40
+"""Moments from which it is told: 90 % of so many, were they independent, are so to 5 points."""
+
+STRETCHES = 10
+"""Of moments, for the margin of a share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,18 +89,32 @@ class Moment:
         return self.log.until(self.at_s)
 
 
+class _Seen(NamedTuple):
+    """Of the jobs of a moment, by a time: levels of what came, which are known, and those of then.
+
+    All of shape (jobs,).
+    """
+
+    level: Floats
+    known: Bools
+    passed: Floats
+
+
 class Hindsight:
     """Where in the forecasts of earlier moments lay what came to be.
 
     The log, and who is here now, tell who ran and waited when a job came; forecasts of that moment,
     from what had ended by then, are made as today's are. The level of a job's start is the part of
-    the futures in which it started earlier, and so of its end (`levels`). Who still waits, or
-    runs, has this level at least. The law of the levels is the product limit (Kaplan and Meier
-    1958): moments, evenly spread over the log, count alike, each shared by its jobs; even levels
-    from 0 to 1, of the weight of five moments, stand for forecasts that hold as told. Where the
-    law has its part p, there lies the quantile that is told for p: recalibration (Kuleshov, Fenner
-    and Ermon, ICML 2018), and conformal prediction of the levels (Chernozhukov, Wuthrich and Zhu,
-    PNAS 2021). Each p is read off by itself, so that "90 % by" is right, or not, by itself.
+    the futures in which it started earlier, and so of its end (`levels`); what all futures have at
+    one time is left out. Who still waits, or runs, has this level at least. The law of the levels
+    is the product limit (Kaplan and Meier 1958): moments, evenly spread over the log, count alike,
+    each shared by its jobs; even levels from 0 to 1, of the weight of five moments, stand for
+    forecasts that hold as told. Where the law has its part p, there lies the quantile that is told
+    for p: recalibration (Kuleshov, Fenner and Ermon, ICML 2018), and conformal prediction of the
+    levels (Chernozhukov, Wuthrich and Zhu, PNAS 2021).
+
+    Whether that holds is tried on the later half of the moments, with the law of the earlier half
+    as it was known by then: of the times that were told and have passed, how many held (`coverage`).
 
     Attributes
     ----------
@@ -101,8 +126,9 @@ class Hindsight:
 
     def __init__(self, why: str = "") -> None:
         self.moments, self.why = 0, why
-        self._seen: dict[tuple[str, str], list[tuple[Floats, Bools, Floats]]] = {}
-        self._laws: dict[tuple[str, str], tuple[Floats, Floats]] = {}
+        self._seen: _Levels = {}
+        self._earlier: _Levels = {}
+        self._later: _Levels = {}
 
     @classmethod
     def of(
@@ -129,24 +155,19 @@ class Hindsight:
         seed
             Of levels among equals.
         """
-        why = "it was not asked for" if not moments else _lacking(history, cluster)
+        why = "earlier moments were not asked for" if not moments else _lacking(history, cluster)
         found, now_s = cls(why), history.now_s(state)
         if why:
             return found
+        told = [(each, foretells(each)) for each in _earlier(state, history, cluster, moments)]
+        found.moments, half = len(told), len(told) // 2
+        if not told:
+            found.why = "at no moment of the log enough had ended, or more ran than the cluster has"
+            return found
         rng = np.random.default_rng([seed, moments])
-        for moment in _earlier(state, history, cluster, moments):
-            told, runs = foretells(moment), moment.runs
-            for what, came_s, told_s in zip(
-                ("start", "end"), (moment.start_s, moment.end_s), told, strict=True
-            ):
-                level, known = levels(told_s, moment.at_s, came_s, now_s, rng)
-                for name, rows in (("running", runs), ("waiting", ~runs)):
-                    weight = np.full(level.size, 1 / max(rows.sum(), 1))
-                    seen = level[rows], known[rows], weight[rows]
-                    found._seen.setdefault((name, what), []).append(seen)
-            found.moments += 1
-        if not found.moments:
-            found.why = "at none of its moments enough had ended, or more ran than the cluster has"
+        found._seen = _seen(told, now_s, rng)
+        found._earlier = _seen(told[:half], told[half][0].at_s, rng)
+        found._later = _seen(told[half:], now_s, rng)
         return found
 
     def part(self, state: str, what: str, part: float) -> float:
@@ -161,33 +182,80 @@ class Hindsight:
         part
             Of jobs.
         """
-        if (state, what) not in self._seen or (state, what) == ("running", "start"):
-            return part
-        level, reached = self._law(state, what)
-        place = int(np.searchsorted(reached, part - 1e-9))
-        return float(level[place]) if place < level.size else 1.0
+        return _part(self._seen.get((state, what), []), part)
 
-    def _law(self, state: str, what: str) -> tuple[Floats, Floats]:
-        """Return levels in order, and the part of the jobs that was not above each."""
-        if (state, what) not in self._laws:
-            even = (np.arange(20) + 0.5) / 20
-            seen = [*self._seen[state, what], (even, np.ones(20, bool), np.full(20, _AS_TOLD / 20))]
-            level, known, weight = (np.concatenate(each) for each in zip(*seen, strict=True))
-            order = np.lexsort((~known, level))
-            level, known, weight = level[order], known[order], weight[order]
-            here = np.cumsum(weight[::-1])[::-1]
-            left: Floats = np.where(known, 1 - weight / here, 1.0)
-            self._laws[state, what] = level, 1 - left.cumprod()
-        return self._laws[state, what]
+    def coverage(self, state: str, what: str, part: float) -> tuple[float, float, int]:
+        """Return how many started, or ended, by the time told for a part: on the later moments.
 
-    def held(self, state: str, what: str, part: float) -> float:
-        """Return how many of the jobs whose start or end is known lay in the middle part."""
-        seen = self._seen[state, what]
-        level, known, weight = (np.concatenate(each) for each in zip(*seen, strict=True))
-        inside = np.abs(level - 0.5) <= part / 2
-        told = known | (level > 0.5 + part / 2)
-        whole = weight[told].sum()
-        return float(weight[told & inside].sum() / whole) if whole else float("nan")
+        Returns
+        -------
+        float, float, int
+            The mean over moments; half of Student's interval of 95 % over ten stretches of them, as
+            neighbours share jobs; and at how many moments a time that was told has passed.
+        """
+        level_told = _part(self._earlier.get((state, what), []), part)
+        held = []
+        for level, known, passed in self._later.get((state, what), []):
+            if (due := passed >= level_told).any():
+                held.append(float((known & (level <= level_told))[due].mean()))
+        if len(held) < 2 * STRETCHES:
+            return float("nan"), float("nan"), len(held)
+        spread = np.std([part.mean() for part in np.array_split(held, STRETCHES)], ddof=1)
+        margin = stats.t.ppf(0.975, STRETCHES - 1) * spread / STRETCHES**0.5
+        return float(np.mean(held)), float(margin), len(held)
+
+    def doubt(self, state: str, what: str, part: float, futures: int) -> str:
+        """Say why no time is told for a part of today's futures; empty if one is."""
+        if self.why:
+            return self.why
+        share, margin, count = self.coverage(state, what, part)
+        if count < ENOUGH:
+            return f"times told at {count} earlier moments have passed, and {ENOUGH} are the fewest"
+        if abs(share - part) > WITHIN[part]:
+            low, high = max(share - margin, 0.0), min(share + margin, 1.0)
+            return (
+                f"of the log's later half {share:.0%} [{low:.0%}, {high:.0%}] came by the time told "
+                f"for {part:.0%}"
+            )
+        if self.part(state, what, part) * (futures + 1) > futures:
+            return f"the log came later than {futures} futures reach"
+        return ""
+
+
+def _seen(
+    told: Sequence[tuple[Moment, tuple[Floats, Floats]]], now_s: float, rng: np.random.Generator
+) -> _Levels:
+    """Return by state and what it is about, of each moment, what was known of it by a time."""
+    found: _Levels = {}
+    for moment, (starts_s, ends_s) in told:
+        for what, came_s, told_s in (
+            ("start", moment.start_s, starts_s),
+            ("end", moment.end_s, ends_s),
+        ):
+            seen = _Seen(*levels(told_s, came_s, now_s, rng), levels_at(told_s, now_s))
+            differ = np.ptp(told_s, axis=1) > 1.0
+            for name, runs in (("running", moment.runs), ("waiting", ~moment.runs)):
+                if (rows := runs & differ).any():
+                    of = found.setdefault((name, what), [])
+                    of.append(_Seen(*(each[rows] for each in seen)))
+    return found
+
+
+def _part(seen: Sequence[_Seen], part: float) -> float:
+    """Return the least level by which the product limit of levels has a part."""
+    if not seen:
+        return part
+    even = (np.arange(20) + 0.5) / 20
+    weights = [np.full(each.level.size, 1 / each.level.size) for each in seen]
+    level = np.concatenate([*(each.level for each in seen), even])
+    known = np.concatenate([*(each.known for each in seen), np.ones(20, bool)])
+    weight = np.concatenate([*weights, np.full(20, _AS_TOLD / 20)])
+    order = np.lexsort((~known, level))
+    level, known, weight = level[order], known[order], weight[order]
+    here = np.cumsum(weight[::-1])[::-1]
+    left: Floats = np.where(known, 1 - weight / here, 1.0)
+    place = int(np.searchsorted(1 - left.cumprod(), part - 1e-9))
+    return float(level[place]) if place < level.size else 1.0
 
 
 def _lacking(history: History, cluster: Cluster) -> str:

@@ -133,21 +133,27 @@ class History:
         moved_s = now_s - state.now_s
         users = np.concatenate([users_of(self.told), users_of(here)])
         gpus = np.append(self.gpus, here["gpus"]).astype(np.intp)
+        limit_s = self.told.get("time_limit_s", np.full(self.gpus.size, np.nan))
         kinds = kinds_of(gpus, np.unique(users, return_inverse=True)[1])
         found = Durations(
             np.append(self.arrival_s, here["submit_s"] + moved_s),
             np.append(self.start_s, here["start_s"] + moved_s),
             np.append(self.end_s, np.full(len(here), np.nan)),
             kinds,
+            np.append(limit_s, here["time_limit_s"]).astype(float),
             now_s,
         )
         return found, kinds[self.gpus.size :]
+
+    def nobody(self) -> Coming:
+        """Return that nobody comes later."""
+        return Coming(*(each[:0] for each in (self.arrival_s, self.end_s, self.gpus, self.gpus)))
 
     def coming(self, rng: np.random.Generator, horizon_s: float) -> Coming:
         """Draw a stretch of the log: who comes in it, how long after its beginning."""
         came_s = self.arrival_s[self.fits]
         if not came_s.size:
-            return Coming(came_s, came_s, self.gpus[:0], self.gpus[:0])
+            return self.nobody()
         begin_s = rng.uniform(came_s[0], max(came_s[-1] - horizon_s, came_s[0]))
         within = self.fits & (self.arrival_s > begin_s) & (self.arrival_s <= begin_s + horizon_s)
         rows = np.flatnonzero(within)[:_MOST_COMING]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import pandas as pd
 
 from apportion.checks import as_float
 from apportion.errors import InputError, written
+from apportion.sim.traces.slurm_arrays import array_tasks
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _GPUS = re.compile(r"gres/gpu(?::([^=,]+))?[=:](\d+)")
 _TIMES = ("submit_time", "start_time")
 _READ = ("job_id", "job_state", *_TIMES, "time_limit", "tres_alloc_str", "tres_req_str")
+_MOST_TASKS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +34,12 @@ class ClusterState:
     now_s
         Seconds, of the same clock as those of the jobs.
     jobs
-        Indexed by job: ``state`` (``running`` or ``waiting``), ``gpus``, ``accelerator`` (empty for
-        any), ``submit_s``, ``start_s`` (NaN for who waits), ``time_limit_s`` (NaN for none). Then
-        further keys of the entries that hold numbers or texts, NaN for who has none.
+        Indexed by job, each pending task of an array being one: ``state`` (``running`` or
+        ``waiting``), ``gpus``, ``accelerator`` (empty for any), ``submit_s``, ``start_s`` (NaN for
+        who waits), ``time_limit_s`` (NaN for none), ``entry`` (its name in the queue,
+        ``2_[1-40%8]`` for pending tasks), ``array`` (empty for none) and ``at_once`` (how many of
+        its array run at once, NaN for any number). Then further keys of the entries that hold
+        numbers or texts, NaN for who has none.
     left_out
         How many entries hold or ask for no GPUs, or have another state.
     """
@@ -56,8 +62,9 @@ def read_state(state: str | Path | Mapping[str, Any], now_s: float | None = None
 
     Numbers may stand as Slurm has them, ``{"set": true, "infinite": false, "number": 5}``; times
     are seconds, ``time_limit`` minutes. GPUs are read from ``tres_alloc_str`` or ``tres_req_str``,
-    or from ``gpus`` and ``accelerator``. The time is ``now``, else ``last_update``. Further keys
-    are columns of the jobs, for policies that need them.
+    or from ``gpus`` and ``accelerator``. The time is ``now``, else ``last_update``. A pending array,
+    ``"array_task_string": "1-40%8"``, is its tasks, of which so many run at once. Further keys are
+    columns of the jobs, for policies that need them.
 
     Parameters
     ----------
@@ -80,14 +87,14 @@ def read_state(state: str | Path | Mapping[str, Any], now_s: float | None = None
     if now is None:
         raise InputError("The state tells no time: it has no 'now' or 'last_update'.")
     rows = [_job(each, now) for each in jobs]
-    found = [row for row in rows if row is not None]
+    found = [task for row in rows if row is not None for task in _tasks(row)]
     if not found:
         raise InputError("Nobody in the state runs or waits with GPUs.")
     names = [row["job"] for row in found]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise InputError(f"The state has job {name!r} twice.")
-    return ClusterState(now, pd.DataFrame(found).set_index("job"), len(rows) - len(found))
+    return ClusterState(now, pd.DataFrame(found).set_index("job"), rows.count(None))
 
 
 def _content(state: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -148,10 +155,30 @@ def _job(entry: Any, now_s: float) -> dict[str, Any] | None:
         "submit_s": submit_s,
         "start_s": start_s if running else float("nan"),
         "time_limit_s": float("nan") if limit is None else limit * 60,
+        "entry": name,
+        "array": f"{array:.0f}" if (array := _number(entry.get("array_job_id"))) else "",
+        "at_once": float("nan"),
     }
     further = {str(key): _fact(value) for key, value in entry.items() if key not in _READ}
     told = {key: each for key, each in further.items() if each is not None}
     return {**own, **told, **own}
+
+
+def _tasks(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a job, or the pending tasks of an array."""
+    text = row.get("array_task_string")
+    if row["state"] == "running" or not text:
+        return [row]
+    found = array_tasks(str(text))
+    if found is None or len(found[0]) > _MOST_TASKS:
+        raise InputError(
+            f"Job {row['job']} of the state has array_task_string = {written(text)}; it must name "
+            f"up to {_MOST_TASKS:,} tasks, as 1-40%8. If squeue cuts it off, set SLURM_BITSTR_LEN=0."
+        )
+    array = row["array"] or row["job"]
+    told = {"entry": f"{array}_[{text}]", "array": array}
+    told["at_once"] = found[1] or row.get("array_max_tasks") or float("nan")
+    return [{**row, **told, "job": f"{array}_{task}"} for task in found[0]]
 
 
 def _fact(value: Any) -> float | str | None:

@@ -59,7 +59,7 @@ def add_forecast(commands: Any) -> None:
     add_option(parser, "--now", "S", "the time (default: that of the state)", real())
     add_option(parser, "--futures", "N", "", whole(2), 100)
     text = "earlier moments of the log that are foretold, too, at most (default: 200 under fcfs, "
-    text += "easy and conservative, 10 where futures are simulated whole)"
+    text += "easy and conservative, 0 where futures are simulated whole: no quantiles)"
     add_option(parser, "--moments", "N", text, whole(0))
     add_option(parser, "--out", "FILE.csv", "write the quantiles")
     add_trace(parser, "--log")
