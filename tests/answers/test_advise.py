@@ -102,7 +102,7 @@ def test_commands_print_their_answers(log: Path, tmp_path: Path) -> None:
     asked = ["forecast", str(state), "--log", str(log), "--cluster", "v100=12", "--futures", "4"]
     shown = run_command([*asked, "--out", str(tmp_path / "f.csv")]).out
     assert "1 (2 GPUs) waits: starts" in shown
-    assert (tmp_path / "f.csv").read_text().startswith("job,state,gpus,start_05")
+    assert (tmp_path / "f.csv").read_text().startswith("job,state,gpus,tasks,start_50")
 
 
 @pytest.mark.thorough

@@ -21,10 +21,9 @@ def said(state: dict[str, Any], log: ap.Workload = LOG, gpus: str = "a100=8") ->
     found = ap.forecast("easy", state, log, gpus, **OPTIONS)
     table = found.table()
     for what in ("start", "end"):
-        told = table[[f"{what}_{part}" for part in ("05", "50", "90", "95")]].to_numpy()
-        assert np.isfinite(told).all()
-        assert (np.diff(told, axis=1) >= 0).all()
-        assert what == "start" or (told > state["now"]).all()
+        told = table[[f"{what}_{part}" for part in ("50", "90", "latest")]].to_numpy()
+        assert not (np.diff(told, axis=1) < 0).any()
+        assert what == "start" or not (told <= state["now"]).any()
     assert "nan" not in str(found)
     return str(found)
 
@@ -70,8 +69,8 @@ def test_all_run_and_none_runs() -> None:
     for kind in ("RUNNING", "PENDING"):
         some = [entry for entry in state["jobs"] if entry["job_state"] == kind]
         found = said({**state, "jobs": some}, log)
-        assert ("of who ran" in found) == (kind == "RUNNING")
-        assert ("of who waited" in found) == (kind == "PENDING")
+        assert ("of who runs" in found) == (kind == "RUNNING")
+        assert ("of who waits" in found) == (kind == "PENDING")
 
 
 @pytest.mark.thorough

@@ -86,6 +86,9 @@ def test_a_state_is_read_as_slurm_tells_it(tmp_path: Path) -> None:
         "submit_s": 100,
         "start_s": 200,
         "time_limit_s": 0,
+        "entry": "7",
+        "array": "",
+        "at_once": pytest.approx(np.nan, nan_ok=True),
     }
     assert told["8"]["time_limit_s"] == 3600
     done = {"job_id": 9, "job_state": "COMPLETED", "submit_time": 1, "gpus": 1}
@@ -145,7 +148,8 @@ def known_at(now_s: float, log: tuple[np.ndarray, ...]) -> Durations:
     """Return what is known of durations at a time."""
     arrival_s, start_s, end_s, gpus = (each[log[0] <= now_s] for each in log)
     end_s = np.where(end_s <= now_s, end_s, np.nan)
-    return Durations(arrival_s, start_s, end_s, gpus[:, None], now_s)
+    ever = np.full(gpus.size, np.nan)
+    return Durations(arrival_s, start_s, end_s, gpus[:, None], ever, now_s)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -298,11 +302,14 @@ def test_a_forecast_knows_what_is_certain() -> None:
     log = later(jobs_of(3, 30), 1e6)
     found = ap.forecast("fcfs", STATE, log, "a100=4", futures=8, preemption_overhead_seconds=0.0)
     table = found.table()
-    assert table.T["7"][["start_05", "start_95"]].tolist() == [200, 200]
+    told = ["start_50", "start_90", "start_latest", "end_latest"]
+    assert table.T["7"][told].tolist() == [200, 200, 200, np.inf]
+    assert table.T["8"][["start_latest", "end_latest"]].tolist() == [np.inf, np.inf]
     # the queue is first come, first served, and both need more than half of the GPUs
     assert (found.starts_s[1] >= found.ends_s[0] - 1e-6).all()
     assert (found.ends_s[1] - found.starts_s[1] <= 3600 + 1e-6).all()
     again = ap.forecast("fcfs", STATE, log, "a100=4", futures=8, preemption_overhead_seconds=0.0)
     assert (again.ends_s == found.ends_s).all()
-    assert "7 (2 GPUs) runs: ends 50% by" in str(found)
-    assert "8 (4 GPUs) waits: starts 50% by" in str(found)
+    assert "7 (2 GPUs) runs: ends at a time without a bound" in str(found)
+    assert "(No bound where none is told: Job 7 has no time limit)" in str(found)
+    assert "(No reliable forecast: nobody in it waited, or it tells no starts)" in str(found)

@@ -68,8 +68,9 @@ def forecast(
     (`apportion.answers.foretelling.Foretelling`). Where the log tells who waited, earlier moments
     of it are foretold as well, and what is told of today is where by then so many jobs were, if
     that held on the later half of the log (`apportion.answers.hindsight.Hindsight`). Without that
-    it is only told when jobs start and end at the latest, if all limits run out. Columns that a policy needs are further keys of the
-    state's jobs and columns of the log (`apportion.answers.history.told_columns`).
+    it is only told when jobs start and end at the latest, if all limits run out. Columns that a
+    policy needs are further keys of the state's jobs and columns of the log
+    (`apportion.answers.history.told_columns`).
 
     Parameters
     ----------
@@ -215,7 +216,8 @@ class Forecast:
         """Say why no time is told for a part, empty if one is: none without that for 90 %."""
         if (state, what) == ("running", "start"):
             return ""
-        asked = (self.hindsight.doubt(state, what, each, self.starts_s.shape[1]) for each in (0.9, at))
+        futures = self.starts_s.shape[1]
+        asked = (self.hindsight.doubt(state, what, each, futures) for each in (0.9, at))
         return next(filter(None, asked), "")
 
     def sentences(self) -> list[str]:
@@ -230,7 +232,9 @@ class Forecast:
             starts, ends = (self._times(row, each) for each in ("start", "end"))
             said.append(f"{what} waits: starts {starts}; ends {ends}")
         if np.isfinite(self.latest_s[1]).any():
-            said.append("(At the latest: if all limits run out and nobody who comes later passes)")
+            said.append(
+                "(At the latest: if all limits run out; backfilling may still let others pass)"
+            )
         notes = [f"No bound where none is told: {self.no_bound}"] * bool(self.no_bound)
         return said + [f"({note})" for note in [*notes, *self.caveats, *self._rests_on()]]
 

@@ -114,7 +114,7 @@ class Hindsight:
     levels (Chernozhukov, Wuthrich and Zhu, PNAS 2021).
 
     Whether that holds is tried on the later half of the moments, with the law of the earlier half
-    as it was known by then: of the times that were told and have passed, how many held (`coverage`).
+    as it was known by then: of the times that were told and have passed, how many held.
 
     Attributes
     ----------
@@ -214,8 +214,8 @@ class Hindsight:
         if abs(share - part) > WITHIN[part]:
             low, high = max(share - margin, 0.0), min(share + margin, 1.0)
             return (
-                f"of the log's later half {share:.0%} [{low:.0%}, {high:.0%}] came by the time told "
-                f"for {part:.0%}"
+                f"of the log's later half {share:.0%} [{low:.0%}, {high:.0%}] came by the time "
+                f"told for {part:.0%}"
             )
         if self.part(state, what, part) * (futures + 1) > futures:
             return f"the log came later than {futures} futures reach"

@@ -113,22 +113,22 @@ def _of_jobs(state: ClusterState, history: History) -> Iterator[str]:
     longest_s = float(took_s.max())
     past = np.isnan(jobs["time_limit_s"].to_numpy(dtype=float)) & (had_s > longest_s)
     if past.any():
-        named = named(jobs.index[past].tolist(), "has run", "have run")
+        who = named(jobs.index[past].tolist(), "has run", "have run")
         yield (
-            f"{named} for longer than any job of the log ({longest_s / 3600:.1f} h): how much "
+            f"{who} for longer than any job of the log ({longest_s / 3600:.1f} h): how much "
             f"longer is not learnt from it."
         )
     user, known = users_of(jobs), users_of(history.told)
     new = (user != "") & ~np.isin(user, known)
     if new.any() and (known != "").any():
-        named = named(jobs.index[new].tolist(), "is of a user", "are of users")
-        yield f"{named} of whom the log has no job: durations are those of all users."
+        who = named(jobs.index[new].tolist(), "is of a user", "are of users")
+        yield f"{who} of whom the log has no job: durations are those of all users."
     most = int(history.gpus.max())
     wide = jobs["gpus"].to_numpy() > most
     if wide.any():
-        named = named(jobs.index[wide].tolist(), "has", "have")
+        who = named(jobs.index[wide].tolist(), "has", "have")
         yield (
-            f"{named} more GPUs than any job of the log ({most}): durations are those of all jobs."
+            f"{who} more GPUs than any job of the log ({most}): durations are those of all jobs."
         )
 
 

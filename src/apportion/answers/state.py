@@ -62,9 +62,9 @@ def read_state(state: str | Path | Mapping[str, Any], now_s: float | None = None
 
     Numbers may stand as Slurm has them, ``{"set": true, "infinite": false, "number": 5}``; times
     are seconds, ``time_limit`` minutes. GPUs are read from ``tres_alloc_str`` or ``tres_req_str``,
-    or from ``gpus`` and ``accelerator``. The time is ``now``, else ``last_update``. A pending array,
-    ``"array_task_string": "1-40%8"``, is its tasks, of which so many run at once. Further keys are
-    columns of the jobs, for policies that need them.
+    or from ``gpus`` and ``accelerator``. The time is ``now``, else ``last_update``. A pending
+    array, ``"array_task_string": "1-40%8"``, is its tasks, of which so many run at once. Further
+    keys are columns of the jobs, for policies that need them.
 
     Parameters
     ----------
@@ -173,7 +173,8 @@ def _tasks(row: dict[str, Any]) -> list[dict[str, Any]]:
     if found is None or len(found[0]) > _MOST_TASKS:
         raise InputError(
             f"Job {row['job']} of the state has array_task_string = {written(text)}; it must name "
-            f"up to {_MOST_TASKS:,} tasks, as 1-40%8. If squeue cuts it off, set SLURM_BITSTR_LEN=0."
+            f"up to {_MOST_TASKS:,} tasks, as 1-40%8. Where squeue cuts it off, set "
+            f"SLURM_BITSTR_LEN=0."
         )
     array = row["array"] or row["job"]
     told = {"entry": f"{array}_[{text}]", "array": array}

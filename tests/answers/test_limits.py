@@ -1,0 +1,233 @@
+"""No time is told beyond limits, and arrays are their tasks; against schedules written out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.answers.test_drawn_states import FEW, GPUS, LOG, MANY, NOW_S, drawn, in_order
+from tests.answers.test_forecast import drawn_log, jobs_of, known_at
+
+import apportion as ap
+from apportion.answers.hindsight import Hindsight
+from apportion.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOUR = {"submit_time": NOW_S - 100, "time_limit": 60}
+OPTIONS: dict[str, Any] = {"futures": 9, "preemption_overhead_seconds": 0.0}
+
+
+def eased(state: dict[str, Any]) -> dict[str, float]:
+    """Return when each that waits starts with backfilling, if all run for their limits."""
+    runs = [
+        (max(job["start_time"] + 60 * job["time_limit"], NOW_S + 1), job["gpus"])
+        for job in state["jobs"]
+        if job["job_state"] == "RUNNING"
+    ]
+    waits = [job for job in state["jobs"] if job["job_state"] == "PENDING"]
+    waits.sort(key=lambda job: (job["submit_time"], job["job_id"]))
+    now_s, told = NOW_S, {}
+    while waits:
+        runs = sorted(each for each in runs if each[0] > now_s)
+        free = GPUS - sum(gpus for _, gpus in runs)
+        shadow_s, spare, head = np.inf, GPUS, None
+        for job in [*waits]:
+            end_s = now_s + 60 * job["time_limit"]
+            passes = head is None or end_s <= shadow_s or job["gpus"] <= spare
+            if job["gpus"] <= free and passes:
+                spare -= job["gpus"] * (head is not None and end_s > shadow_s)
+                free -= job["gpus"]
+                runs.append((end_s, job["gpus"]))
+                told[job["job_id"]] = now_s
+                waits.remove(job)
+            elif head is None:
+                head = job
+                frees = {at_s: free + sum(g for e, g in runs if e <= at_s) for at_s, _ in runs}
+                shadow_s = min(at_s for at_s, there in frees.items() if there >= job["gpus"])
+                spare = frees[shadow_s] - job["gpus"]
+        now_s = min((each[0] for each in runs), default=np.inf)
+    return told
+
+
+@pytest.mark.parametrize("seed", [*FEW, *MANY])
+def test_the_bound_is_the_schedule_in_which_all_limits_run_out(seed: int) -> None:
+    state = drawn(seed)
+    table = ap.forecast("fcfs", state, LOG, f"gpu={GPUS}", moments=0, **OPTIONS).table()
+    for job, (start_s, end_s) in in_order(state).items():
+        assert table["start_latest"][job] == start_s
+        assert table["end_latest"][job] == end_s
+    table = ap.forecast("easy", state, LOG, f"gpu={GPUS}", moments=0, **OPTIONS).table()
+    limit_s = {job["job_id"]: 60 * job["time_limit"] for job in state["jobs"]}
+    for job, start_s in eased(state).items():
+        assert table["start_latest"][job] == start_s
+        assert table["end_latest"][job] == start_s + limit_s[job]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+@pytest.mark.parametrize("seed", [*FEW[:5], *MANY])
+def test_nothing_is_told_beyond_limits(
+    seed: int, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quantiles that all are told, at levels as after a past that came late; some have no limit."""
+    rng, state = np.random.default_rng([seed, 5]), drawn(seed)
+    monkeypatch.setattr(Hindsight, "doubt", lambda *_: "")
+    monkeypatch.setattr(Hindsight, "part", lambda *asked: asked[-1] ** 0.1)
+    ever = {job["job_id"] for job in state["jobs"] if rng.random() < 0.2}
+    for job in state["jobs"]:
+        if job["job_id"] in ever:
+            del job["time_limit"]
+    log = jobs_of(seed, 200)
+    found = ap.forecast(policy, state, log, f"a100={GPUS}", moments=0, **OPTIONS)
+    table = found.table()
+    for what in ("start", "end"):
+        told = table[[f"{what}_{part}" for part in ("50", "90", "latest")]].to_numpy()
+        assert (told[:, 0] <= told[:, 1]).all()
+        assert (told[:, 1] <= told[:, 2]).all()
+    for part in ("50", "90", "latest"):
+        assert (table[f"start_{part}"] <= table[f"end_{part}"]).all()
+    for job in state["jobs"]:
+        row = table.loc[job["job_id"]]
+        if job["job_id"] in ever:
+            assert row["end_latest"] == np.inf
+        elif job["job_state"] == "RUNNING":
+            assert row["end_90"] <= max(job["start_time"] + 60 * job["time_limit"], NOW_S + 1)
+        else:
+            assert row["end_90"] <= row["start_latest"] + 60 * job["time_limit"]
+    assert ("no time limit" in str(found)) == bool(ever)
+    for job in ever:
+        assert job in found.no_bound or "more have" in found.no_bound
+
+
+def test_who_waits_behind_a_job_without_a_limit_has_no_bound() -> None:
+    running = {**HOUR, "job_state": "RUNNING", "start_time": NOW_S - 50, "gpus": 4, "job_id": "a"}
+    waiting = {**HOUR, "job_state": "PENDING", "gpus": 2, "job_id": "b"}
+    behind = waiting | {"job_id": "c", "gpus": 1}
+    for without in (running, waiting):
+        jobs = [dict(each) for each in (running, waiting, behind)]
+        del jobs[0 if without is running else 1]["time_limit"]
+        state = {"now": NOW_S, "jobs": jobs}
+        found = ap.forecast("fcfs", state, LOG, "gpu=4", moments=0, **OPTIONS)
+        table, end_s = found.table(), NOW_S - 50 + 3600
+        bounds = table[["start_latest", "end_latest"]].to_numpy().tolist()
+        if without is running:
+            assert bounds == [[NOW_S - 50, np.inf], [np.inf, np.inf], [np.inf, np.inf]]
+        else:  # the third needs one of the four GPUs that the first leaves
+            assert bounds == [[NOW_S - 50, end_s], [end_s, np.inf], [end_s, end_s + 3600]]
+        assert f"(No bound where none is told: Job {without['job_id']} has no time limit)" in str(
+            found
+        )
+    told = ap.forecast(
+        "max_min_fairness", {"now": NOW_S, "jobs": [running]}, LOG, "gpu=4", futures=2
+    )
+    assert told.table()["end_latest"].tolist() == [np.inf]
+    assert "max_min_fairness may stop jobs that run" in str(told)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_durations_are_of_the_part_of_the_law_that_limits_leave(seed: int) -> None:
+    """As drawn again and again from the durations of the log, until one is allowed."""
+    rng, log = np.random.default_rng(seed), drawn_log(seed, 400)
+    took_s = log[2] - log[1]
+    had_s, limit_s = np.quantile(took_s, np.sort(rng.uniform(0.1, 0.9, 2)) + np.array([0, 0.05]))
+    told, one = known_at(1e9, log), np.ones((1, 1), dtype=np.intp)
+    runs = np.ones(1, dtype=bool)
+    drawn_s = [
+        told.draw(rng, one, np.array([had_s]), runs, np.array([limit_s]))[0] for _ in range(800)
+    ]
+    assert min(drawn_s) > had_s
+    assert max(drawn_s) <= limit_s
+    allowed = took_s[(took_s > had_s) & (took_s <= limit_s)]
+    for part in (0.25, 0.5, 0.75):
+        below = np.mean(np.array(drawn_s) <= np.quantile(allowed, part))
+        assert below == pytest.approx(part, abs=0.2)  # levels are those of the past
+    # a law without a duration that is allowed leaves the limit
+    beyond = told.draw(rng, one, np.zeros(1), runs, np.array([took_s.min() / 2]))
+    assert beyond[0] == took_s.min() / 2
+
+
+def array(text: str, **more: Any) -> dict[str, Any]:
+    """Return a pending array of one GPU and an hour each, as Slurm tells it."""
+    number = {"set": True, "infinite": False, "number": 2}
+    return {**HOUR, "job_id": 2, "job_state": ["PENDING"], "gpus": 1} | {
+        "array_job_id": number,
+        "array_task_id": {"set": False, "infinite": False, "number": 0},
+        "array_task_string": text,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+@pytest.mark.parametrize("at_once", [1, 3, 8, 40, None])
+def test_a_pending_array_is_its_tasks_so_many_at_once(policy: str, at_once: int | None) -> None:
+    """All take their limits: rounds of an hour; whoever is behind passes tasks that are held."""
+    behind = {**HOUR, "job_id": 3, "job_state": "PENDING", "gpus": 2, "submit_time": NOW_S - 50}
+    text = "1-40" + f"%{at_once}" * bool(at_once)
+    state = {"now": NOW_S, "jobs": [array(text), behind]}
+    found = ap.forecast(policy, state, LOG, "gpu=10", moments=0, horizon_s=1.0, **OPTIONS)
+    table, most = found.table(), min(at_once or 40, 10)
+    rounds = -(-40 // most)
+    row = table.loc[f"2_[{text}]"]
+    assert row["tasks"] == 40
+    assert row["start_latest"] == NOW_S
+    assert row["end_latest"] == NOW_S + 3600 * rounds
+    assert table["start_latest"]["3"] == NOW_S + 3600 * (0 if most < 10 else 4)
+    for starts_s, ends_s in zip(found.starts_s.T[:, :40], found.ends_s.T[:, :40], strict=True):
+        at_work = [((starts_s <= at) & (ends_s > at)).sum() for at in starts_s]
+        assert max(at_work) == most
+        assert ends_s.max() == NOW_S + 3600 * rounds
+    assert f"2_[{text}] (40 tasks of 1 GPUs) waits" in str(found)
+
+
+def test_tasks_that_run_count_among_those_at_once() -> None:
+    task = {**HOUR, "job_state": "RUNNING", "gpus": 1, "array_job_id": 2}
+    running = [task | {"job_id": 10 + n, "start_time": NOW_S - 10 * n} for n in range(3)]
+    state = {"now": NOW_S, "jobs": [*running, array("4,6-7%4")]}
+    found = ap.forecast("fcfs", state, LOG, "gpu=8", moments=0, horizon_s=1.0, **OPTIONS)
+    starts_s = dict(zip(found.state.jobs.index, found.starts_s[:, 0], strict=True))
+    # three run, and four may; the first of them end after 40 and 50 seconds less than an hour
+    ends_s = sorted(each["start_time"] + 3600 for each in running)
+    assert [starts_s[f"2_{task}"] for task in (4, 6, 7)] == [NOW_S, ends_s[0], ends_s[1]]
+
+
+def test_limits_on_tasks_that_are_not_held_are_told() -> None:
+    state = {"now": NOW_S, "jobs": [array("1-3%2")]}
+    note = "The limit of an array's tasks at once is not held here"
+    few = {"futures": 2, "horizon_s": 1.0}
+    assert note in str(ap.forecast("shortest_job_first", state, LOG, "gpu=2", **few))
+    assert note not in str(ap.forecast("fcfs", state, LOG, "gpu=2", moments=0, **few))
+    state["jobs"][0]["array_task_string"] = "1-3"
+    assert note not in str(ap.forecast("shortest_job_first", state, LOG, "gpu=2", **few))
+
+
+@pytest.mark.parametrize("text", ["1,3,5,...", "1-", "x", "0-200000"])
+def test_arrays_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(ap.InputError, match=r"Job 2 of the state.*SLURM_BITSTR_LEN"):
+        ap.forecast("fcfs", {"now": NOW_S, "jobs": [array(text)]}, LOG, "gpu=2")
+
+
+def test_the_command_reads_brackets_and_checks_out_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, log = tmp_path / "state.json", tmp_path / "log.csv"
+    state.write_text(json.dumps({"now": NOW_S, "jobs": [array("1-4%2")]}))
+    assert main(["workload", "generate", str(log), "--generate-jobs", "30"]) == 0
+    capsys.readouterr()
+    asked = ["forecast", str(state), "--cluster", "v100=4", "--futures", "3"]
+    out = tmp_path / "told.csv"
+    assert main([*asked, "--log", f"{log}(limit=19)", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "Only 19 jobs of the log had ended" in said
+    told = pd.read_csv(out)
+    assert told["job"].tolist() == ["2_[1-4%2]"]
+    assert told["end_latest"].tolist() == [NOW_S + 7200]
+    for words, wrong in (
+        (["--log", "nowhere.csv", "--out", str(tmp_path / "fc")], "Unknown format of tables ''"),
+        (["--log", f"{log}(limt=19)"], "Unknown setting of --log 'limt'. Did you mean 'limit'?"),
+    ):
+        assert main([*asked, *words]) == 2
+        assert wrong in capsys.readouterr().err
