@@ -11,11 +11,8 @@ import pytest
 from tests.answers.test_forecast import jobs_of
 
 import apportion as ap
-from apportion.answers.foretelling import Foretelling
-from apportion.answers.futures import foretold
-from apportion.answers.hindsight import Hindsight, Moment, _part, _Seen
+from apportion.answers.hindsight import Hindsight, Levels, _part, levels
 from apportion.answers.history import History
-from apportion.answers.levels import levels, levels_at
 from apportion.answers.state import ClusterState, read_state
 
 GPUS = "a100=8"
@@ -52,9 +49,9 @@ def test_earlier_moments_are_told_as_they_were(seed: int) -> None:
     history = History.of(log, cluster).until(known.now_s)
     asked = list[tuple[ClusterState, History]]()
 
-    def foretells(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
-        asked.append((moment.state(), moment.history()))
-        return np.zeros((moment.rows.size, 3)), np.zeros((moment.rows.size, 3))
+    def foretells(then: ClusterState, past: History) -> tuple[np.ndarray, np.ndarray]:
+        asked.append((then, past))
+        return np.zeros((len(then.jobs), 3)), np.zeros((len(then.jobs), 3))
 
     found = Hindsight.of(foretells, known, history, cluster, 16, 0)
     assert found.moments == len(asked) >= 5
@@ -97,7 +94,7 @@ def test_what_is_told_is_where_the_levels_have_that_part(seed: int) -> None:
     moments = [each for each in np.split(np.arange(count), split) if each.size]
     weight = np.concatenate([np.full(each.size, 1 / each.size) for each in moments])
     found = Hindsight()
-    seen = [_Seen(level[each], known[each], level[each]) for each in moments]
+    seen = [Levels(level[each], known[each], level[each]) for each in moments]
     found._seen["waiting", "end"] = seen
     parts = (0.05, 0.5, 0.9, 0.95)
     told = [found.part("waiting", "end", part) for part in parts]
@@ -114,18 +111,20 @@ def test_levels_are_counted_among_futures(seed: int) -> None:
     count = int(rng.integers(2, 40))
     told_s = 1e9 + rng.lognormal(8, 2, (3, count)) + 100
     came_s = np.quantile(told_s, rng.random(), axis=1) * rng.choice([1, 1 - 1e-4, 1 + 1e-4])
-    found, known = levels(told_s, came_s, np.inf, rng)
+    found, known, passed = levels(told_s, came_s, np.inf, rng)
     assert known.all()
+    assert (passed == 1).all()
     before = (told_s < came_s[:, None]).mean(axis=1) * count / (count + 1)
     assert (np.abs(found - before) <= 2.01 / (count + 1)).all()
-    for level, row, at_s in zip(levels_at(told_s, came_s[0]), told_s, came_s[[0]], strict=False):
-        assert level == (1.0 if (row <= at_s).all() else (row <= at_s).sum() / (count + 1))
+    passed = levels(told_s, came_s, came_s[0], rng).passed
+    for level, past in zip(passed, told_s <= came_s[0], strict=True):
+        assert level == (1.0 if past.all() else past.sum() / (count + 1))
 
 
 def test_what_has_not_come_yet_is_no_lower_than_now() -> None:
     told_s, rng = np.array([[10.0, 20.0, 30.0]]), np.random.default_rng(0)
     for now_s, least in ((5.0, 0.0), (15.0, 0.25), (25.0, 0.5), (60.0, 0.75)):
-        level, known = levels(told_s, np.array([np.nan]), now_s, rng)
+        level, known, _ = levels(told_s, np.array([np.nan]), now_s, rng)
         assert not known[0]
         assert level[0] == pytest.approx(least)
 
@@ -138,12 +137,12 @@ def test_times_are_told_later_where_those_before_came_later(late: float) -> None
     history = History.of(log, ap.Cluster.of(GPUS)).until(known.now_s)
     by_arrival = ran.sort_values("arrival_s")
 
-    def foretells(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
+    def foretells(then: ClusterState, _: History) -> tuple[np.ndarray, np.ndarray]:
         at_s = by_arrival["arrival_s"].to_numpy()
-        rows = np.searchsorted(at_s, moment.submit_s)
+        rows = np.searchsorted(at_s, then.jobs["submit_s"])
         spread = np.linspace(0.1, 2, 39) / late
         told = [
-            moment.at_s + np.outer(by_arrival[name].to_numpy()[rows] - moment.at_s, spread)
+            then.now_s + np.outer(by_arrival[name].to_numpy()[rows] - then.now_s, spread)
             for name in ("start_s", "completion_s")
         ]
         return told[0], told[1]
@@ -165,28 +164,29 @@ def test_times_are_told_where_those_of_the_later_half_held(seed: int, early: flo
     known = read_state(state)
     history = History.of(log, ap.Cluster.of(GPUS)).until(known.now_s)
     about = known, history, ap.Cluster.of(GPUS)
-    half = Hindsight.of(lambda each: (np.zeros((each.rows.size, 2)),) * 2, *about, 400, 0).moments
-    half //= 2
+    zeros = Hindsight.of(lambda then, _: (np.zeros((len(then.jobs), 2)),) * 2, *about, 400, 0)
+    half = zeros.moments // 2
     rng, jobs = np.random.default_rng(seed), ran.set_index("arrival_s", drop=False)
-    asked = list[tuple[Moment, np.ndarray]]()
+    asked = list[tuple[ClusterState, np.ndarray]]()
 
-    def foretells(moment: Moment) -> tuple[np.ndarray, np.ndarray]:
-        left_s = jobs["completion_s"][moment.submit_s].to_numpy() - moment.at_s
+    def foretells(then: ClusterState, _: History) -> tuple[np.ndarray, np.ndarray]:
+        left_s = jobs["completion_s"][then.jobs["submit_s"]].to_numpy() - then.now_s
         centre = left_s[:, None] * rng.lognormal(0, 1, (left_s.size, 1))
-        told = moment.at_s + centre * rng.lognormal(0, 1, (left_s.size, 199))
+        told = then.now_s + centre * rng.lognormal(0, 1, (left_s.size, 199))
         if len(asked) >= half:
-            told = moment.at_s + (told - moment.at_s) / early
-        asked.append((moment, told))
+            told = then.now_s + (told - then.now_s) / early
+        asked.append((then, told))
         return told, told
 
     found = Hindsight.of(foretells, *about, 400, seed)
     level = _part(found._earlier["waiting", "end"], 0.9)
     shares = []
-    for moment, told in asked[half:]:
+    for then, told in asked[half:]:
         by_s = np.quantile(told, level, axis=1, method="weibull")
-        due = ~moment.runs & (by_s <= known.now_s)
+        due = (then.jobs["state"] == "waiting").to_numpy() & (by_s <= known.now_s)
         if due.any():
-            shares.append((jobs["completion_s"][moment.submit_s].to_numpy() <= by_s)[due].mean())
+            came_s = jobs["completion_s"][then.jobs["submit_s"]].to_numpy()
+            shares.append((came_s <= by_s)[due].mean())
     share, margin, count = found.coverage("waiting", "end", 0.9)
     assert count == pytest.approx(len(shares), abs=1)
     assert share == pytest.approx(np.mean(shares), abs=0.02)
@@ -220,26 +220,12 @@ def test_a_forecast_is_where_those_before_came() -> None:
     assert again.table().equals(table)
 
 
-@pytest.mark.thorough
-def test_who_asks_again_has_earlier_moments_ready() -> None:
-    """As when asked for the first time, also when the log has gone on."""
-    foretells = Foretelling("easy", ap.Cluster.of(GPUS), 3600.0, 0, {})
-    for now_s in (40_000.0, 50_000.0, 60_000.0):
-        log, state, _ = replayed(0, now_s)
-        before = len(foretells._told)
-        one = foretold(foretells, state, log, futures=6, moments=30)
-        more = len(foretells._told) - before
-        assert more < one.hindsight.moments if before else more == one.hindsight.moments
-        new = Foretelling("easy", ap.Cluster.of(GPUS), 3600.0, 0, {})
-        assert one.table().equals(foretold(new, state, log, futures=6, moments=30).table())
-
-
 def test_nobody_is_told_to_end_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where starts were late in the past, and ends, of which others are known, were not."""
     monkeypatch.setattr(Hindsight, "doubt", lambda *_: "")
     log, state, _ = replayed(0, 60_000.0)
     found = ap.forecast("fcfs", state, log, GPUS, moments=0, **OPTIONS)
-    late = [_Seen(np.full(40, 0.999), np.ones(40, bool), np.ones(40))] * 40
+    late = [Levels(np.full(40, 0.999), np.ones(40, bool), np.ones(40))] * 40
     found.hindsight._seen["waiting", "start"] = late
     table = found.table()
     waits = table["state"] == "waiting"

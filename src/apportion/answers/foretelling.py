@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from apportion.answers.caveats import named
 from apportion.answers.history import in_order, told_columns
-from apportion.answers.levels import named
 from apportion.answers.state import placed
 from apportion.errors import InputError
 from apportion.mechanism.batch.scheduler import BatchScheduler, QueuedJobs, starts_alone
@@ -20,7 +20,6 @@ from apportion.sim.workload_tables import present_types
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from apportion.answers.hindsight import Moment
     from apportion.answers.history import Coming, History
     from apportion.answers.state import ClusterState
     from apportion.cluster import Cluster
@@ -185,7 +184,7 @@ _FREE = {"preemption_overhead_seconds": 0.0}
 
 
 class Foretelling:
-    """Draws futures of states of one log; what it foretold of earlier moments it remembers.
+    """Draws futures of states of one log.
 
     Parameters
     ----------
@@ -218,7 +217,6 @@ class Foretelling:
         self._horizon_s, self._reads = horizon_s, getattr(self._decider, "columns", ())
         own = type(self._decider) is BatchScheduler and self._decider.order is None
         self.alone = own and all(_FREE.get(name) == each for name, each in settings.items())
-        self._told: dict[tuple[int, bytes], tuple[Floats, Floats]] = {}
 
     def __call__(self, state: ClusterState, history: History, count: int) -> tuple[Floats, Floats]:
         """Return starts and ends in the clock of the state, each of shape (jobs, futures)."""
@@ -270,10 +268,3 @@ class Foretelling:
         starts_s = np.where(jobs["state"] == "running", starts_s, ever)
         why = f"{named(endless, 'has', 'have')} no time limit" if endless else ""
         return starts_s, np.maximum(starts_s + limit_s, state.now_s + 1), why
-
-    def remembered(self, moment: Moment, count: int) -> tuple[Floats, Floats]:
-        """Return the same of an earlier moment, which is foretold once."""
-        key = count, moment.key
-        if key not in self._told:
-            self._told[key] = self(moment.state(), moment.history(), count)
-        return self._told[key]

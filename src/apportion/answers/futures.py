@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from apportion.annotations import checked
+from apportion.answers.caveats import caveats
 from apportion.answers.evidence import one_source
 from apportion.answers.foretelling import Foretelling
 from apportion.answers.hindsight import Hindsight
 from apportion.answers.history import History
-from apportion.answers.levels import caveats
 from apportion.answers.state import read_state
 from apportion.checks import seed as check_seed
 from apportion.checks import whole
@@ -118,15 +118,7 @@ def foretold(
     futures: int = 100,
     moments: int | None = None,
 ) -> Forecast:
-    """Foretell as `forecast`; who asks again with the same `foretells` has earlier moments ready.
-
-    Parameters
-    ----------
-    foretells
-        Policy, cluster and settings; of this log only.
-    state, log, now_s, futures, moments
-        As for `forecast`.
-    """
+    """Foretell as `forecast`, with policy, cluster and settings as `foretells` has them."""
     known = read_state(state, now_s)
     whole("futures", futures, 2)
     if moments is None:
@@ -138,7 +130,7 @@ def foretold(
     cluster = foretells.cluster
     history = History.of(past, cluster).until(known.now_s)
     starts, ends = foretells(known, history, futures)
-    earlier = partial(foretells.remembered, count=min(futures, FUTURES_OF_MOMENTS))
+    earlier = partial(foretells, count=min(futures, FUTURES_OF_MOMENTS))
     hindsight = Hindsight.of(earlier, known, history, cluster, moments, foretells.seed)
     *latest, no_bound = foretells.latest(known, history)
     said = caveats(known, history, cluster)
@@ -167,7 +159,7 @@ class Forecast:
     hindsight
         How forecasts of earlier moments turned out.
     caveats
-        Why times mean less than they say (`apportion.answers.levels`).
+        Why times mean less than they say (`apportion.answers.caveats`).
     """
 
     state: ClusterState

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 from scipy import stats
 
 from apportion.answers.durations import FEWEST
-from apportion.answers.levels import levels, levels_at
 from apportion.answers.state import ClusterState
 
 if TYPE_CHECKING:
@@ -19,10 +17,13 @@ if TYPE_CHECKING:
 
     from apportion.answers.history import History
     from apportion.cluster import Cluster
-    from apportion.types import Bools, Floats, Ints
+    from apportion.types import Bools, Floats
 
-    _Levels = dict[tuple[str, str], list["_Seen"]]
-    Foretells = Callable[["Moment"], tuple[Floats, Floats]]
+    _ByKind = dict[tuple[str, str], list["Levels"]]
+    Foretells = Callable[[ClusterState, History], tuple[Floats, Floats]]
+
+_SAME_S = 1.0
+"""Times closer than this are the same."""
 
 _AS_TOLD = 5.0
 """How many moments' weight the forecasts have that are taken to have held as told."""
@@ -37,63 +38,20 @@ STRETCHES = 10
 """Of moments, for the margin of a share."""
 
 
-@dataclass(frozen=True, eq=False)
-class Moment:
-    """The arrival of a job: who was here, and when they started and ended; NaN for not yet.
+class Moment(NamedTuple):
+    """The arrival of a job: who was here, what was known, and when they started and ended.
 
-    Attributes
-    ----------
-    at_s
-        When it was.
-    submit_s, start_s, end_s
-        Of those who were here, shape (jobs,).
-    everyone, rows
-        All jobs, and which of them were here.
-    log
-        From which the history is taken when somebody wants it.
+    The latter of shape (jobs,), NaN for not yet.
     """
 
-    at_s: float
-    submit_s: Floats
+    state: ClusterState
+    history: History
     start_s: Floats
     end_s: Floats
-    everyone: pd.DataFrame
-    rows: Ints
-    log: History
-
-    @property
-    def runs(self) -> Bools:
-        """Who ran, shape (jobs,)."""
-        return self.start_s < self.at_s
-
-    @property
-    def key(self) -> bytes:
-        """What tells it from others, as long as the log is the same."""
-        begun_s = np.where(self.runs, self.start_s, -1.0)
-        return np.concatenate([[self.at_s], self.submit_s, begun_s]).tobytes()
-
-    def state(self) -> ClusterState:
-        """Return it as a state."""
-        told = (
-            self.everyone.iloc[self.rows]
-            .drop(columns="end_s")
-            .assign(
-                state=np.where(self.runs, "running", "waiting"),
-                start_s=np.where(self.runs, self.start_s, np.nan),
-            )
-        )
-        return ClusterState(self.at_s, told)
-
-    def history(self) -> History:
-        """Return what of the log was known."""
-        return self.log.until(self.at_s)
 
 
-class _Seen(NamedTuple):
-    """Of the jobs of a moment, by a time: levels of what came, which are known, and those of then.
-
-    All of shape (jobs,).
-    """
+class Levels(NamedTuple):
+    """Levels of what came, by a time, which are known, and those that have passed; (jobs,)."""
 
     level: Floats
     known: Bools
@@ -126,9 +84,9 @@ class Hindsight:
 
     def __init__(self, why: str = "") -> None:
         self.moments, self.why = 0, why
-        self._seen: _Levels = {}
-        self._earlier: _Levels = {}
-        self._later: _Levels = {}
+        self._seen: _ByKind = {}
+        self._earlier: _ByKind = {}
+        self._later: _ByKind = {}
 
     @classmethod
     def of(
@@ -145,7 +103,7 @@ class Hindsight:
         Parameters
         ----------
         foretells
-            Makes the starts and ends, shape (jobs, futures), of a moment, in its clock.
+            Makes starts and ends, shape (jobs, futures), of a state and what was known of the log.
         state, history
             Of today.
         cluster
@@ -159,14 +117,17 @@ class Hindsight:
         found, now_s = cls(why), history.now_s(state)
         if why:
             return found
-        told = [(each, foretells(each)) for each in _earlier(state, history, cluster, moments)]
+        seen = _earlier(state, history, cluster, moments)
+        told = [  # without what was known of the log, once for each
+            (each._replace(history=history), foretells(each.state, each.history)) for each in seen
+        ]
         found.moments, half = len(told), len(told) // 2
         if not told:
             found.why = "at no moment of the log enough had ended, or more ran than the cluster has"
             return found
         rng = np.random.default_rng([seed, moments])
         found._seen = _seen(told, now_s, rng)
-        found._earlier = _seen(told[:half], told[half][0].at_s, rng)
+        found._earlier = _seen(told[:half], told[half][0].state.now_s, rng)
         found._later = _seen(told[half:], now_s, rng)
         return found
 
@@ -224,24 +185,41 @@ class Hindsight:
 
 def _seen(
     told: Sequence[tuple[Moment, tuple[Floats, Floats]]], now_s: float, rng: np.random.Generator
-) -> _Levels:
+) -> _ByKind:
     """Return by state and what it is about, of each moment, what was known of it by a time."""
-    found: _Levels = {}
+    found: _ByKind = {}
     for moment, (starts_s, ends_s) in told:
+        runs = (moment.state.jobs["state"] == "running").to_numpy()
         for what, came_s, told_s in (
             ("start", moment.start_s, starts_s),
             ("end", moment.end_s, ends_s),
         ):
-            seen = _Seen(*levels(told_s, came_s, now_s, rng), levels_at(told_s, now_s))
-            differ = np.ptp(told_s, axis=1) > 1.0
-            for name, runs in (("running", moment.runs), ("waiting", ~moment.runs)):
-                if (rows := runs & differ).any():
-                    of = found.setdefault((name, what), [])
-                    of.append(_Seen(*(each[rows] for each in seen)))
+            seen, differ = levels(told_s, came_s, now_s, rng), np.ptp(told_s, axis=1) > _SAME_S
+            for name, rows in (("running", runs & differ), ("waiting", ~runs & differ)):
+                if rows.any():
+                    some = Levels(*(each[rows] for each in seen))
+                    found.setdefault((name, what), []).append(some)
     return found
 
 
-def _part(seen: Sequence[_Seen], part: float) -> float:
+def levels(told_s: Floats, came_s: Floats, now_s: float, rng: np.random.Generator) -> Levels:
+    """Return levels of times that came, NaN for not yet, among those foretold, (jobs, futures).
+
+    Of F futures that place their times in order, the k-th has level k / (F + 1). Times that are the
+    same have a level that is drawn evenly between those beside them; so has what lies between two,
+    before all and after all. What is not known yet has the level of now, at least.
+    """
+    known, futures = came_s <= now_s, told_s.shape[1]
+    came_s = np.where(known, came_s, now_s)
+    below = np.count_nonzero(told_s < came_s[:, None] - _SAME_S, axis=1)
+    same = np.count_nonzero(np.abs(told_s - came_s[:, None]) <= _SAME_S, axis=1)
+    within = np.where(known, rng.random(known.size) * (same + 1), 0.0)
+    past = np.count_nonzero(told_s <= now_s, axis=1)
+    passed = np.where(past == futures, 1.0, past / (futures + 1))
+    return Levels((below + within) / (futures + 1), known, passed)
+
+
+def _part(seen: Sequence[Levels], part: float) -> float:
     """Return the least level by which the product limit of levels has a part."""
     if not seen:
         return part
@@ -275,19 +253,20 @@ def _earlier(
     submit_s, start_s, end_s = (
         jobs[name].to_numpy(float) for name in ("submit_s", "start_s", "end_s")
     )
-    gpus = jobs["gpus"].to_numpy()
-    # So that a moment stays one as the log grows, and need not be foretold again.
-    step = 2 ** max(math.ceil(math.log2(len(jobs) / moments)), 0)
+    step = 2 ** max(math.ceil(math.log2(len(jobs) / moments)), 0)  # the same ones as the log grows
     for row in range(0, len(jobs), step):
         at_s = float(submit_s[row])
         if at_s >= history.now_s(state) or np.count_nonzero(history.end_s <= at_s) < FEWEST:
             continue
         rows = np.flatnonzero((submit_s <= at_s) & ~(end_s <= at_s))
-        runs = start_s[rows] < at_s
-        if gpus[rows][runs].sum() > sum(cluster.gpus.values()):
+        runs, here = start_s[rows] < at_s, jobs.iloc[rows].drop(columns="end_s")
+        if here["gpus"][runs].sum() > sum(cluster.gpus.values()):
             continue
-        times = submit_s[rows], start_s[rows], end_s[rows]
-        yield Moment(at_s, *times, jobs, rows, history)
+        told = here.assign(
+            state=np.where(runs, "running", "waiting"), start_s=here["start_s"].where(runs)
+        )
+        known = history.until(at_s)
+        yield Moment(ClusterState(at_s, told), known, start_s[rows], end_s[rows])
 
 
 def _everyone(state: ClusterState, history: History) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What a forecast says of itself: levels of foretold times, and what it cannot know."""
+"""What a forecast cannot know, and says of itself."""
 
 from __future__ import annotations
 
@@ -15,45 +15,6 @@ if TYPE_CHECKING:
     from apportion.answers.history import History
     from apportion.answers.state import ClusterState
     from apportion.cluster import Cluster
-    from apportion.types import Bools, Floats
-
-
-_SAME_S = 1.0
-"""Times closer than this are the same."""
-
-
-def levels(
-    told_s: Floats, came_s: Floats, now_s: float, rng: np.random.Generator
-) -> tuple[Floats, Bools]:
-    """Return the level of each time among those foretold, and which are known.
-
-    Of F futures that place their times in order, the k-th has level k / (F + 1). Times that are the
-    same have a level that is drawn evenly between those beside them; so has what lies between two,
-    before all and after all. What is not known yet has the level of now, at least.
-
-    Parameters
-    ----------
-    told_s
-        Foretold at a moment, shape (jobs, futures).
-    came_s
-        What came to be, shape (jobs,); NaN for what has not.
-    now_s
-        Now.
-    rng
-        Of levels among equals.
-    """
-    known = came_s <= now_s
-    came_s = np.where(known, came_s, now_s)
-    below = np.count_nonzero(told_s < came_s[:, None] - _SAME_S, axis=1)
-    same = np.count_nonzero(np.abs(told_s - came_s[:, None]) <= _SAME_S, axis=1)
-    within = np.where(known, rng.random(known.size) * (same + 1), 0.0)
-    return (below + within) / (told_s.shape[1] + 1), known
-
-
-def levels_at(told_s: Floats, now_s: float) -> Floats:
-    """Return the level up to which the foretold times of each job have passed."""
-    passed = np.count_nonzero(told_s <= now_s, axis=1)
-    return np.where(passed == told_s.shape[1], 1.0, passed / (told_s.shape[1] + 1))
 
 
 _NAMED = 3
