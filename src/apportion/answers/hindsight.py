@@ -28,7 +28,7 @@ _SAME_S = 1.0
 _AS_TOLD = 5.0
 """How many moments' weight the forecasts have that are taken to have held as told."""
 
-WITHIN = {0.5: 0.1, 0.9: 0.05}
+WITHIN = 0.05
 """How far the part that came by the time told for a part may be from it."""
 
 ENOUGH = 40
@@ -172,7 +172,7 @@ class Hindsight:
         share, margin, count = self.coverage(state, what, part)
         if count < ENOUGH:
             return f"times told at {count} earlier moments have passed, and {ENOUGH} are the fewest"
-        if abs(share - part) > WITHIN[part]:
+        if abs(share - part) > WITHIN:
             low, high = max(share - margin, 0.0), min(share + margin, 1.0)
             return (
                 f"of the log's later half {share:.0%} [{low:.0%}, {high:.0%}] came by the time "
