@@ -310,6 +310,6 @@ def test_a_forecast_knows_what_is_certain() -> None:
     assert (found.ends_s[1] - found.starts_s[1] <= 3600 + 1e-6).all()
     again = ap.forecast("fcfs", STATE, log, "a100=4", futures=8, preemption_overhead_seconds=0.0)
     assert (again.ends_s == found.ends_s).all()
-    assert "7 (2 GPUs) runs: ends at a time without a bound" in str(found)
+    assert "7 (2 GPUs) runs: ends at an unknown time" in str(found)
     assert "(No bound where none is told: Job 7 has no time limit)" in str(found)
-    assert "(No reliable forecast: nobody in it waited, or it tells no starts)" in str(found)
+    assert "(No reliable forecast: nobody in the log waited, or it tells no starts)" in str(found)

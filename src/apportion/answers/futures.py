@@ -235,7 +235,7 @@ class Forecast:
         at = {f"{at:.0%} by": row[f"{what}_{at * 100:.0f}"] for at in QUANTILES}
         at["at the latest by"] = row[f"{what}_latest"]
         told = [f"{part} {_clock(s, self.state.now_s)}" for part, s in at.items() if np.isfinite(s)]
-        return ", ".join(told) or "at a time without a bound"
+        return ", ".join(told) or "at an unknown time"
 
     def _rests_on(self) -> Iterator[str]:
         """Say how forecasts of earlier moments held, or why none is told today."""

@@ -239,9 +239,9 @@ def _part(seen: Sequence[Levels], part: float) -> float:
 def _lacking(history: History, cluster: Cluster) -> str:
     """Say why a log does not tell who ran and waited earlier; empty if it does."""
     if len(cluster.gpus) > 1:
-        return "it does not tell on which type of GPU a job ran"
+        return "the log does not tell on which type of GPU a job ran"
     if not (history.start_s > history.arrival_s).any():
-        return "nobody in it waited, or it tells no starts"
+        return "nobody in the log waited, or it tells no starts"
     return ""
 
 
