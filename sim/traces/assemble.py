@@ -243,20 +243,20 @@ def accelerator_of(name: str, known: Collection[str] = ()) -> str:
     return "a100_80gb" if found == "a100" and "80gb" in words else found
 
 
-def tres_gpus(text: str) -> tuple[int, str] | None:
-    """Return how many GPUs a text of Slurm's TRES counts, and of which type most of them are.
+def tres_gpus(text: str) -> dict[str, int] | None:
+    """Return how many GPUs of each type a text of Slurm's TRES counts.
 
     Returns
     -------
-    int, str
-        0 where there are none; the type is empty where it is not said.
+    dict
+        By type, which is empty for those of which it is not said.
     None
         Where what stands for GPUs is no number.
 
     Examples
     --------
-    >>> tres_gpus("billing=8,cpu=8,gres/gpu:a100=4,gres/gpu=4,mem=64G")
-    (4, 'a100')
+    >>> tres_gpus("billing=8,cpu=8,gres/gpu:a100=6,gres/gpu:h100=2,gres/gpu=8,mem=64G")
+    {'a100': 6, 'h100': 2}
     """
     by_type: dict[str, int] = {}
     for item in text.split(","):
@@ -268,6 +268,5 @@ def tres_gpus(text: str) -> tuple[int, str] | None:
         kind = found[1] or ""
         by_type[kind] = by_type.get(kind, 0) + int(found[2])
     # Slurm counts GPUs with a type a second time without.
-    total = by_type.pop("", 0)
-    kind = max(by_type, key=lambda name: by_type[name], default="")
-    return max(total, sum(by_type.values())), kind if by_type.get(kind) else ""
+    by_type[""] = by_type.get("", 0) - sum(gpus for kind, gpus in by_type.items() if kind)
+    return {kind: gpus for kind, gpus in by_type.items() if gpus > 0}

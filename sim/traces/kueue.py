@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 _GROUP = b'"kueue.x-k8s.io/'
 _TEXTS = ("namespace", "queue", "cluster_queue", "state")
-_COLUMNS = ("job", "created", "admitted", "finished", "gpus", "on", "limit_s", "priority", *_TEXTS)
+_COLUMNS = (
+    *("job", "created", "admitted", "finished", "gpus", "on", "by_type", "limit_s", "priority"),
+    *_TEXTS,
+)
 _KEYS_OF_TYPES = re.compile(r"gpu|accelerator")
 """What the names of node labels hold that say which GPUs a node has."""
 
@@ -64,6 +68,7 @@ def read_kueue(file: TextFile, options: ReadOptions) -> Workload:
     jobs = log.readable(jobs)
     if jobs.empty:
         raise log.nothing_left()
+    log.say_types(jobs, log.table.rows["by_type"].map(json.loads))
     for name in ("cluster_queue", "queue"):
         if (jobs[name] != "").all():
             jobs["entity"] = jobs[name]
@@ -112,8 +117,11 @@ def _cells(item: Mapping[str, Any]) -> dict[str, Any]:
     given = {str(each.get("name")): each for each in objects_of(admission, "podSetAssignments")}
     pod_sets = objects_of(spec, "podSets")
     held = [_gpus(each, given.get(str(each.get("name")), {})) for each in pod_sets]
-    most = int(np.argmax(held)) if any(held) else None
-    first = {} if most is None else pod_sets[most]
+    types = [_type(each, given.get(str(each.get("name")), {})) for each in pod_sets]
+    by_type: dict[str, int] = {}
+    for kind, gpus in zip(types, held, strict=True):
+        if gpus:
+            by_type[kind] = by_type.get(kind, 0) + gpus
     name = "/".join(str(meta[key]) for key in ("namespace", "name") if meta.get(key))
     return {
         "job": name,
@@ -121,7 +129,8 @@ def _cells(item: Mapping[str, Any]) -> dict[str, Any]:
         "admitted": admitted.get("lastTransitionTime"),
         "finished": finished.get("lastTransitionTime"),
         "gpus": sum(held),
-        "on": _type(first, given.get(str(first.get("name")), {})),
+        "on": max(by_type, key=lambda kind: by_type[kind], default=""),
+        "by_type": by_type,
         "limit_s": spec.get("maximumExecutionTimeSeconds"),
         "priority": spec.get("priority"),
         "namespace": meta.get("namespace"),

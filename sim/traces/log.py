@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.errors import InputError, written
+from apportion.sim.traces.assemble import accelerator_of
 from apportion.sim.traces.table import TraceTable, check_head, head_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
 
 
+_PODS = re.compile(r"(num|n)?_?(inst(ance)?|worker|pod|replica)s?(_?(num|count))?", re.IGNORECASE)
+_SAME_S = 1.0
+"""By so much lengths of time may differ that are counted in whole seconds."""
 _LINES_SHOWN = 10
 """Numbers of lines in a note."""
 _MALFORMED_SHOWN = 20
@@ -87,11 +92,66 @@ class Log:
         return InputError(f"{self.table.file.path} holds no job that ran on a GPU: {told}.")
 
     def _lines_of(self, lines: Iterable[int]) -> str:
-        """Count lines, and name the first ones."""
-        every = list(lines)
-        shown = ", ".join(map(str, every[:_LINES_SHOWN]))
-        more = ", ..." * (len(every) > _LINES_SHOWN)
-        return f"{_count(len(every), self._unit)} ({shown}{more})"
+        return lines_told(lines, self._unit)
+
+    def say_types(self, jobs: pd.DataFrame, by_type: pd.Series) -> None:
+        """Tell which jobs had GPUs of other types than the one that they are read with."""
+        others: dict[tuple[str, str], int] = {}
+        hours = 0.0
+        several = by_type.loc[jobs.index].map(len) > 1
+        for line in several.index[several]:
+            most = jobs["recorded_on"][line]
+            kinds = {kind: accelerator_of(kind) != accelerator_of(most) for kind in by_type[line]}
+            several[line] = any(kinds.values())
+            for kind in [name for name, another in kinds.items() if another]:
+                others[kind, most] = others.get((kind, most), 0) + by_type[line][kind]
+                hours += by_type[line][kind] * jobs["duration_s"][line] / 3600
+        told = ", ".join(
+            f"{_count(gpus, 'GPU')} of {kind or 'no type'} as {most}"
+            for (kind, most), gpus in others.items()
+        )
+        self.say(
+            several,
+            f"jobs on GPUs of several types, counted wholly as the type of most of them "
+            f"({told}: {hours:,.1f} GPU-hours)",
+        )
+
+
+def lines_told(lines: Iterable[int], unit: str = "line") -> str:
+    """Count lines, and name the first ones."""
+    every = list(lines)
+    shown = ", ".join(map(str, every[:_LINES_SHOWN]))
+    more = ", ..." * (len(every) > _LINES_SHOWN)
+    return f"{_count(len(every), unit)} ({shown}{more})"
+
+
+def pods_column(names: Iterable[str]) -> str | None:
+    """Return the column that tells of how many pods, of so many GPUs each, a job consists."""
+    return next((name for name in names if _PODS.fullmatch(name)), None)
+
+
+def of_one_type(by_type: pd.Series) -> pd.DataFrame:
+    """Count the GPUs of each line, and name the type of most of them.
+
+    Parameters
+    ----------
+    by_type
+        How many of each type, as a mapping; of those with an empty name it is not said.
+    """
+    frame = pd.DataFrame(index=by_type.index)
+    frame["scale_factor"] = by_type.map(lambda gpus: sum(gpus.values())).astype(np.int64)
+    most = by_type.map(
+        lambda gpus: max(gpus, key=lambda kind: (kind != "", gpus[kind]), default="")
+    )
+    return frame.assign(recorded_on=most)
+
+
+def other_lengths(jobs: pd.DataFrame) -> tuple[pd.Series, str]:
+    """Return whose duration is not from start to end, and by how many GPU-hours in all."""
+    took_s = jobs["recorded_end_s"] - jobs["recorded_start_s"]
+    differs = (jobs["duration_s"] - took_s).abs() > _SAME_S
+    more = (jobs["scale_factor"] * (jobs["duration_s"] - took_s))[differs].sum() / 3600
+    return differs, f"{abs(more):,.1f} GPU-hours {'more' if more > 0 else 'less'}"
 
 
 def read_log(

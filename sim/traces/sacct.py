@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from apportion.sim.traces.assemble import from_durations, tres_gpus
-from apportion.sim.traces.log import Log, read_log
+from apportion.sim.traces.log import Log, of_one_type, other_lengths, read_log
+from apportion.sim.traces.slurm_arrays import array_tasks
 from apportion.sim.traces.table import missing_column
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ def read_sacct(file: TextFile, options: ReadOptions) -> Workload:
     ids = log.table.texts("JobID")
     log.leave_out(ids.str.contains(".", regex=False), "they are steps of jobs")
     first_s = log.table.times("Submit").groupby(ids).min()
-    gpus = _gpus(log)
+    by_type = _gpus(log)
+    gpus = of_one_type(by_type)
     log.leave_out(gpus["scale_factor"] == 0, "they asked for no GPU")
     state = _states(log, options)
     jobs = pd.concat([gpus, _times(log, state)], axis=1, join="inner")
@@ -109,12 +111,15 @@ def read_sacct(file: TextFile, options: ReadOptions) -> Workload:
     jobs["arrival_s"] = jobs["job"].map(first_s)
     if jobs.empty:
         raise log.nothing_left()
+    log.say_types(jobs, by_type)
+    differs, by = other_lengths(jobs)
+    log.say(differs, f"Elapsed is not from Start to End, and counts, {by}")
     jobs = _with_entity(jobs)
     return from_durations(file, jobs.set_index("job"), options, log.notes(len(jobs)))
 
 
-def _gpus(log: Log) -> pd.DataFrame:
-    """Return how many GPUs each line has, and their type."""
+def _gpus(log: Log) -> pd.Series:
+    """Return how many GPUs of each type a line has; 1 where that cannot be read."""
     table = log.table
     present = [table.texts(name, optional=True) for name in _GPUS if name in table.rows]
     cells = present[0]
@@ -123,9 +128,7 @@ def _gpus(log: Log) -> pd.DataFrame:
     read = {cell: tres_gpus(cell) for cell in cells.unique()}
     wrong = cells.map(lambda cell: read[cell] is None)
     table.refuse(cells.rename("TRES"), wrong, "like gres/gpu:a100=4 where it counts GPUs")
-    known = [read[cell] or (1, "") for cell in cells]
-    frame = pd.DataFrame(known, index=cells.index, columns=["scale_factor", "recorded_on"])
-    return frame.astype({"scale_factor": np.int64})
+    return cells.map(lambda cell: {"": 1} if read[cell] is None else read[cell])
 
 
 def _states(log: Log, options: ReadOptions) -> pd.Series:
@@ -152,8 +155,8 @@ def _times(log: Log, state: pd.Series) -> pd.DataFrame:
         end_s = table.times("End", NOT_KNOWN)
     idle = took_s.eq(0) | (start_s.isna() & took_s.isna()) | start_s.eq(end_s)
     waiting = idle & state.isin(["PENDING", "CONFIGURING", "REQUEUE_HOLD"])
-    log.leave_out(waiting, "they have not started (PENDING)")
-    log.leave_out(idle & ~waiting, "they never ran")
+    log.leave_out(waiting, f"they have not started (PENDING{_in_arrays(log, waiting)})")
+    log.leave_out(idle & ~waiting, f"they never ran{_in_arrays(log, idle & ~waiting)}")
     submit_s = log.table.times("Submit")
     seen_s = max(submit_s.max(), start_s.max(), end_s.max())
     start_s, took_s, end_s = (each[submit_s.index] for each in (start_s, took_s, end_s))
@@ -173,6 +176,16 @@ def _times(log: Log, state: pd.Series) -> pd.DataFrame:
     columns = {"arrival_s": submit_s, "duration_s": took_s, "recorded_start_s": start_s}
     columns |= {"recorded_end_s": end_s, "time_limit_s": _limit_s(log)}
     return pd.DataFrame(columns)
+
+
+def _in_arrays(log: Log, which: pd.Series) -> str:
+    """Say how many jobs some lines stand for, where one has several tasks of an array."""
+    ids = log.table.texts("JobID")[which[which].index]
+    arrays = [array_tasks(each) for each in ids[ids.str.contains("[", regex=False)]]
+    if not arrays:
+        return ""
+    jobs = len(ids) - len(arrays) + sum(len(each[0]) for each in arrays if each)
+    return f"; with all tasks of arrays {'at least ' * (None in arrays)}{jobs:,} jobs"
 
 
 def _took_s(log: Log) -> pd.Series:

@@ -115,7 +115,7 @@ def test_what_is_no_job_that_ran_is_left_out_and_told(write: Write) -> None:
         "left out because they repeat the column names: 1 line (9)",
         "left out because they are steps of jobs: 1 line (4)",
         "left out because they asked for no GPU: 1 line (6)",
-        "left out because they have not started (PENDING): 1 line (5)",
+        "left out because they have not started (PENDING; with all tasks of arrays 7 jobs): 1 line (5)",
         "left out because they never ran: 2 lines (7, 8)",
         "still running, taken to end when the log was made: 1 line (12)",
     )
@@ -227,10 +227,10 @@ def test_a_reader_of_ones_own_may_use_another_separator(write: Write) -> None:
 
 
 def test_gpus_of_tres_and_their_names() -> None:
-    assert tres_gpus("cpu=4,gres/gpu=2") == (2, "")
-    assert tres_gpus("gres/gpu:v100=1,gres/gpu:a100=3") == (4, "a100")
-    assert tres_gpus("gres/gpu:a100=2,gres/shard=9") == (2, "a100")
-    assert tres_gpus("cpu=4") == (0, "")
+    assert tres_gpus("cpu=4,gres/gpu=2") == {"": 2}
+    assert tres_gpus("gres/gpu:v100=1,gres/gpu:a100=3") == {"v100": 1, "a100": 3}
+    assert tres_gpus("gres/gpu:a100=2,gres/shard=9") == {"a100": 2}
+    assert tres_gpus("cpu=4") == {}
     assert tres_gpus("gres/gpu=2K") is None
     assert accelerator_of("A100-SXM4-80GB") == "a100_80gb"
     assert accelerator_of("NVIDIA_H100_80GB_HBM3") == "h100"
