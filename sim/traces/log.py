@@ -138,12 +138,11 @@ def of_one_type(by_type: pd.Series) -> pd.DataFrame:
     by_type
         How many of each type, as a mapping; of those with an empty name it is not said.
     """
-    frame = pd.DataFrame(index=by_type.index)
-    frame["scale_factor"] = by_type.map(lambda gpus: sum(gpus.values())).astype(np.int64)
-    most = by_type.map(
-        lambda gpus: max(gpus, key=lambda kind: (kind != "", gpus[kind]), default="")
-    )
-    return frame.assign(recorded_on=most)
+    rows = [
+        (sum(gpus.values()), max(gpus, key=lambda kind: (kind != "", gpus[kind]), default=""))
+        for gpus in by_type
+    ]
+    return pd.DataFrame(rows, by_type.index, ["scale_factor", "recorded_on"])
 
 
 def other_lengths(jobs: pd.DataFrame) -> tuple[pd.Series, str]:

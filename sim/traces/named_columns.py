@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
+from apportion.checks import LARGEST_COUNT
 from apportion.errors import InputError, written
 from apportion.jobs import RECORDED_TIMES, column_named
 from apportion.sim.traces.assemble import from_durations, from_steps
 from apportion.sim.traces.jobs_csv import jobs_column
-from apportion.sim.traces.log import Log, read_log
+from apportion.sim.traces.log import Log, other_lengths, pods_column, read_log
 from apportion.sim.traces.sacct import NOT_KNOWN, seconds_of
 from apportion.sim.traces.table import missing_column, separator_of
 
@@ -26,12 +28,14 @@ _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _LENGTHS = ("duration_s", "time_limit_s", "deadline_s")
 _TIMES = ("arrival_s", *RECORDED_TIMES)
 _ENDING = re.compile(r"(.+)_(s|min|h|d)")
-
+_WORKERS = "workers"
+"""Means how many pods or workers a job has, of ``scale_factor`` GPUs each."""
 
 _OFTEN = {
     "arrival_s": r"submi|arriv|creat|queued_at|came",
     "duration_s": r"duration|run_?time|elapsed",
-    "scale_factor": r"(num|n|req|alloc)?_?(gpu|device|accelerator)s?(_?(num|count|alloc|req))?",
+    "scale_factor": r"(num|n|req|alloc)?_?(gpu|device|accelerator)s?"
+    r"(_?(num|count|alloc|req(uest)?))?",
     "recorded_start_s": r"(job_?)?(start(ed)?|began|begin)(_?(time|at|date))?",
     "recorded_end_s": r"(job_?)?(end(ed)?|finish(ed)?|completed|completion|stopped)"
     r"(_?(time|at|date))?",
@@ -49,6 +53,7 @@ def likely_columns(names: Sequence[str]) -> str:
     names for an arrival, and a duration or a start and an end, it is the documentation's example.
     """
     names = [name for name in names if name and not set(name) & set("=,'\"")]
+    pods = pods_column(names)
     likely: dict[str, str] = {}
     for meant, often in _OFTEN.items():
         whole = meant not in ("arrival_s", "duration_s")
@@ -63,6 +68,8 @@ def likely_columns(names: Sequence[str]) -> str:
         "duration_s" in meant_by_some or {*RECORDED_TIMES} <= meant_by_some
     ):
         return "submit=arrival_s,runtime_min=duration_s"
+    if pods is not None and "scale_factor" in meant_by_some and pods not in likely:
+        likely[pods] = _WORKERS
     return ",".join(f"{name}={meant}" for name, meant in likely.items())
 
 
@@ -72,9 +79,10 @@ def meanings(columns: Any) -> dict[str, tuple[str, float]]:
     Parameters
     ----------
     columns
-        A mapping from the columns of the csv to those of a jobs table, ``job`` for the ids, and of
-        one's own; or a text, ``"submit=arrival_s,runtime_min=duration_s"``. Times are in the unit
-        by which either name ends: ``_s``, ``_min``, ``_h``, ``_d``.
+        A mapping from the columns of the csv to those of a jobs table, ``job`` for the ids,
+        ``workers`` for how many times its ``scale_factor`` a job has, and columns of one's own; or
+        a text, ``"submit=arrival_s,runtime_min=duration_s"``. Times are in the unit by which either
+        name ends: ``_s``, ``_min``, ``_h``, ``_d``.
 
     Raises
     ------
@@ -108,7 +116,8 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
     Times are numbers, or dates as in ISO 8601, without a zone UTC; lengths of time are numbers, or
     as in ``1-12:30:00``. There must be an arrival, and a duration, or recorded start and end, or
     job type and steps. Without GPUs (``scale_factor``) every job has one, and a note says so.
-    Lines that cannot be read are left out and told in the notes.
+    ``workers`` multiply them. GPUs are whole here: a job with a part of one has it alone, and a
+    note says how much that adds. Lines that cannot be read are left out and told in the notes.
 
     Raises
     ------
@@ -122,17 +131,26 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
         if name not in present:
             raise missing_column(file, name, present)
     others = [name for name in present if name not in meant]
+    _say_workers(log, others)
     units = {target: seconds for target, seconds in meant.values()}
     log.rename({name: target for name, (target, _) in meant.items()})
-    if "scale_factor" in units:
-        gpus = log.table.numbers("scale_factor", "a whole number >= 0 (GPUs)", whole=True)
-        log.leave_out(gpus == 0, "they have no GPU")
-    jobs = log.readable(_jobs(log, units))
+    gpus = _gpus(log)
+    log.leave_out(gpus == 0, "they have no GPU")
+    jobs = log.readable(_jobs(log, units, gpus))
     notes = [f"columns that were not read: {', '.join(others)}"] if others else []
     if "scale_factor" not in units:
-        notes.append("the log tells no GPUs: each job is taken to have one")
+        each = "worker" if _WORKERS in units else "job"
+        notes.append(f"the log tells no GPUs: each {each} is taken to have one")
     if jobs.empty:
         raise log.nothing_left()
+    added = jobs["scale_factor"] - gpus[jobs.index]
+    more = f"{added.sum():,.1f} GPUs"
+    if "duration_s" in jobs:
+        more = f"{(added * jobs['duration_s']).sum() / 3600:,.1f} GPU-hours"
+    log.say(added > 0, f"parts of GPUs taken for whole ones, {more} more")
+    if {"duration_s", *RECORDED_TIMES} <= units.keys():
+        differs, by = other_lengths(jobs)
+        log.say(differs, f"duration_s is not from recorded start to end, and counts, {by}")
     notes = [*log.notes(len(jobs)), *notes]
     lines = jobs.index
     jobs = jobs.set_index("job") if "job" in units else jobs.reset_index(drop=True)
@@ -142,7 +160,28 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
     return from_steps(file, jobs, lines, options, notes)
 
 
-def _jobs(log: Log, units: Mapping[str, float]) -> pd.DataFrame:
+def _say_workers(log: Log, others: Sequence[str]) -> None:
+    """Say that a column seems to tell of pods, and does not count."""
+    name = pods_column(others)
+    if name is not None:
+        several = pd.to_numeric(log.table.rows[name], errors="coerce") > 1
+        log.say(several, f"{name} does not count; if GPUs are of each, add {name}={_WORKERS}")
+
+
+def _gpus(log: Log) -> pd.Series:
+    """Return the GPUs of each line, of which there may be parts: those of a worker, times these."""
+    gpus = pd.Series(1.0, index=log.table.rows.index)
+    for name, valid in (
+        ("scale_factor", "a number >= 0 (GPUs)"),
+        (_WORKERS, "a whole number >= 0"),
+    ):
+        if name in log.table.rows:
+            each = log.table.numbers(name, valid, most=LARGEST_COUNT, whole=name == _WORKERS)
+            gpus *= each.where(np.isfinite(each), 0.0)
+    return gpus.round(6)  # 10 workers of .7 GPUs have 7
+
+
+def _jobs(log: Log, units: Mapping[str, float], gpus: pd.Series) -> pd.DataFrame:
     """Return the columns by line, checked."""
     jobs = {}
     for name, seconds in units.items():
@@ -153,7 +192,7 @@ def _jobs(log: Log, units: Mapping[str, float]) -> pd.DataFrame:
             jobs[name] = _time_s(log, name, seconds)
         elif name in _LENGTHS:
             jobs[name] = _length_s(log, name, seconds)
-        else:
+        elif name not in ("scale_factor", _WORKERS):
             jobs[name] = jobs_column(log.table, name)
     if "arrival_s" not in jobs:
         raise InputError("columns: nothing means arrival_s, such as 'submit=arrival_s'.")
@@ -168,7 +207,7 @@ def _jobs(log: Log, units: Mapping[str, float]) -> pd.DataFrame:
             "columns: nothing means duration_s, such as 'runtime_min=duration_s'; or give "
             "recorded_start_s and recorded_end_s, or job_type and total_steps."
         )
-    jobs.setdefault("scale_factor", pd.Series(1, index=log.table.rows.index))
+    jobs["scale_factor"] = np.ceil(gpus[log.table.rows.index]).astype(np.int64)
     if "duration_s" in jobs and "total_steps" not in jobs:
         log.leave_out(~(jobs["duration_s"] > 0), "they never ran")
     return pd.DataFrame(jobs)

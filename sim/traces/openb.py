@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.log import read_log
+from apportion.sim.traces.assemble import accelerator_of, from_durations
+from apportion.sim.traces.log import pods_column, read_log
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.traces.log import Log
     from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
 
@@ -18,6 +20,8 @@ COLUMNS = ("name", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "sc
 """Columns that the csv must have; times in seconds from one origin."""
 
 _WHOLE = 1000
+_MEMORY = re.compile(r"M\d+$")
+"""How a type ends that is told with the GB of its memory, ``V100M32``."""
 
 
 def read_openb(file: TextFile, options: ReadOptions) -> Workload:
@@ -25,9 +29,11 @@ def read_openb(file: TextFile, options: ReadOptions) -> Workload:
 
     A pod runs from ``scheduled_time`` to ``deletion_time``, and these are kept. GPUs are whole
     here: a pod with a part of one (``gpu_milli`` below 1000) has it alone, and a note says how much
-    that adds. Pods without GPUs, and those that were never scheduled, are left out. Types that a
-    pod may have (``gpu_spec``, ``qos``) are kept as columns of one's own; on which it ran is not
-    told, so that durations are those on the reference.
+    that adds. Rows that stand for several pods (``num_inst``) have the GPUs of them all. Pods
+    without GPUs, and those that were never scheduled, are left out. ``gpu_spec``, the types that a
+    pod may have, and ``qos`` are kept as columns of one's own. Where all of the types are one here
+    (``V100M16|V100M32``), the pod ran on it and may run on no other (``recorded_on``,
+    ``runs_on``); otherwise on which it ran is not told, and durations are those on the reference.
 
     Raises
     ------
@@ -36,6 +42,9 @@ def read_openb(file: TextFile, options: ReadOptions) -> Workload:
     """
     log = read_log(file, ",")
     gpus = log.table.numbers("num_gpu", "a whole number >= 0 (GPUs)", whole=True)
+    several = pods_column(log.table.rows.columns)
+    if several is not None:
+        gpus *= log.table.numbers(several, "a whole number >= 1 (pods)", least=1, whole=True)
     log.leave_out(gpus == 0, "they asked for no GPU")
     start_s = log.table.numbers("scheduled_time", "a number >= 0 (seconds)", optional=True)
     log.leave_out(start_s.isna(), "they were never scheduled")
@@ -71,4 +80,23 @@ def read_openb(file: TextFile, options: ReadOptions) -> Workload:
     added = jobs["scale_factor"] * jobs["duration_s"] * (1 - part / _WHOLE)
     rounded = f"parts of GPUs taken for whole ones, {added.sum() / 3600:,.1f} GPU-hours more"
     log.say(part < _WHOLE, rounded)
+    if "gpu_spec" in jobs and (jobs["gpu_spec"] != "").any():
+        jobs = _on_allowed_types(log, jobs)
     return from_durations(file, jobs.set_index("job"), options, log.notes(len(jobs)))
+
+
+def _on_allowed_types(log: Log, jobs: pd.DataFrame) -> pd.DataFrame:
+    """Let pods run on the type that they ask for, if it is one; tell of those that name several."""
+    allowed = {
+        spec: {accelerator_of(_MEMORY.sub("", each)) for each in spec.split("|") if each}
+        for spec in jobs["gpu_spec"].unique()
+    }
+    count = jobs["gpu_spec"].map(lambda spec: len(allowed[spec]))
+    only = jobs["gpu_spec"].map(lambda spec: max(allowed[spec], default="")).where(count == 1, "")
+    log.say(
+        count == 1,
+        "taken to have run on the type that gpu_spec names, and to run on it alone where the "
+        "cluster has it",
+    )
+    log.say(count > 1, "gpu_spec names several types and is not heeded")
+    return jobs.assign(recorded_on=only, runs_on=only)

@@ -115,7 +115,8 @@ def test_what_is_no_job_that_ran_is_left_out_and_told(write: Write) -> None:
         "left out because they repeat the column names: 1 line (9)",
         "left out because they are steps of jobs: 1 line (4)",
         "left out because they asked for no GPU: 1 line (6)",
-        "left out because they have not started (PENDING; with all tasks of arrays 7 jobs): 1 line (5)",
+        "left out because they have not started (PENDING; with all tasks of arrays 7 jobs): "
+        "1 line (5)",
         "left out because they never ran: 2 lines (7, 8)",
         "still running, taken to end when the log was made: 1 line (12)",
     )
