@@ -113,6 +113,27 @@ def test_files_keep_the_brackets_of_their_names(name: str, tmp_path: Path) -> No
         assert read("compare", "--config", str(file)) == by_options | {"config": None}
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (["workload", "describe"], ["--cluster", "v100=4"]),
+        (["advise", "--seed", "1"], ["--cluster", "v100=4"]),
+        (["forecast", "state.json", "--log"], ["--cluster", "v100=4"]),
+    ],
+)
+def test_a_log_takes_brackets_wherever_it_stands(before: list[str], after: list[str]) -> None:
+    within = vars(parse([*before, "a (1).csv(limit=3, states=FAILED)", *after]))
+    by_options = vars(parse([*before, "a (1).csv", *after, "--limit", "3", "--states", "FAILED"]))
+    assert within == by_options
+    with pytest.raises(InputError, match=r"'limt'\. Did you mean 'limit'"):
+        parse([*before, "a.csv(limt=3)", *after])
+
+
+def test_a_name_with_brackets_is_not_garbled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "no such.csv(limit=9)", "--gpus", "1"]) == 2
+    assert "no such.csv(limit=9)" in capsys.readouterr().err
+
+
 def test_a_sweep_takes_several_files_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     by_options = parse(["sweep", "--workload", "a,b.csv", "--workload", "c (1).csv"])

@@ -96,7 +96,7 @@ def _run(args: argparse.Namespace) -> None:
 
 
 _ARGUMENT = re.compile(
-    r"""(?<![\w'"])([a-z_]+)=(?:'([^']*)'|"([^"]*)"|([0-9][\w.]*)|(True))?(?!\.\.\.|[\w(\[{'"])"""
+    r"""(?<![\w'"])(?<!\w\()([a-z_]+)=(?:'([^']*)'|"([^"]*)"|([0-9][\w.]*)|(True))?(?!\.\.\.|[\w(\[{'"])"""
 )
 """An argument as Python has it: a name, and a text, a number or True, or nothing."""
 

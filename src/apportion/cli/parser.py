@@ -159,6 +159,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     for name in groups.keys() & set(words[:1]):
         _check_command(f"command of apportion {name}", words[1:2], groups[name].choices)
     command = commands.choices.get(words[0]) if words else None
+    if words and words[0] in groups and len(words) > 1:
+        command = groups[words[0]].choices.get(words[1])
     sections = None if command is None else command.get_default("sections")
     try:
         args, unknown = parser.parse_known_args(expanded(words, sections) if sections else words)

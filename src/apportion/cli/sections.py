@@ -111,10 +111,17 @@ def expanded(words: Sequence[str], sections: Mapping[str, Mapping[str, Settable]
     found: list[str] = []
     given: dict[str, list[list[str]]] = {}
     file = None
+    traces = {known["file"].flag: name for name, known in sections.items() if "file" in known}
+    argument = "workload" in sections and not traces  # the trace is one
     rest = iter(words)
     for word in rest:
         flag, equals, value = word.partition("=")
-        name = flag.removeprefix("--").replace("-", "_")
+        name = traces.get(flag, flag.removeprefix("--").replace("-", "_"))
+        of_option = bool(found) and found[-1].startswith("--") and "=" not in found[-1]
+        if argument and word.endswith(")") and not word.startswith("-") and not of_option:
+            trace, *own = _with_settings("workload", "--workload", word, sections["workload"])
+            found += [trace.removeprefix("--workload="), *own]
+            continue
         if not flag.startswith("--") or name not in (*sections, "config"):
             found.append(word)
             continue
