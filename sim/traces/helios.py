@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from apportion.errors import unknown_name
+from apportion.jobs import RECORDED_TIMES
 from apportion.sim.traces.assemble import from_durations
+from apportion.sim.traces.log import lines_told, other_lengths
 from apportion.sim.traces.sacct import NOT_KNOWN
 from apportion.sim.traces.table import parse_table
 
@@ -27,9 +29,11 @@ STATES = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
 def read_helios(file: TextFile, options: ReadOptions) -> Workload:
     """Read a Helios trace without its CPU jobs; models are unknown, so job types are drawn.
 
-    Jobs that never ran (duration 0 or blank) are left out. Those that failed or were cancelled
-    held their GPUs all the same and are kept, unless ``options.states`` says otherwise. Where
-    ``start_time`` and ``end_time`` of all jobs can be, the schedule of the log is known.
+    Jobs that never ran (duration 0 or blank, no start) are left out. Those that failed or were
+    cancelled held their GPUs all the same and are kept, unless ``options.states`` says otherwise.
+    Where ``start_time`` and ``end_time`` of all jobs can be, the schedule of the log is known, and
+    a duration is from start to end, whatever the column says. State, user and what kind of work a
+    job does (``type``, in the traces of Acme) are kept as columns of one's own.
 
     Raises
     ------
@@ -46,13 +50,19 @@ def read_helios(file: TextFile, options: ReadOptions) -> Workload:
             "scale_factor": table.numbers("gpu_num", "a whole number >= 0 (GPUs)", whole=True),
         }
     )
-    for column in ("vc", "user"):
+    for column in ("user", "vc"):
         if column in table.rows:
             jobs["entity"] = table.texts(column, optional=True)
-            break
+    for column in _KEPT:
+        if column in table.rows:
+            jobs[column] = table.texts(column, optional=True)
     jobs, when_notes = _as_recorded(table, jobs)
-    jobs = jobs.set_axis(table.unique("job_id"))
+    jobs = jobs.set_axis(table.unique("job_id")[jobs.index])
     return from_durations(file, jobs, options, [*notes, *state_notes, *idle_notes, *when_notes])
+
+
+_KEPT = ("user", "state", "type")
+"""Columns that jobs keep, as columns of one's own."""
 
 
 def _as_recorded(table: TraceTable, jobs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
@@ -60,11 +70,27 @@ def _as_recorded(table: TraceTable, jobs: pd.DataFrame) -> tuple[pd.DataFrame, l
     if not {"start_time", "end_time"} <= set(table.rows):
         return jobs, []
     start_s, end_s = (table.times(name, NOT_KNOWN) for name in ("start_time", "end_time"))
-    odd = (jobs["duration_s"] > 0) & ~((jobs["arrival_s"] <= start_s) & (start_s < end_s))
+    notes = []
+    idle = start_s.isna() & start_s.notna().any() & (jobs["duration_s"] > 0)
+    if idle.any():
+        hours = (jobs["scale_factor"] * jobs["duration_s"])[idle].sum() / 3600
+        what = f"jobs left out because they have no start_time ({hours:,.1f} GPU-hours by duration)"
+        notes.append(f"{what}: {lines_told(jobs.index[idle])}")
+    jobs = jobs[~idle].assign(recorded_start_s=start_s, recorded_end_s=end_s)
+    ran = jobs["duration_s"] > 0
+    start_s, end_s = (jobs[name] for name in RECORDED_TIMES)
+    odd = ran & ~((jobs["arrival_s"] <= start_s) & (start_s <= end_s))
     if odd.any():
         what = "start before they were submitted, or do not end after that"
-        return jobs, [f"starts and ends do not count; jobs that {what}: {int(odd.sum())}"]
-    return jobs.assign(recorded_start_s=start_s, recorded_end_s=end_s), []
+        notes.append(
+            f"starts and ends do not count; jobs that {what}: {lines_told(odd[odd].index)}"
+        )
+        return jobs.drop(columns=[*RECORDED_TIMES]), notes
+    differs, by = other_lengths(jobs)
+    if differs.any():
+        what = f"duration is not from start to end, which counts; by duration {by}"
+        notes.append(f"{what}: {lines_told(jobs.index[differs])}")
+    return jobs.assign(duration_s=jobs["duration_s"].mask(differs, end_s - start_s)), notes
 
 
 def _gpu_jobs(table: TraceTable) -> tuple[TraceTable, list[str]]:
@@ -91,5 +117,5 @@ def _with_duration(table: TraceTable) -> tuple[TraceTable, list[str]]:
 
 
 def _leave_out(table: TraceTable, out: pd.Series, why: str) -> tuple[TraceTable, list[str]]:
-    note = f"jobs left out because they {why}: {int(out.sum())}"
+    note = f"jobs left out because they {why}: {lines_told(out[out].index)}"
     return table.where(~out), [note] if out.any() else []

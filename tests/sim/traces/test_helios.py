@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import apportion as ap
 from apportion.errors import InputError
 from apportion.sim.traces import read_workload
 
@@ -19,7 +20,8 @@ HEADER = (
 
 
 def line(job: str, gpus: str, state: str, minute: int, duration: str) -> str:
-    time, end = (f"2020-04-01 00:{each:02}:00" for each in (minute, minute + 1))
+    ends = minute + (int(duration) // 60 if duration.isdecimal() else 0)
+    time, end = (f"2020-04-01 00:{each:02}:00" for each in (minute, ends))
     return f"{job},u{job},vc1,{gpus},6,1,{state},{time},{time},{end},{duration},0"
 
 
@@ -41,8 +43,8 @@ def test_jobs_that_held_gpus_are_kept(write: Write) -> None:
     assert jobs["scale_factor"].tolist() == [1, 8]
     assert jobs["entity"].tolist() == ["vc1", "vc1"]
     assert workload.notes[:3] == (
-        "jobs left out because they asked for no GPU: 1",
-        "jobs left out because they have no duration: 1",
+        "jobs left out because they asked for no GPU: 1 line (2)",
+        "jobs left out because they have no duration: 1 line (6)",
         "jobs left out because they never ran (duration 0): 1",
     )
 
@@ -60,13 +62,41 @@ def test_starts_and_ends_are_those_of_the_log(write: Write) -> None:
     early = rows[2].replace("00:05:00,2020-04-01 00:05", "00:05:00,2020-04-01 00:04")
     workload = read_workload(write("h.csv", header, *rows[:2], early))
     assert "recorded_start_s" not in workload.jobs
-    assert any("do not end after that: 1" in note for note in workload.notes)
+    assert any("do not end after that: 1 line (4)" in note for note in workload.notes)
+
+
+def test_times_count_where_the_duration_is_another(write: Write) -> None:
+    """Acme's durations of one cluster hold the wait, too."""
+    header = "job_id,user,gpu_num,type,state,submit_time,start_time,end_time,duration"
+    rows = [
+        "1,ann,64,Other,FAILED,2023-05-17 11:00:58+00:00,2023-05-17 11:01:08+00:00,"
+        "2023-05-17 11:01:16+00:00,18",
+        "2,bob,8,Pretrain,CANCELLED,2023-05-17 13:00:00+02:00,,,7200",
+        "3,bob,8,SFT,COMPLETED,2023-05-17 11:02:00+00:00,2023-05-17 11:03:00+00:00,"
+        "2023-05-17 12:03:00+00:00,3600",
+        "4,bob,1,SFT,COMPLETED,2023-05-17 11:02:00+00:00,2023-05-17 11:03:00+00:00,"
+        "2023-05-17 11:03:00+00:00,60",
+    ]
+    workload = ap.read_workload(write("kalos.csv", header, *rows))
+    jobs = workload.jobs
+    assert jobs["duration_s"].to_dict() == {"1": 8.0, "3": 3600.0}
+    assert jobs["recorded_start_s"].to_dict() == {"1": 10.0, "3": 122.0}
+    assert jobs[["type", "state", "user"]].to_numpy().tolist() == [
+        ["Other", "FAILED", "ann"],
+        ["SFT", "COMPLETED", "bob"],
+    ]
+    for note in (
+        "jobs left out because they have no start_time (16.0 GPU-hours by duration): 1 line (3)",
+        "duration is not from start to end, which counts; by duration 0.2 GPU-hours more: "
+        "2 lines (2, 5)",
+    ):
+        assert note in workload.notes
 
 
 def test_states_can_be_chosen(write: Write) -> None:
     workload = read_workload(write("h.csv", *LINES), states=["COMPLETED"])
     assert workload.jobs.index.tolist() == ["11"]
-    assert "jobs left out because they ended in another state: 3" in workload.notes
+    assert "jobs left out because they ended in another state: 3 lines (4, 5, 6)" in workload.notes
     with pytest.raises(InputError, match=r"'DONE'.*Valid: COMPLETED"):
         read_workload(write("h.csv", *LINES), states=["DONE"])
 
