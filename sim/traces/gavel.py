@@ -12,6 +12,7 @@ import pandas as pd
 
 from apportion.errors import InputError
 from apportion.sim.traces.assemble import from_steps, reference_speeds, throughputs_for
+from apportion.sim.traces.log import lines_told
 from apportion.sim.traces.table import parse_table
 from apportion.sim.workload_tables import find_rows
 
@@ -103,6 +104,6 @@ def _mode_notes(table: TraceTable) -> list[str]:
     """Say how many jobs have a batch size that changes."""
     if "mode" not in table.rows:
         return []
-    changing = int((table.texts("mode") != "static").sum())
-    note = f"jobs whose batch size changes as they run, read as if it stayed: {changing}"
-    return [note] if changing else []
+    changing = table.texts("mode") != "static"
+    note = "jobs whose batch size changes as they run, read as if it stayed"
+    return [f"{note}: {lines_told(changing.index[changing])}"] if changing.any() else []

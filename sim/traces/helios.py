@@ -9,7 +9,7 @@ import pandas as pd
 from apportion.errors import unknown_name
 from apportion.jobs import RECORDED_TIMES
 from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.log import lines_told, other_lengths
+from apportion.sim.traces.log import left_out, lines_told, other_lengths, pods_notes
 from apportion.sim.traces.sacct import NOT_KNOWN
 from apportion.sim.traces.table import parse_table
 
@@ -57,8 +57,11 @@ def read_helios(file: TextFile, options: ReadOptions) -> Workload:
         if column in table.rows:
             jobs[column] = table.texts(column, optional=True)
     jobs, when_notes = _as_recorded(table, jobs)
-    jobs = jobs.set_axis(table.unique("job_id")[jobs.index])
-    return from_durations(file, jobs, options, [*notes, *state_notes, *idle_notes, *when_notes])
+    ids, idle = table.unique("job_id"), jobs["duration_s"] == 0
+    _, never_notes = left_out(table, idle, "never ran (duration 0)")
+    jobs = jobs[~idle].set_axis(ids[jobs.index[~idle]])
+    notes += [*state_notes, *idle_notes, *when_notes, *never_notes, *pods_notes(table.rows)]
+    return from_durations(file, jobs, options, notes)
 
 
 _KEPT = ("user", "state", "type")
@@ -96,7 +99,7 @@ def _as_recorded(table: TraceTable, jobs: pd.DataFrame) -> tuple[pd.DataFrame, l
 def _gpu_jobs(table: TraceTable) -> tuple[TraceTable, list[str]]:
     """Leave out the jobs that asked for no GPU."""
     cpu_only = table.numbers("gpu_num", "a whole number >= 0 (GPUs)", whole=True) == 0
-    return _leave_out(table, cpu_only, "asked for no GPU")
+    return left_out(table, cpu_only, "asked for no GPU")
 
 
 def _in_states(table: TraceTable, options: ReadOptions) -> tuple[TraceTable, list[str]]:
@@ -107,15 +110,9 @@ def _in_states(table: TraceTable, options: ReadOptions) -> tuple[TraceTable, lis
         line = state.index[~known][0]
         raise unknown_name(f"state in {table.file.path}, line {line}:", state[line], STATES)
     others = ~state.isin(STATES if options.states is None else options.states)
-    return _leave_out(table, others, "ended in another state")
+    return left_out(table, others, "ended in another state")
 
 
 def _with_duration(table: TraceTable) -> tuple[TraceTable, list[str]]:
     """Leave out the jobs whose duration is blank."""
-    blank = table.texts("duration", optional=True) == ""
-    return _leave_out(table, blank, "have no duration")
-
-
-def _leave_out(table: TraceTable, out: pd.Series, why: str) -> tuple[TraceTable, list[str]]:
-    note = f"jobs left out because they {why}: {lines_told(out[out].index)}"
-    return table.where(~out), [note] if out.any() else []
+    return left_out(table, table.rows["duration"].isna(), "have no duration")

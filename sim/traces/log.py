@@ -130,6 +130,23 @@ def pods_column(names: Iterable[str]) -> str | None:
     return next((name for name in names if _PODS.fullmatch(name)), None)
 
 
+def pods_notes(rows: pd.DataFrame) -> list[str]:
+    """Say that a column seems to tell of pods, and does not count, if there is one."""
+    name = pods_column(rows.columns)
+    several = None if name is None else pd.to_numeric(rows[name], errors="coerce") > 1
+    if several is None or not several.any():
+        return []
+    what = f"{name} does not count; if GPUs are those of each, columns (--columns) takes"
+    return [f"{what} {name}=workers: {lines_told(several.index[several])}"]
+
+
+def left_out(table: TraceTable, out: pd.Series, why: str) -> tuple[TraceTable, list[str]]:
+    """Leave out rows of a table of which every line must be valid, and tell which."""
+    out = out.reindex(table.rows.index, fill_value=False)
+    note = f"jobs left out because they {why}: {lines_told(out.index[out])}"
+    return table.where(~out), [note] if out.any() else []
+
+
 def of_one_type(by_type: pd.Series) -> pd.DataFrame:
     """Count the GPUs of each line, and name the type of most of them.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from apportion.sim.traces.assemble import from_durations
+from apportion.sim.traces.log import left_out, pods_notes
 from apportion.sim.traces.table import parse_table
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ def read_microsoft_itp(file: TextFile, options: ReadOptions) -> Workload:
         For a missing column, a job id that stands twice, or a malformed line.
     """
     table = parse_table(file)
+    idle = table.numbers("duration", "a number >= 0 (seconds)") == 0
+    whole, notes = table, pods_notes(table.rows)
+    table, idle_notes = left_out(table, idle, "never ran (duration 0)")
     jobs = pd.DataFrame(
         {
             "arrival_s": table.numbers("submission_time", "a number >= 0 (seconds)"),
@@ -36,4 +40,5 @@ def read_microsoft_itp(file: TextFile, options: ReadOptions) -> Workload:
             ),
         }
     )
-    return from_durations(file, jobs.set_axis(table.unique("job_id")), options)
+    jobs = jobs.set_axis(whole.unique("job_id")[jobs.index])
+    return from_durations(file, jobs, options, [*notes, *idle_notes])

@@ -15,7 +15,7 @@ from apportion.errors import InputError, written
 from apportion.jobs import RECORDED_TIMES, column_named
 from apportion.sim.traces.assemble import from_durations, from_steps
 from apportion.sim.traces.jobs_csv import jobs_column
-from apportion.sim.traces.log import Log, other_lengths, pods_column, read_log
+from apportion.sim.traces.log import Log, other_lengths, pods_column, pods_notes, read_log
 from apportion.sim.traces.sacct import NOT_KNOWN, seconds_of
 from apportion.sim.traces.table import missing_column, separator_of
 
@@ -131,13 +131,13 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
         if name not in present:
             raise missing_column(file, name, present)
     others = [name for name in present if name not in meant]
-    _say_workers(log, others)
+    notes = pods_notes(log.table.rows[others])
     units = {target: seconds for target, seconds in meant.values()}
     log.rename({name: target for name, (target, _) in meant.items()})
     gpus = _gpus(log)
     log.leave_out(gpus == 0, "they have no GPU")
     jobs = log.readable(_jobs(log, units, gpus))
-    notes = [f"columns that were not read: {', '.join(others)}"] if others else []
+    notes += [f"columns that were not read: {', '.join(others)}"] if others else []
     if "scale_factor" not in units:
         each = "worker" if _WORKERS in units else "job"
         notes.append(f"the log tells no GPUs: each {each} is taken to have one")
@@ -158,14 +158,6 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
         return from_durations(file, jobs, options, notes)
     jobs["arrival_s"] -= jobs["arrival_s"].min()
     return from_steps(file, jobs, lines, options, notes)
-
-
-def _say_workers(log: Log, others: Sequence[str]) -> None:
-    """Say that a column seems to tell of pods, and does not count."""
-    name = pods_column(others)
-    if name is not None:
-        several = pd.to_numeric(log.table.rows[name], errors="coerce") > 1
-        log.say(several, f"{name} does not count; if GPUs are of each, add {name}={_WORKERS}")
 
 
 def _gpus(log: Log) -> pd.Series:

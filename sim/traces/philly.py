@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from apportion.errors import InputError, written
 from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.log import items_of, objects_of, read_items
+from apportion.sim.traces.log import items_of, left_out, objects_of, pods_notes, read_items
 from apportion.sim.traces.sacct import NOT_KNOWN
 from apportion.sim.traces.table import parse_table
 
@@ -26,7 +28,7 @@ STATES = ("Pass", "Killed", "Failed")
 
 _HEAD = 2**16
 _OWN = ("jobid", "vc", "user", "status", "submitted_time")
-_COLUMNS = (*_OWN, "start_time", "end_time", "gpus", "earlier")
+_COLUMNS = (*_OWN, "start_time", "end_time", "gpus", "earlier", "earlier_s")
 
 
 def is_philly_log(file: TextFile) -> bool:
@@ -64,7 +66,9 @@ def read_philly_log(file: TextFile, options: ReadOptions) -> Workload:
     if jobs.empty:
         raise log.nothing_left()
     earlier = pd.to_numeric(log.table.rows["earlier"][jobs.index])
-    log.say(earlier > 0, "earlier attempts do not count, from the first submission on")
+    hours = pd.to_numeric(log.table.rows["earlier_s"][jobs.index]).sum() / 3600
+    what = f"earlier attempts do not count ({hours:,.1f} GPU-hours)"
+    log.say(earlier > 0, f"{what}, from the first submission on")
     return from_durations(file, jobs.set_index("job"), options, log.notes(len(jobs)))
 
 
@@ -100,15 +104,28 @@ def _cells(job: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: job.get(name) for name in _OWN}
     if not attempts:
         return own
-    last = attempts[-1]
+    *earlier, last = attempts
+    times = {name: last.get(name) for name in ("start_time", "end_time")}
+    counted = {"earlier": len(earlier), "earlier_s": sum(map(_gpu_seconds, earlier))}
+    return {**own, **times, "gpus": _gpus(last), **counted}
+
+
+def _gpus(attempt: Mapping[str, Any]) -> int:
     gpus = 0
-    for machine in objects_of(last, "detail"):
+    for machine in objects_of(attempt, "detail"):
         held = machine.get("gpus")
         if not isinstance(held, list):
             raise InputError(f"gpus is {written(held)}; it must be a list of GPUs.")
         gpus += len(held)
-    times = {name: last.get(name) for name in ("start_time", "end_time")}
-    return {**own, **times, "gpus": gpus, "earlier": len(attempts) - 1}
+    return gpus
+
+
+def _gpu_seconds(attempt: Mapping[str, Any]) -> float:
+    """Return what an attempt held for as long as it says; 0 where it says none that can be."""
+    with suppress(InputError, LookupError, TypeError, ValueError):
+        start, end = (datetime.fromisoformat(attempt[name]) for name in ("start_time", "end_time"))
+        return _gpus(attempt) * max((end - start).total_seconds(), 0.0)
+    return 0.0
 
 
 CSV_COLUMNS = ("timestamp", "duration", "num_gpus")
@@ -140,5 +157,8 @@ def read_philly(file: TextFile, options: ReadOptions) -> Workload:
         jobs["entity"] = table.texts("cluster")
     equal = int(table.rows.duplicated().sum())
     notes = [f"rows equal to another one, kept as jobs of their own: {equal}"] if equal else []
-    jobs = jobs.sort_values("arrival_s", kind="stable").reset_index(drop=True)
+    idle = jobs["duration_s"] == 0
+    _, idle_notes = left_out(table, idle, "never ran (duration 0)")
+    notes += [*idle_notes, *pods_notes(table.rows)]
+    jobs = jobs[~idle].sort_values("arrival_s", kind="stable").reset_index(drop=True)
     return from_durations(file, jobs, options, notes)

@@ -82,7 +82,9 @@ def test_twelve_columns_of_shockwave(write: Write) -> None:
     assert workload.jobs["duration_s"].tolist() == [33.0, 33.0]
     assert workload.jobs["deadline_s"].tolist() == [66.0, 66.0]
     assert workload.jobs["arrival_s"].tolist() == [0.0, 9.0]
-    assert workload.notes == ("jobs whose batch size changes as they run, read as if it stayed: 1",)
+    assert workload.notes == (
+        "jobs whose batch size changes as they run, read as if it stayed: 1 line (2)",
+    )
 
 
 def test_throughputs_come_from_the_table_of_job_types_by_default(write: Write) -> None:

@@ -45,7 +45,7 @@ def test_jobs_that_held_gpus_are_kept(write: Write) -> None:
     assert workload.notes[:3] == (
         "jobs left out because they asked for no GPU: 1 line (2)",
         "jobs left out because they have no duration: 1 line (6)",
-        "jobs left out because they never ran (duration 0): 1",
+        "jobs left out because they never ran (duration 0): 1 line (5)",
     )
 
 

@@ -82,7 +82,7 @@ def test_the_malformed_line_is_named(write: Write, line: str, message: str) -> N
 def test_jobs_of_no_duration_are_left_out(write: Write) -> None:
     workload = read_workload(write("c.csv", HEADER, "a,0,0,1", "b,5,10,1"))
     assert workload.jobs.index.tolist() == ["b"]
-    assert workload.notes[0] == "jobs left out because they never ran (duration 0): 1"
+    assert workload.notes[0] == "jobs left out because they never ran (duration 0): 1 line (2)"
     with pytest.raises(InputError, match="no job that ran"):
         read_workload(write("c.csv", HEADER, "a,0,0,1"))
 

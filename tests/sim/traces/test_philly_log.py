@@ -45,7 +45,14 @@ def written(folder: Path, *jobs: Any, **how: Any) -> Path:
 def test_the_last_attempt_counts_from_the_first_submission_on(tmp_path: Path) -> None:
     jobs = (
         job("a", 100, attempt(400, 4000, 8, 4)),
-        job("b", 0, attempt(50, 60, 1), attempt(70, 1070, 2), attempt(None, None), status="Failed"),
+        job(
+            "b",
+            0,
+            attempt(10, 60, 64, 8),
+            attempt(70, 1070, 2),
+            attempt(None, None),
+            status="Failed",
+        ),
         job("c", 0),
         job("d", 0, attempt(10, None, 1), vc="v2"),
         job("e", 0, attempt(10, 20)),
@@ -69,7 +76,7 @@ def test_the_last_attempt_counts_from_the_first_submission_on(tmp_path: Path) ->
         "left out because they have no end: 1 item (4)",
         "left out because their last attempt lists no GPUs: 1 item (5)",
         "left out because they never ran: 1 item (6)",
-        "earlier attempts do not count, from the first submission on: 1 item (2)",
+        "earlier attempts do not count (1.0 GPU-hours), from the first submission on: 1 item (2)",
     )
     passed = ap.read_workload(tmp_path / "cluster_job_log.json", states=["Pass"])
     assert passed.jobs.index.tolist() == ["a"]
