@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _GROUP = b'"kueue.x-k8s.io/'
 _TEXTS = ("namespace", "queue", "cluster_queue", "state")
 _COLUMNS = (
-    *("job", "created", "admitted", "finished", "gpus", "on", "by_type", "limit_s", "priority"),
-    *_TEXTS,
+    *("job", "created", "admitted", "finished", "evicted", "gpus", "on", "by_type"),
+    *("limit_s", "priority", *_TEXTS),
 )
 _KEYS_OF_TYPES = re.compile(r"gpu|accelerator")
 """What the names of node labels hold that say which GPUs a node has."""
@@ -65,9 +65,13 @@ def read_kueue(file: TextFile, options: ReadOptions) -> Workload:
     jobs = _times(log).assign(
         scale_factor=gpus, recorded_on=log.table.texts("on", optional=True), **_kept(log)
     )
+    if options.throughputs is None:
+        log.leave_out_gangs_on_slices(jobs["scale_factor"], jobs["recorded_on"])
     jobs = log.readable(jobs)
     if jobs.empty:
         raise log.nothing_left()
+    evicted = log.table.rows["evicted"][jobs.index] == "true"
+    log.say(evicted, "evicted before; the list does not tell earlier runs, which do not count")
     log.say_types(jobs, log.table.rows["by_type"].map(json.loads))
     for name in ("cluster_queue", "queue"):
         if (jobs[name] != "").all():
@@ -107,11 +111,8 @@ def _kept(log: Log) -> dict[str, pd.Series]:
 
 def _cells(item: Mapping[str, Any]) -> dict[str, Any]:
     meta, spec, status = (_object(item, key) for key in ("metadata", "spec", "status"))
-    true = {
-        str(each.get("type")): each
-        for each in objects_of(status, "conditions")
-        if each.get("status") == "True"
-    }
+    conditions = objects_of(status, "conditions")
+    true = {str(each.get("type")): each for each in conditions if each.get("status") == "True"}
     admitted, finished = (true.get(each, {}) for each in ("Admitted", "Finished"))
     admission = _object(status, "admission")
     given = {str(each.get("name")): each for each in objects_of(admission, "podSetAssignments")}
@@ -128,6 +129,7 @@ def _cells(item: Mapping[str, Any]) -> dict[str, Any]:
         "created": meta.get("creationTimestamp"),
         "admitted": admitted.get("lastTransitionTime"),
         "finished": finished.get("lastTransitionTime"),
+        "evicted": any(each.get("type") == "Evicted" for each in conditions),
         "gpus": sum(held),
         "on": max(by_type, key=lambda kind: by_type[kind], default=""),
         "by_type": by_type,

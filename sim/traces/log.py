@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from apportion.cluster import is_slice
 from apportion.errors import InputError, written
 from apportion.sim.traces.assemble import accelerator_of
 from apportion.sim.traces.table import TraceTable, check_head, head_of
@@ -59,6 +60,11 @@ class Log:
         out = out.reindex(here, fill_value=False) & ~here.isin(list(self._refused))
         self.say(out, f"left out because {why}")
         self.table = self.table.where(~out)
+
+    def leave_out_gangs_on_slices(self, gpus: pd.Series, on: pd.Series) -> None:
+        """Leave out jobs with several parts of GPUs: nothing is known of their speed."""
+        gangs = (gpus > 1) & on.map(is_slice)
+        self.leave_out(gangs, "they had several parts of GPUs, on which gangs do not run")
 
     def rename(self, columns: Mapping[str, str]) -> None:
         """Keep these columns only, and call them otherwise."""

@@ -136,7 +136,10 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
     log.rename({name: target for name, (target, _) in meant.items()})
     gpus = _gpus(log)
     log.leave_out(gpus == 0, "they have no GPU")
-    jobs = log.readable(_jobs(log, units, gpus))
+    jobs = _jobs(log, units, gpus)
+    if options.throughputs is None and "recorded_on" in jobs:
+        log.leave_out_gangs_on_slices(jobs["scale_factor"], jobs["recorded_on"])
+    jobs = log.readable(jobs)
     notes += [f"columns that were not read: {', '.join(others)}"] if others else []
     if "scale_factor" not in units:
         each = "worker" if _WORKERS in units else "job"
@@ -201,7 +204,8 @@ def _jobs(log: Log, units: Mapping[str, float], gpus: pd.Series) -> pd.DataFrame
         )
     jobs["scale_factor"] = np.ceil(gpus[log.table.rows.index]).astype(np.int64)
     if "duration_s" in jobs and "total_steps" not in jobs:
-        log.leave_out(~(jobs["duration_s"] > 0), "they never ran")
+        log.leave_out(jobs["duration_s"].isna(), "they have no duration, or no start and end")
+        log.leave_out(jobs["duration_s"] == 0, "they never ran")
     return pd.DataFrame(jobs)
 
 

@@ -101,6 +101,8 @@ def read_sacct(file: TextFile, options: ReadOptions) -> Workload:
     by_type = _gpus(log)
     gpus = of_one_type(by_type)
     log.leave_out(gpus["scale_factor"] == 0, "they asked for no GPU")
+    if options.throughputs is None:
+        log.leave_out_gangs_on_slices(gpus["scale_factor"], gpus["recorded_on"])
     state = _states(log, options)
     jobs = pd.concat([gpus, _times(log, state)], axis=1, join="inner")
     jobs = jobs.assign(job=log.table.texts("JobID"), state=state)
