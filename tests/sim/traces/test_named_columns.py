@@ -61,6 +61,25 @@ def test_units_stand_behind_either_name(
     assert "the log tells no GPUs: each job is taken to have one" in workload.notes
 
 
+def test_workers_multiply_gpus_or_are_told(write: Write) -> None:
+    rows = ("1,1,1,0,60", "2,1,16,100,60", "3,8,2,200,60", "4,0.5,1,300,7200", "5,.7,10,300,60")
+    csv = write("own.csv", "job_name,gpu_request,worker_num,submit_time,took", *rows)
+    columns = "gpu_request=scale_factor,submit_time=arrival_s,took=duration_s"
+    workload = ap.read_workload(csv, columns=f"{columns},worker_num=workers")
+    assert workload.jobs["scale_factor"].tolist() == [1, 16, 16, 1, 7]
+    assert "workers" not in workload.jobs
+    parts = "parts of GPUs taken for whole ones, 1.0 GPU-hours more: 1 line (5)"
+    assert parts in workload.notes
+    workload = ap.read_workload(csv, columns=columns)
+    assert workload.jobs["scale_factor"].tolist() == [1, 1, 8, 1, 1]
+    assert any(
+        note.startswith("worker_num does not count") and note.endswith("3 lines (3, 4, 6)")
+        for note in workload.notes
+    )
+    with pytest.raises(InputError, match=r"gpu_request=scale_factor.*worker_num=workers"):
+        ap.read_workload(write("u.csv", "submit_time,runtime,gpu_request,worker_num", "0,1,1,2"))
+
+
 def test_types_steps_and_recorded_times_are_read_where_they_are_told(write: Write) -> None:
     kind = job_types().index[0]
     head = "t,start,end,kind,gpu"

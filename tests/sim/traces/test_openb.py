@@ -19,6 +19,9 @@ HEADER = (
 )
 
 
+SPECS = ("T4", "V100M16|V100M32", "", "T4|P100")
+
+
 def line(name: str, gpus: int = 1, milli: int = 1000, times: str = "100,4000,400") -> str:
     return f"{name},6000,12288,{gpus},{milli},V100M16|V100M32,LS,Running,{times}"
 
@@ -41,6 +44,27 @@ def test_pods_run_from_schedule_to_deletion_and_parts_of_gpus_are_told(write: Wr
     )
     run = ap.simulate("as_recorded", workload, "v100=4")
     assert run.summary()["queueing_s"] == pytest.approx((300 + 0) / 2)
+
+
+def test_a_pod_runs_on_the_one_type_that_it_asks_for(write: Write) -> None:
+    lines = [
+        line(name).replace("V100M16|V100M32", spec)
+        for name, spec in zip("abcd", SPECS, strict=True)
+    ]
+    workload = ap.read_workload(write("openb.csv", HEADER, *lines))
+    assert workload.jobs["recorded_on"].tolist() == ["t4", "v100", "", ""]
+    alone = "taken to have run on the type that gpu_spec names, and to run on it alone where the "
+    assert f"{alone}cluster has it: 2 lines (2, 3)" in workload.notes
+    assert "gpu_spec names several types and is not heeded: 1 line (5)" in workload.notes
+    run = ap.simulate("fcfs", workload, "t4=1,v100=3")
+    on = run.schedule.groupby("job")["accelerator"].unique()
+    assert [list(on[name]) for name in "ab"] == [["t4"], ["v100"]]
+
+
+def test_rows_of_several_pods_have_the_gpus_of_all(write: Write) -> None:
+    lines = (f"{line('a', 2)},3", f"{line('b', 1, 500)},2")
+    workload = ap.read_workload(write("openb.csv", f"{HEADER},num_inst", *lines))
+    assert workload.jobs["scale_factor"].tolist() == [6, 2]
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,42 @@ def test_of_a_requeued_job_the_last_run_counts(write: Write) -> None:
     assert any("requeued (2.0 GPU-hours)" in note for note in workload.notes)
 
 
+def test_jobs_on_several_types_are_told_with_their_gpus(write: Write) -> None:
+    both = "cpu=9,gres/gpu:h100=2,gres/gpu:a100=6,gres/gpu=8,node=2"
+    untold = "gres/gpu:a100=3,gres/gpu=4"
+    trace = write(
+        "sacct.txt",
+        HEADER,
+        line("1", tres=both),
+        line("2", tres=both.replace("h100=2,gres/gpu:a100=6", "a100=6,gres/gpu:h100=2")),
+        line("3"),
+        line("4", tres=untold),
+        line("5", tres="gres/gpu:a100=2,gres/gpu:nvidia_a100=1,gres/gpu=3"),
+    )
+    workload = ap.read_workload(trace)
+    assert workload.jobs["scale_factor"].tolist() == [8, 8, 4, 4, 3]
+    assert workload.jobs["recorded_on"].tolist() == ["a100"] * 5
+    assert (
+        "jobs on GPUs of several types, counted wholly as the type of most of them (4 GPUs of h100 "
+        "as a100, 1 GPU of no type as a100: 5.0 GPU-hours): 3 lines (2, 3, 5)"
+    ) in workload.notes
+
+
+def test_elapsed_counts_where_a_job_was_suspended(write: Write) -> None:
+    trace = write("sacct.txt", HEADER, line("1"), line("2", elapsed="00:30:00"))
+    workload = ap.read_workload(trace)
+    assert workload.jobs["duration_s"].tolist() == [3600, 1800]
+    told = "Elapsed is not from Start to End, and counts, 2.0 GPU-hours less: 1 line (3)"
+    assert told in workload.notes
+
+
+def test_jobs_on_several_slices_are_left_out(write: Write) -> None:
+    one, two = ("gres/gpu:a100_1g.5gb=1", "gres/gpu:a100_1g.5gb=2")
+    workload = ap.read_workload(write("s.txt", HEADER, line("1", tres=one), line("2", tres=two)))
+    assert workload.jobs.index.tolist() == ["1"]
+    assert any("several parts of GPUs" in note and "(3)" in note for note in workload.notes)
+
+
 def test_states_can_be_chosen(write: Write) -> None:
     trace = write("sacct.txt", HEADER, line("1"), line("2", "FAILED"))
     assert ap.read_workload(trace, states=["FAILED"]).jobs.index.tolist() == ["2"]
