@@ -74,7 +74,7 @@ def _as_recorded(table: TraceTable, jobs: pd.DataFrame) -> tuple[pd.DataFrame, l
         return jobs, []
     start_s, end_s = (table.times(name, NOT_KNOWN) for name in ("start_time", "end_time"))
     notes = []
-    idle = start_s.isna() & start_s.notna().any() & (jobs["duration_s"] > 0)
+    idle = start_s.isna() & bool(start_s.notna().any()) & (jobs["duration_s"] > 0)
     if idle.any():
         hours = (jobs["scale_factor"] * jobs["duration_s"])[idle].sum() / 3600
         what = f"jobs left out because they have no start_time ({hours:,.1f} GPU-hours by duration)"

@@ -467,9 +467,9 @@ def test_what_is_read_is_what_stands_there(
             assert "recorded_start_s" not in read, where
 
         by_type: dict[str, float] = {}
-        for row in kept.itertuples():
-            for name, gpus in row.by_type.items():
-                by_type[name] = by_type.get(name, 0.0) + gpus * row.seconds / 3600
+        for gpus_of, seconds in zip(kept["by_type"], kept["seconds"], strict=True):
+            for name, gpus in gpus_of.items():
+                by_type[name] = by_type.get(name, 0.0) + gpus * seconds / 3600
         on = read.get("recorded_on", pd.Series("", index=read.index))
         own = (read["scale_factor"] * took_s / 3600).groupby(on).sum()
         apart = own.sub(pd.Series(by_type), fill_value=0.0).abs().sum()
