@@ -96,7 +96,8 @@ def read_sacct(file: TextFile, options: ReadOptions) -> Workload:
         if not any(name in log.table.rows for name in names):
             raise missing_column(file, names[0], log.table.rows.columns)
     ids = log.table.texts("JobID")
-    log.leave_out(ids.str.contains(".", regex=False), "they are steps of jobs")
+    steps = ids.str.contains(r"\.[^.\]]")  # and not a list of tasks that is cut off, 7_[1,3,...]
+    log.leave_out(steps, "they are steps of jobs")
     first_s = log.table.times("Submit").groupby(ids).min()
     by_type = _gpus(log)
     gpus = of_one_type(by_type)

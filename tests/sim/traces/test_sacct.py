@@ -183,6 +183,19 @@ def test_jobs_on_several_types_are_told_with_their_gpus(write: Write) -> None:
     ) in workload.notes
 
 
+def test_tasks_that_wait_are_counted(write: Write) -> None:
+    waits = {"start": "Unknown", "end": "Unknown", "alloc": ""}
+    ids = ("1_[1-9%2]", "2", "3_[1,3,...]")
+    lines = [line(each, "PENDING", **waits) for each in ids]
+    last = line("5_[2-4]", "CANCELLED by 7", **waits)
+    workload = ap.read_workload(write("s.txt", HEADER, line("4"), *lines, last))
+    assert workload.notes[1:3] == (
+        "left out because they have not started (PENDING; with all tasks of arrays at least 10 "
+        "jobs): 3 lines (3, 4, 5)",
+        "left out because they never ran; with all tasks of arrays 3 jobs: 1 line (6)",
+    )
+
+
 def test_elapsed_counts_where_a_job_was_suspended(write: Write) -> None:
     trace = write("sacct.txt", HEADER, line("1"), line("2", elapsed="00:30:00"))
     workload = ap.read_workload(trace)
