@@ -121,7 +121,7 @@ def sacct(draw: np.random.Generator) -> Drawn:
         elif kind == "mixed":
             other = "t4" if draw.random() < 0.5 else "p100"
             tres = f"gres/gpu:{other}=1,gres/gpu:{name}={gpus + 1},gres/gpu={gpus + 2}"
-            by_type = {name: gpus + 1, other: 1}
+            by_type: dict[str, float] = {name: gpus + 1, other: 1}
             log.add(line(job, done, tres, submit, start, end, took), by_type, took, wait, told=True)
         elif kind == "step":
             log.add(line(f"{job}.batch", done, tres, submit, start, end, took), out=True)
@@ -170,7 +170,24 @@ def swf(draw: np.random.Generator) -> Drawn:
         kind = "plain" if number == 0 else str(draw.choice(kinds))
         submit, wait, took = times(draw)
         gpus = int(draw.integers(1, 65))
-        cells = [number + 1, submit, wait, took, gpus, -1, -1, gpus, took, -1, 1, 3, 1, -1, 1, 1]
+        cells: list[Any] = [
+            number + 1,
+            submit,
+            wait,
+            took,
+            gpus,
+            -1,
+            -1,
+            gpus,
+            took,
+            -1,
+            1,
+            3,
+            1,
+            -1,
+            1,
+            1,
+        ]
         cells += [-1, -1]
         if kind == "part":
             cells[10] = 2
@@ -179,13 +196,14 @@ def swf(draw: np.random.Generator) -> Drawn:
         elif kind == "asked":
             cells[4] = -1
         elif kind == "-1":
-            cells[2], wait = -1, np.nan
+            cells[2] = -1
         elif kind == "twice":
             cells[0] = 1
         elif kind == "odd":
             cells[1] = "soon"
         out = kind in ("part", "zero", "twice", "odd")
-        log.add(" ".join(map(str, cells)), *((0,) if out else (gpus, took, wait)), out=out)
+        wait_s = np.nan if kind == "-1" else wait
+        log.add(" ".join(map(str, cells)), *((0,) if out else (gpus, took, wait_s)), out=out)
     return log
 
 
