@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from apportion.checks import file_path, label, mapping, seconds, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim.inference.requests import REQUEST_COLUMNS, MeasuredRate, checked_requests
+from apportion.sim.traces.log import lines_told
 from apportion.sim.traces.table import missing_column, parse_table, users_table
 from apportion.sim.traces.text import read_text
 from apportion.ties import order_of_submission
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.table import TraceTable
 
+
+logger = logging.getLogger(__name__)
 
 AZURE_COLUMNS = {
     "arrival_s": "TIMESTAMP",
@@ -75,6 +79,9 @@ def read_azure_llm(
         first = seconds("seconds_per_context_token", speeds[0], strict=True)
         then = seconds("seconds_per_generated_token", speeds[1], strict=True)
         found["duration_s"] = first * found["context_tokens"] + then * found["generated_tokens"]
+        empty = int((found["duration_s"] == 0).sum())
+        if empty:
+            logger.warning("%s: requests without tokens are left out: %d", path, empty)
         found = found[found["duration_s"] > 0]
     found = checked_requests(found)
     kept = found if limit is None else found.head(whole("limit", limit, 1))
@@ -110,7 +117,8 @@ def read_requests(
 ) -> pd.DataFrame:
     """Read requests from a csv, plain or gzipped, with the columns of `REQUEST_COLUMNS`.
 
-    A column ``request`` holds their names; without it they are numbered from 0.
+    A column ``request`` holds their names; without it they are numbered from 0. Those of no
+    duration are left out, and a warning names their lines.
 
     Parameters
     ----------
@@ -140,8 +148,12 @@ def read_requests(
         raise InputError(f"{lines.file.path} says which service is asked; leave service out.")
     named = "request" in given
     index = lines.ids(given["request"]) if named else pd.RangeIndex(len(lines.rows))
-    table = pd.DataFrame(found, index=lines.rows.index).set_axis(index, axis=0)
-    return checked_requests(table, sized=columns is None)
+    table = pd.DataFrame(found, index=lines.rows.index)
+    empty = pd.Series(found.get("duration_s", 1.0), index=table.index) == 0
+    if empty.any():
+        which = lines_told(empty.index[empty])
+        logger.warning("%s: requests of no duration are left out: %s", lines.file.path, which)
+    return checked_requests(table.set_axis(index, axis=0)[~empty.to_numpy()], sized=columns is None)
 
 
 def requests_given(given: Any, *, sized: bool = True) -> pd.DataFrame:

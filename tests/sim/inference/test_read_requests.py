@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import apportion as ap
 from apportion import InputError
 from apportion.sim.inference import (
     generate_requests,
@@ -78,6 +79,18 @@ def test_arrivals_as_date_times(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(InputError, match=words):
             read_requests(file, columns)
+
+
+def test_requests_of_no_duration_are_left_out_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "requests.csv"
+    file.write_text("arrival_s,service,duration_s\n0,a,1\n1,a,0\n2,a,3\n", encoding="utf-8")
+    read = ap.read_requests(file)
+    assert read["duration_s"].tolist() == [1, 3]
+    assert read.index.tolist() == [0, 2]
+    assert "requests of no duration are left out: 1 line (3)" in caplog.text
+    assert ap.serve(file, 1).summary()["requests"] == 2
 
 
 def test_separators_decimals_and_unix_times(
