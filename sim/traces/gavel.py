@@ -12,8 +12,7 @@ import pandas as pd
 
 from apportion.errors import InputError
 from apportion.sim.traces.assemble import from_steps, reference_speeds, throughputs_for
-from apportion.sim.traces.log import lines_told
-from apportion.sim.traces.table import parse_table
+from apportion.sim.traces.table import lines_told, parse_table
 from apportion.sim.workload_tables import find_rows
 
 if TYPE_CHECKING:

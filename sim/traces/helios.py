@@ -9,9 +9,9 @@ import pandas as pd
 from apportion.errors import unknown_name
 from apportion.jobs import RECORDED_TIMES
 from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.log import left_out, lines_told, other_lengths, pods_notes
+from apportion.sim.traces.log import other_lengths, pods_notes
 from apportion.sim.traces.sacct import NOT_KNOWN
-from apportion.sim.traces.table import parse_table
+from apportion.sim.traces.table import left_out, lines_told, parse_table
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions

@@ -19,7 +19,7 @@ import pandas as pd
 from apportion.cluster import is_slice
 from apportion.errors import InputError, written
 from apportion.sim.traces.assemble import accelerator_of
-from apportion.sim.traces.table import TraceTable, check_head, head_of
+from apportion.sim.traces.table import TraceTable, check_head, counted, head_of, lines_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 _PODS = re.compile(r"(num|n)?_?(inst(ance)?|worker|pod|replica)s?(_?(num|count))?", re.IGNORECASE)
 _SAME_S = 1.0
 """By so much lengths of time may differ that are counted in whole seconds."""
-_LINES_SHOWN = 10
-"""Numbers of lines in a note."""
 _MALFORMED_SHOWN = 20
 """Malformed lines that have a note of their own."""
 
@@ -83,7 +81,7 @@ class Log:
 
     def notes(self, jobs: int) -> list[str]:
         """Return what was read, left out and assumed, when so many jobs are left."""
-        first = f"{_count(self._lines, self._unit)} read, {_count(jobs, 'job')}"
+        first = f"{counted(self._lines, self._unit)} read, {counted(jobs, 'job')}"
         malformed = sorted(self._refused.items())
         shown = [
             f"{self._unit} {line} left out: {why}" for line, why in malformed[:_MALFORMED_SHOWN]
@@ -113,7 +111,7 @@ class Log:
                 others[kind, most] = others.get((kind, most), 0) + by_type[line][kind]
                 hours += by_type[line][kind] * jobs["duration_s"][line] / 3600
         told = ", ".join(
-            f"{_count(gpus, 'GPU')} of {kind or 'no type'} as {most}"
+            f"{counted(gpus, 'GPU')} of {kind or 'no type'} as {most}"
             for (kind, most), gpus in others.items()
         )
         self.say(
@@ -121,14 +119,6 @@ class Log:
             f"jobs on GPUs of several types, counted wholly as the type of most of them "
             f"({told}: {hours:,.1f} GPU-hours)",
         )
-
-
-def lines_told(lines: Iterable[int], unit: str = "line") -> str:
-    """Count lines, and name the first ones."""
-    every = list(lines)
-    shown = ", ".join(map(str, every[:_LINES_SHOWN]))
-    more = ", ..." * (len(every) > _LINES_SHOWN)
-    return f"{_count(len(every), unit)} ({shown}{more})"
 
 
 def pods_column(names: Iterable[str]) -> str | None:
@@ -144,13 +134,6 @@ def pods_notes(rows: pd.DataFrame) -> list[str]:
         return []
     what = f"{name} does not count; if GPUs are those of each, columns (--columns) takes"
     return [f"{what} {name}=workers: {lines_told(several.index[several])}"]
-
-
-def left_out(table: TraceTable, out: pd.Series, why: str) -> tuple[TraceTable, list[str]]:
-    """Leave out rows of a table of which every line must be valid, and tell which."""
-    out = out.reindex(table.rows.index, fill_value=False)
-    note = f"jobs left out because they {why}: {lines_told(out.index[out])}"
-    return table.where(~out), [note] if out.any() else []
 
 
 def of_one_type(by_type: pd.Series) -> pd.DataFrame:
@@ -217,7 +200,7 @@ def read_log(
             kept.append(line)
             rows.append(cells[: len(columns)])
         else:
-            refused[line] = f"it has {_count(len(cells), 'field')}; expected {len(names)}."
+            refused[line] = f"it has {counted(len(cells), 'field')}; expected {len(names)}."
     if not kept:
         hint = f" Line {min(refused)}: {refused[min(refused)]}" if refused else ""
         raise InputError(f"{file.path} has no rows below its column names.{hint}")
@@ -247,10 +230,6 @@ def _cells(
             with suppress(csv.Error):  # as it stands it has another number of cells
                 cells = next(csv.reader([text], skipinitialspace=True))
         yield line, [each.strip() for each in cells]
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def items_of(file: TextFile, key: str | None = None) -> list[Any]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.log import left_out, pods_notes
-from apportion.sim.traces.table import parse_table
+from apportion.sim.traces.log import pods_notes
+from apportion.sim.traces.table import left_out, parse_table
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions

@@ -10,9 +10,9 @@ import pandas as pd
 
 from apportion.errors import InputError, written
 from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.log import items_of, left_out, objects_of, pods_notes, read_items
+from apportion.sim.traces.log import items_of, objects_of, pods_notes, read_items
 from apportion.sim.traces.sacct import NOT_KNOWN
-from apportion.sim.traces.table import parse_table
+from apportion.sim.traces.table import left_out, parse_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,6 +30,9 @@ SEPARATORS = (",", ";", "\t", "|")
 _LONGEST_HEAD = 100_000
 """Most characters of a first line: each cell of it becomes a column."""
 
+_LINES_SHOWN = 10
+"""Numbers of lines in a note."""
+
 _DECIMAL_COMMA = r"-?\d+,\d+"
 
 _LABEL_WORDS = f"a text of 1 to {LONGEST_LABEL:,} characters"
@@ -164,6 +167,26 @@ class TraceTable:
             if self.refused is None:
                 raise InputError(f"{self.file.path}, line {line}: {text}")
             self.refused.setdefault(int(str(line)), text)
+
+
+def lines_told(lines: Iterable[int], unit: str = "line") -> str:
+    """Count lines, and name the first ones."""
+    every = list(lines)
+    shown = ", ".join(map(str, every[:_LINES_SHOWN]))
+    more = ", ..." * (len(every) > _LINES_SHOWN)
+    return f"{counted(len(every), unit)} ({shown}{more})"
+
+
+def left_out(table: TraceTable, out: pd.Series, why: str) -> tuple[TraceTable, list[str]]:
+    """Leave out rows of a table of which every line must be valid, and tell which."""
+    out = out.reindex(table.rows.index, fill_value=False)
+    note = f"jobs left out because they {why}: {lines_told(out.index[out])}"
+    return table.where(~out), [note] if out.any() else []
+
+
+def counted(count: int, what: str) -> str:
+    """Write how many there are of what."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def missing_column(file: TextFile, column: str, present: Iterable[str]) -> InputError:
