@@ -89,6 +89,7 @@ _BUILT_IN = (
         "conservative",
         "conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 2001)",
         backfill="conservative",
+        keeps=True,
     ),
     BatchScheduler(
         "minimum_completion_time",

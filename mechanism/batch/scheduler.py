@@ -14,7 +14,7 @@ import numpy as np
 from apportion.annotations import check_fields
 from apportion.checks import whole
 from apportion.errors import InputError
-from apportion.mechanism.batch.serving import SERVES, Line
+from apportion.mechanism.batch.serving import Line, serves_by
 from apportion.mechanism.decider import Decider
 from apportion.mechanism.job_table import EntityUse
 from apportion.mechanism.queue import InQueue
@@ -35,7 +35,8 @@ class BatchScheduler(Decider):
 
     A job starts on the fastest type on which its gang is free, unless `chooses` says otherwise. Who
     may pass the first job that has to wait, the head, is said by `backfill`; how long a job takes
-    is what its user says (``time_limit_s``), or, without that, what it takes.
+    is what its user says (``time_limit_s``), or, without that, what it takes, its start included.
+    Who has outlived its limit is expected to end a second later.
 
     Parameters
     ----------
@@ -58,6 +59,11 @@ class BatchScheduler(Decider):
         A reservation of who has to wait takes multiples of this under ``"conservative"``: GPUs of
         a machine, where whole machines are reserved, as by Slurm. Until it ends nobody else may
         be on them. Exact for one machine of each type; with several it is a count, not a place.
+    keeps
+        Whether no reservation moves back under ``"conservative"``: those made are kept, and move
+        up in order when jobs end early. Else all are made anew whenever a job arrives or is done,
+        as by Slurm, and who is behind may be put off. Jobs that outlive their limits put off those
+        that count on their GPUs either way.
     order
         Says the priorities of jobs, which are worked out anew whenever a job arrives or is done;
         ``None``: who was submitted first comes first.
@@ -72,6 +78,7 @@ class BatchScheduler(Decider):
     chooses: Literal["first_start", "first_end"] = "first_start"
     depth: int = 100
     gpus_per_reservation: int = 1
+    keeps: bool = False
     order: MultifactorPriority | None = None
 
     def __post_init__(self) -> None:
@@ -82,6 +89,11 @@ class BatchScheduler(Decider):
             raise InputError(
                 f"chooses='first_end' needs reservations, which backfill={self.backfill!r} does "
                 f"not make for every job; valid: backfill='conservative'."
+            )
+        if self.keeps and self.gpus_per_reservation > 1:
+            raise InputError(
+                f"keeps=True keeps reservations of single GPUs; valid with gpus_per_reservation="
+                f"{self.gpus_per_reservation}: keeps=False, which makes them anew."
             )
 
     def make(self, about: About) -> InBatch:
@@ -97,7 +109,7 @@ class BatchScheduler(Decider):
 class InBatch(InQueue):
     """Serves the jobs of a run in its order; see `InQueue`."""
 
-    kept = (*InQueue.kept, "_use")
+    kept = (*InQueue.kept, "_use", "_ready_s", "reservations")
 
     def __init__(self, decider: BatchScheduler, about: About) -> None:
         super().__init__(decider, about)
@@ -105,9 +117,12 @@ class InBatch(InQueue):
         limit_s = jobs.facts.get("time_limit_s", np.full(jobs.jobs, np.nan))
         self._limit_s: Floats = np.asarray(limit_s, dtype=float)
         self.capacity: list[int] = jobs.capacity.astype(int).tolist()
-        self._serves, self.depth = SERVES[decider.backfill], decider.depth
-        self.chooses: str = decider.chooses
+        self._serves = serves_by(decider.backfill, keeps=decider.keeps)
+        self.chooses, self.depth = str(decider.chooses), decider.depth
         self.whole = decider.gpus_per_reservation
+        self.reservations: dict[int, tuple[int, float]] = {}
+        self._ready_s: dict[int, float] = {}
+        self._start_s: dict[int, float] = {}
         self._order, self._use = decider.order, None
         if self._order is not None:
             self._use = jobs.entity_use = EntityUse(jobs, self._order.half_life_s)
@@ -116,8 +131,21 @@ class InBatch(InQueue):
         """Return the types of those that run, and of those that start now."""
         left = {job: kind for job, (kind, _) in self._devices.held.items()}
         running = {job: left[job] for job in self._jobs.active.tolist() if job in left}
+        self._start_s = self._still_to_start(running, now_s)
         waiting = self.waiting(running, now_s).tolist()
-        return running | dict(self._serves(Line(self, now_s, running, waiting)))
+        served = dict(self._serves(Line(self, now_s, running, waiting)))
+        self._ready_s |= {job: now_s + self._start_s[job] for job in served if self._start_s}
+        return running | served
+
+    def _still_to_start(self, running: Mapping[int, int], now_s: float) -> dict[int, float]:
+        """Return what starts still cost the active jobs, seconds; nothing where they are free."""
+        self._ready_s = {job: ready_s for job, ready_s in self._ready_s.items() if job in running}
+        active = self._jobs.active
+        lost_s = self._jobs.lost_s(active, self._lost_s)
+        if not lost_s.any() and not self._ready_s:
+            return {}
+        left_s = {job: max(self._ready_s.get(job, now_s) - now_s, 0.0) for job in running}
+        return dict(zip(active.tolist(), lost_s.tolist(), strict=True)) | left_s
 
     def waiting(self, running: dict[int, int], now_s: float) -> Ints:
         """Return the active jobs that do not run, who comes first in front."""
@@ -143,7 +171,7 @@ class InBatch(InQueue):
         jobs, limit_s = self._jobs, float(self._limit_s[job])
         if not math.isnan(limit_s):
             return max(limit_s - float(jobs.held_s[job].sum()), 0.0)
-        return float(jobs.remaining[job] / jobs.speed[job, kind])
+        return float(jobs.remaining[job] / jobs.speed[job, kind]) + self._start_s.get(job, 0.0)
 
 
 @dataclass(frozen=True)
@@ -179,9 +207,9 @@ class _Alone:
     """What `Line` asks of a queue, told by lists."""
 
     def __init__(self, decider: BatchScheduler, jobs: QueuedJobs, capacity: Sequence[int]) -> None:
-        self.chooses: str = decider.chooses
-        self.depth = decider.depth
+        self.chooses, self.depth = str(decider.chooses), decider.depth
         self.whole, self.capacity = decider.gpus_per_reservation, [*capacity]
+        self.reservations: dict[int, tuple[int, float]] = {}
         self.scale, self.now_s = jobs.gpus, 0.0
         self._types = jobs.types
         said = zip(jobs.limit_s, jobs.left_s, strict=True)
@@ -237,7 +265,8 @@ def starts_alone(
     list of float
         The first `asked` starts, seconds; `now_s` for those that run, infinite for never.
     """
-    serves, queue = SERVES[decider.backfill], _Alone(decider, jobs, capacity)
+    serves = serves_by(decider.backfill, keeps=decider.keeps)
+    queue = _Alone(decider, jobs, capacity)
     starts = [math.inf] * len(jobs.gpus)
     ends: list[tuple[float, int]] = []
     on: dict[int, int] = {}
