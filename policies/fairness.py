@@ -201,11 +201,13 @@ class PowerCapped(MaxMinFairness):
         """Limit the power of all GPUs that are held; a type of unknown power is refused by name."""
         if self.cap_w == math.inf:
             return []
-        known = {name: each.watts for name, each in ACCELERATORS.items()} | dict(self.watts)
+        sheets = {name: each.watts for name, each in ACCELERATORS.items() if each.watts > 0}
+        known = sheets | dict(self.watts)
         if unknown := [name for name in p.accelerators if name not in known]:
             raise InputError(
                 f"{self.name} needs the power of a GPU of each type, and {unknown[0]!r} is none of "
-                f"accelerators(); give watts={{{unknown[0]!r}: 300.0}} with what one draws at most."
+                f"those in accelerators() that tell it; give watts={{{unknown[0]!r}: 300.0}} with "
+                f"what one draws at most."
             )
         each_w = [known[name] for name in p.accelerators]
         return [(p.held[: len(each_w)] @ each_w <= self.cap_w).set_label("power cap")]

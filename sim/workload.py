@@ -13,7 +13,7 @@ from apportion.checks import file_path, label, whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
 from apportion.sim.describe import describe_workload
-from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
+from apportion.sim.recorded_types import on_types
 from apportion.sim.workload_tables import (
     checked_jobs,
     checked_throughputs,
@@ -109,7 +109,8 @@ class Workload:
         Those that are not known are modelled from the data sheets of `apportion.accelerators`;
         a note says so, with the range that they lie in
         (`apportion.sim.drawn.modelled_speeds.with_modelled_speeds`). What simulations and
-        comparisons do by themselves.
+        comparisons do by themselves. A duration of a log holds on the type on which it was
+        recorded: on that of the cluster where the log names none and the cluster has but one.
 
         Parameters
         ----------
@@ -117,14 +118,17 @@ class Workload:
             Only its types count.
         speed
             Times as fast as the most capable type of the throughputs, by type: in place of the
-            model, e.g. ``{"a100": 2.3}``.
+            model, e.g. ``{"a100": 2.3}``. Types that the log names may be among them; factors are
+            then of another type, which a note names.
 
         Raises
         ------
         InputError
-            For a factor that is no positive number, or of a type that the cluster does not have.
+            For a factor that is no positive number, or of a type that neither the cluster nor the
+            log has; and for jobs of a log that ran on a type of which no speed is known, where
+            types must be compared.
         """
-        return with_modelled_speeds(self, Cluster.of(cluster).accelerators, speed)
+        return on_types(self, Cluster.of(cluster), speed)
 
     @property
     def accelerators(self) -> tuple[str, ...]:
@@ -149,10 +153,11 @@ class Workload:
         known, types = self.on(cluster), list(cluster.accelerators)
         for name in types:
             if name not in known.accelerators:
-                raise unknown_name("accelerator in the throughputs", name, self.throughputs.columns)
+                known_not = unknown_name("accelerator in the throughputs", name, known.accelerators)
+                raise InputError(f"{known_not} speed= (--speed {name}=2) tells how fast it is.")
         told = known.throughputs.to_numpy(dtype=float)[:, [*map(known.accelerators.index, types)]]
         steps_per_s = told[throughput_rows(self.jobs, known.throughputs)]
-        runs = (steps_per_s > 0) & self._may_run(cluster)
+        runs = (steps_per_s > 0) & self.may_run(cluster)
         fits = self.jobs["scale_factor"].to_numpy()[:, None] <= cluster.counts
         stuck = ~(runs & fits).any(axis=1)
         if stuck.any():
@@ -169,7 +174,7 @@ class Workload:
             If no job is left.
         """
         cluster = Cluster.of(cluster)
-        room = np.where(self._may_run(cluster), cluster.counts, 0).max(axis=1)
+        room = np.where(self.may_run(cluster), cluster.counts, 0).max(axis=1)
         fits = self.jobs["scale_factor"] <= room
         if fits.all():
             return self
@@ -185,8 +190,8 @@ class Workload:
         )
         return replace(self, jobs=self.jobs[fits], notes=(*self.notes, note))
 
-    def _may_run(self, cluster: Cluster) -> NDArray[np.bool_]:
-        """Whether jobs may run on the types of a cluster, jobs x types."""
+    def may_run(self, cluster: Cluster) -> NDArray[np.bool_]:
+        """Whether jobs may run on the types of a cluster, jobs x types, as ``runs_on`` says."""
         types = np.array(cluster.accelerators, dtype=object)
         if "runs_on" not in self.jobs:
             return np.ones((len(self.jobs), types.size), dtype=bool)
@@ -249,8 +254,9 @@ class Workload:
         if cluster is None:
             return describe_workload(self.jobs, self._speeds(), reference=reference)
         cluster = Cluster.of(cluster)
-        steps_per_s = self.throughput_of(cluster)
-        return describe_workload(self.jobs, steps_per_s, cluster.total_gpus, reference)
+        known = self.on(cluster)
+        steps_per_s = known.throughput_of(cluster)
+        return describe_workload(known.jobs, steps_per_s, cluster.total_gpus, reference)
 
     def to_frame(self) -> pd.DataFrame:
         """Jobs table with the steps/s of every job in a column ``<accelerator>_steps_per_s``."""

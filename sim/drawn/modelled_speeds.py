@@ -34,7 +34,7 @@ from apportion.errors import InputError, unknown_name
 from apportion.sim.job_types import job_types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     import pandas as pd
 
@@ -105,7 +105,10 @@ _FARTHEST = 0.5
 
 
 def with_modelled_speeds(
-    workload: Workload, accelerators: Iterable[str], speed: Mapping[str, float] | None = None
+    workload: Workload,
+    accelerators: Iterable[str],
+    speed: Mapping[str, float] | None = None,
+    ran_on: Collection[str] = (),
 ) -> Workload:
     """Add throughputs on the types that a workload does not know, with a note of what they are.
 
@@ -118,6 +121,8 @@ def with_modelled_speeds(
         `speed`, are left out.
     speed
         Times as fast as the type that the note names, by type: in place of the model.
+    ran_on
+        Types on which jobs were recorded, wanted as well; factors are not of them if they have one.
 
     Raises
     ------
@@ -125,7 +130,7 @@ def with_modelled_speeds(
         For a factor of a type that is not wanted, or that is no positive number, and for factors
         where no type of the throughputs is known.
     """
-    wanted = list(accelerators)
+    wanted = list(dict.fromkeys([*accelerators, *ran_on]))
     given = mapping("speed", {} if speed is None else speed, 'a mapping such as {"a100": 2.3}')
     for name, factor in given.items():
         if name not in wanted:
@@ -145,7 +150,8 @@ def with_modelled_speeds(
         )
     if not known:
         return workload
-    reference = max(known, key=lambda name: ACCELERATORS[name].fp16)
+    others = [name for name in known if name not in given or name not in ran_on]
+    reference = max(others or known, key=lambda name: ACCELERATORS[name].fp16)
     notes, factors = [], {}
     for name in new:
         if name in given:

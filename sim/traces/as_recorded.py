@@ -35,7 +35,7 @@ def recorded_parts(label: str, about: AboutRun) -> Parts:
         If the workload has no recorded times, or a job has none or an impossible one.
     """
     jobs = about.workload.jobs
-    start_s, end_s = recorded_times(label, about.given)
+    start_s, end_s = recorded_times(label, about.given, about.present)
     kind = _types(jobs, about)
     rate = about.truth.remaining / (end_s - start_s)
     runtime = Fluid(about.truth, _AtRate(rate), tick_s=about.tick_s)

@@ -14,6 +14,7 @@ from apportion.errors import InputError, unknown_name
 from apportion.jobs import RECORDED_TIMES
 from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
 from apportion.sim.job_types import draw_job_types, job_type_throughputs
+from apportion.sim.recorded_types import duration_steps
 from apportion.sim.traces.recorded_times import most_at_once
 from apportion.sim.workload import Workload
 from apportion.sim.workload_tables import find_rows, throughput_rows
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from apportion.sim.traces.text import TextFile
 
 
+REFERENCE = "v100"
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """What the user of `read_workload` chose; see there."""
@@ -31,9 +35,14 @@ class ReadOptions:
     throughputs: pd.DataFrame | None = None
     seed: int = 0
     limit: int | None = None
-    reference: str = "v100"
+    reference: str | None = None
     missing: Literal["error", "drop"] = "error"
     states: Sequence[str] | None = None
+
+    @property
+    def measured_on(self) -> str:
+        """The type on which durations were measured where neither log nor user tells one."""
+        return self.reference or REFERENCE
 
 
 def from_durations(
@@ -54,7 +63,8 @@ def from_durations(
     options
         Seed of the job types, their throughputs, and the accelerator of the durations where
         recorded_on does not tell it. Speeds on the types that it names are modelled where the
-        throughputs do not know them.
+        throughputs do not know them. Types of which no speed is known stay without: whoever
+        compares them with others is refused (`apportion.sim.recorded_types.on_types`).
     notes
         Put before those of this function.
     """
@@ -64,9 +74,9 @@ def from_durations(
         notes.append(f"jobs left out because they never ran (duration 0): {int((~ran).sum())}")
     jobs = _from_first_arrival(file, jobs[ran])
     throughputs = throughputs_for(jobs, options)
-    measured = options.reference
+    measured = options.measured_on
     if options.throughputs is None and measured not in throughputs and measured in ACCELERATORS:
-        measured = ReadOptions.reference  # by which types are drawn; speeds on others are modelled
+        measured = REFERENCE  # by which types are drawn; speeds on others are modelled
     speeds = reference_speeds(throughputs, measured)
     drawn = "job_type" not in jobs
     known = jobs["scale_factor"].isin(speeds.index[speeds > 0].get_level_values(1))
@@ -78,59 +88,53 @@ def from_durations(
         rng = np.random.default_rng(options.seed)
         job_types = draw_job_types(jobs["scale_factor"], throughputs, measured, rng)
         jobs = jobs.assign(job_type=job_types)
-    recorded_on, jobs = _recorded_on(jobs, throughputs, options)
-    where = ", ".join(dict.fromkeys(recorded_on))
-    how = f"job types drawn at random, seed {options.seed}; " if drawn else ""
-    told = "recorded_on" in jobs or options.reference != ReadOptions.reference
-    other = "" if told else " (reference= or --reference names another type)"
-    notes += [*dropped, f"{how}durations taken as measured on {where}{other}"]
+    on = _recorded_on(jobs, throughputs, options)
+    named, none = list(dict.fromkeys(on[on != ""])), int((on == "").sum())
+    how = [f"job types drawn at random, seed {options.seed}"] if drawn else []
+    how += [f"durations taken as measured on {', '.join(named)}"] if named else []
+    how += [_without_type(none, len(jobs), options)] if none else []
+    notes += [*dropped, "; ".join(how)]
+    if named:
+        jobs = jobs.assign(recorded_on=on)
+    else:
+        jobs = jobs.drop(columns="recorded_on", errors="ignore")
     jobs.insert(1, "total_steps", jobs["duration_s"])  # seconds, until speeds are known
     jobs["start_included"] = True
-    notes += _most_at_once(jobs, recorded_on)
+    notes += _most_at_once(jobs, on)
     timed = Workload(file.name, jobs, throughputs, tuple(notes), job_types_drawn=drawn)
-    return _in_steps(timed, recorded_on)
+    known = with_modelled_speeds(timed, named)
+    table = known.throughputs
+    jobs, on = known.jobs, on.loc[known.jobs.index]
+    if unknown := [name for name in named if name not in table]:
+        note = f"no speed is known of {', '.join(unknown)}: --speed tells it, beside other types"
+        known = replace(known, notes=(*known.notes, note))
+    steps = duration_steps(jobs, table, on.where(on.isin(table.columns), measured))
+    return replace(known, jobs=jobs.assign(total_steps=steps))
 
 
-def _recorded_on(
-    jobs: pd.DataFrame, throughputs: pd.DataFrame, options: ReadOptions
-) -> tuple[pd.Series, pd.DataFrame]:
-    """Return on what type each job ran, and the jobs with the names that are used here."""
-    reference = pd.Series(options.reference, index=jobs.index)
-    if "recorded_on" not in jobs:
-        return reference, jobs
-    names = {each: accelerator_of(each, throughputs.columns) for each in jobs["recorded_on"]}
-    named = jobs["recorded_on"].map(names).astype(str)
-    if (named == "").all():
-        return reference, jobs.drop(columns="recorded_on")
-    return named.where(named != "", options.reference), jobs.assign(recorded_on=named)
+def _recorded_on(jobs: pd.DataFrame, throughputs: pd.DataFrame, options: ReadOptions) -> pd.Series:
+    """Return on what type each job ran by the names that are used here, empty where nobody says."""
+    on = jobs.get("recorded_on", pd.Series("", index=jobs.index))
+    names = {each: accelerator_of(each, throughputs.columns) for each in on.unique()}
+    on = on.map(names).astype(str)
+    return on.where(on != "", options.reference or "")
+
+
+def _without_type(none: int, jobs: int, options: ReadOptions) -> str:
+    """Say how many jobs name no type, and what follows."""
+    return (
+        f"{none:,} of {jobs:,} jobs name no type of GPU: taken to have run on that of a cluster of "
+        f"one type, else on {options.measured_on} (reference= or --reference tells the type)"
+    )
 
 
 def _most_at_once(jobs: pd.DataFrame, recorded_on: pd.Series) -> list[str]:
     """Say how many GPUs of each type the log has in use at most."""
     if not all(name in jobs for name in RECORDED_TIMES):
         return []
-    most = [f"{kind} {most_at_once(rows)}" for kind, rows in jobs.groupby(recorded_on)]
+    kinds = recorded_on.where(recorded_on != "", "without type")
+    most = [f"{kind} {most_at_once(rows)}" for kind, rows in jobs.groupby(kinds)]
     return [f"most GPUs in use at once by the log: {', '.join(most)}"]
-
-
-def _in_steps(workload: Workload, recorded_on: pd.Series) -> Workload:
-    """Turn durations into steps by the speeds on the types on which they were recorded.
-
-    GPUs that nobody knows are taken to be as fast as the reference of the modelled speeds.
-    """
-    types = list(dict.fromkeys(recorded_on))
-    unknown = [
-        each for each in types if each not in workload.throughputs and each not in ACCELERATORS
-    ]
-    workload = with_modelled_speeds(workload, types, dict.fromkeys(unknown, 1.0))
-    jobs, table = workload.jobs, workload.throughputs
-    ran_on = recorded_on.loc[jobs.index]
-    for name in types:
-        if name not in table:
-            raise unknown_name("accelerator of the log in the throughputs", name, table.columns)
-    column = table.columns.get_indexer(pd.Index(ran_on))
-    speed = table.to_numpy()[find_rows(jobs, table), column]
-    return replace(workload, jobs=jobs.assign(total_steps=jobs["duration_s"] * speed))
 
 
 def from_steps(
@@ -220,27 +224,40 @@ def _without_missing(
 _GPU = re.compile(r"gres/gpu(?::([^=]+))?=(.*)")
 _SLICE = re.compile(r"(?<![a-z0-9])\d+g\.\d+gb")
 """A part of a GPU, as NVIDIA's MIG calls it: ``1g.5gb``."""
+_GLUED = re.compile(r"(?<=rtx|gtx)(?=[a-z0-9])|(?<=titan)(?=[a-z])|(?<=\d{4})(?=ti\b|super\b)")
+_FORM = re.compile(r"([kv]\d+)[mc]\d*")
+"""A card for servers or for work stations, or its memory: ``k40m``, ``v100m32``."""
+_VARIANTS = {"ti", "super", "ada", "pro", "max", "laptop"}
+"""Words that make another GPU of one, unless its name has them."""
+_WORDS = {name: {*re.sub(r"^[rg]tx_", "", name).split("_")} for name in ACCELERATORS}
 
 
 def accelerator_of(name: str, known: Collection[str] = ()) -> str:
     """Return the name in `apportion.accelerators` of what a log calls a type of GPU.
 
-    ``Tesla_V100-SXM2-32GB`` is a v100, ``nvidia_a100_80gb_pcie`` an a100_80gb. Names in `known`,
-    those of parts of GPUs (``a100_1g.5gb``) and those that nobody knows stay as they are.
+    That all of whose words are in it, if several the one of most words. Names in `known`, those of
+    parts of GPUs (``a100_1g.5gb``) and those that nobody knows stay as they are.
 
     Examples
     --------
     >>> accelerator_of("nvidia_a100_80gb_pcie"), accelerator_of("Tesla_V100"), accelerator_of("gh1")
     ('a100_80gb', 'v100', 'gh1')
+    >>> accelerator_of("NVIDIA-GeForce-RTX-2080-Ti"), accelerator_of("rtx_a6000")
+    ('rtx_2080_ti', 'a6000')
     """
     lower = name.lower()
     if name in known or _SLICE.search(lower):
         return name
     if lower in known or lower in ACCELERATORS:
         return lower
-    words = re.split(r"[^a-z0-9]+", lower)
-    found = next((word for word in words if word in ACCELERATORS), name)
-    return "a100_80gb" if found == "a100" and "80gb" in words else found
+    apart = re.split(r"[^a-z0-9]+", _GLUED.sub(" ", lower))
+    words = {_FORM.sub(r"\1", word) if _FORM.fullmatch(word) else word for word in apart}
+    found = [
+        each
+        for each, needed in _WORDS.items()
+        if needed <= words and needed & _VARIANTS == words & _VARIANTS
+    ]
+    return max(found, key=lambda each: len(_WORDS[each]), default=name)
 
 
 def tres_gpus(text: str) -> dict[str, int] | None:

@@ -93,7 +93,7 @@ def _with_deadlines(jobs: pd.DataFrame, table: TraceTable, options: ReadOptions)
         return jobs.assign(deadline_s=(slo * jobs["duration_s"]).where(slo > 0))
     throughputs = throughputs_for(jobs, options)
     rows = find_rows(jobs, throughputs)
-    speed = reference_speeds(throughputs, options.reference).to_numpy()[rows]
+    speed = reference_speeds(throughputs, options.measured_on).to_numpy()[rows]
     runs = (rows >= 0) & (speed > 0)
     duration = (jobs["total_steps"] / speed).where(runs)
     return jobs.assign(deadline_s=(slo * duration).where(slo > 0))

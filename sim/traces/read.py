@@ -128,7 +128,7 @@ def read_workload(
     format: str | None = None,
     seed: int = 0,
     limit: int | None = None,
-    reference: str = "v100",
+    reference: str | None = None,
     missing: Missing = "error",
     states: Sequence[str] | None = None,
     columns: Mapping[str, str] | str | None = None,
@@ -151,8 +151,9 @@ def read_workload(
     limit
         Keep only so many jobs, the first to arrive.
     reference
-        Accelerator type on which durations of a trace are taken to be measured where it does not
-        tell: one of the throughputs, or of `apportion.accelerators`, on which speeds are modelled.
+        Accelerator type on which the durations of a trace were measured where it does not tell: one
+        of the throughputs, or of `apportion.accelerators`, on which speeds are modelled. By default
+        the only type of the cluster on which the jobs run, or v100 where it has several.
     missing
         What to do with jobs without throughputs: ``error``, or ``drop`` them and leave a note.
     states

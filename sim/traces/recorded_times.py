@@ -8,18 +8,24 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.jobs import RECORDED_TIMES
+from apportion.sim.recorded_types import not_told
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from apportion.cluster import Cluster
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
     from apportion.types import Floats
 
 
-def is_recorded(jobs: pd.DataFrame) -> bool:
-    """Tell whether a log says of every job when it started and ended."""
-    return all(name in jobs and bool(jobs[name].notna().all()) for name in RECORDED_TIMES)
+def is_recorded(jobs: pd.DataFrame, cluster: Cluster | None = None) -> bool:
+    """Tell whether a log says of every job when it started and ended.
+
+    With a cluster also whether it tells on what type, as far as the cluster has several.
+    """
+    told = all(name in jobs and bool(jobs[name].notna().all()) for name in RECORDED_TIMES)
+    return told and (cluster is None or not not_told(jobs, cluster))
 
 
 def most_at_once(jobs: pd.DataFrame) -> int:
@@ -38,15 +44,20 @@ def most_at_once(jobs: pd.DataFrame) -> int:
     return int(change.cumsum().max(initial=0))
 
 
-def recorded_times(label: str, workload: Workload | ElasticWorkload) -> tuple[Floats, Floats]:
+def recorded_times(
+    label: str, workload: Workload | ElasticWorkload, cluster: Cluster
+) -> tuple[Floats, Floats]:
     """Return when jobs started and ended by their log.
 
     Raises
     ------
     InputError
-        If that is not told, or impossible.
+        If that is not told, or impossible, or if types of GPUs are not told and the cluster has
+        several.
     """
     jobs = workload.jobs
+    if none := not_told(jobs, cluster):
+        raise InputError(f"{label!r} cannot be set beside others: {none}. Or leave {label!r} out.")
     for name in RECORDED_TIMES:
         if name not in jobs:
             raise InputError(

@@ -113,7 +113,7 @@ def advise(
         more |= {"start_costs": costs, "raise_on_failure": False}
         return compare(names, jobs, cluster, seed=seed, **more, **given)
 
-    recorded = is_recorded(jobs.jobs)
+    recorded = is_recorded(jobs.jobs, cluster)
     names = [*[RECORDED] * recorded, *policies]
     compared = compared_on(names, () if recorded else "usual", out=inside("compare"))
     at_costs = compared_on(policies, "usual") if recorded else compared

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.answers.advice import AdvicePart, costs_in_words
+from apportion.sim.recorded_types import not_told
 from apportion.sim.traces.recorded_times import most_at_once
 from apportion.statistics import paired
 from apportion.statistics.intervals import batch_figures
@@ -107,7 +108,9 @@ class Page:
         """Say what the scheduler of the log loses."""
         question = "What does your scheduler lose?"
         if RECORDED not in self.compared:
-            why = self.compared.errors.get(RECORDED, "the log tells no starts and ends of jobs")
+            why = not_told(self.compared.workload.jobs, self.compared.cluster)
+            why = why or "the log tells no starts and ends of jobs"
+            why = self.compared.errors.get(RECORDED, f"{why}.")
             return AdvicePart(question, (f"That cannot be said: {why}",), self._compare())
         said = [
             f"As recorded, jobs took {self._mean_h(RECORDED):.2f} h from arrival to end in the "

@@ -31,6 +31,7 @@ from apportion.report.files import write_table, write_text
 from apportion.report.found import RECORDED, group_table
 from apportion.sim.deciders import get_decider
 from apportion.sim.fingerprint import workload_fingerprint
+from apportion.sim.recorded_types import not_told
 from apportion.sim.traces.recorded_times import is_recorded
 
 if TYPE_CHECKING:
@@ -199,7 +200,9 @@ def run(args: argparse.Namespace) -> None:
         cluster = cluster_of(args, lambda: workload)
     workload = fitted(workload, cluster, **fitting_options(args))
     check_by(args.by, workload)
-    policies = policies_of(args, elastic=workload.elastic, recorded=is_recorded(workload.jobs))
+    untold = not_told(workload.jobs, cluster) if is_recorded(workload.jobs) else ""
+    recorded_too = is_recorded(workload.jobs) and not untold
+    policies = policies_of(args, elastic=workload.elastic, recorded=recorded_too)
     against = _against(args.against, policies, elastic=workload.elastic)
     comparison = compare(
         policies,
@@ -224,6 +227,8 @@ def run(args: argparse.Namespace) -> None:
     if recorded is not None:
         mark = recorded.fingerprint if changed else workload_fingerprint(workload)
         notes = recorded.differences(mark)
+    if untold:
+        notes.append(f"no row {RECORDED}, as types of GPUs are not told")
     _show(comparison, notes, args, time.perf_counter() - started, against)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import pandas as pd
 
 from apportion.cli.options import DEFAULT_CLUSTER, DEFAULT_ELASTIC_CLUSTER, DEFAULT_GPUS_PER_MACHINE
 from apportion.cli.parser import (
@@ -17,6 +17,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanisms import Leases
 from apportion.sim.deciders import get_decider, manner_of
+from apportion.sim.traces.assemble import REFERENCE
 from apportion.sim.traces.recorded_times import is_recorded, most_at_once
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def cluster_of(
         gpus_per_machine = args.gpus_per_machine or DEFAULT_GPUS_PER_MACHINE
         described = args.cluster
         if described is None:
-            described = _usual_cluster(workload(), getattr(args, "reference", None) or "v100")
+            described = _usual_cluster(workload())
         return Cluster.parse(described, gpus_per_machine=gpus_per_machine)
     if args.cluster is not None:
         raise InputError(
@@ -72,16 +73,16 @@ def cluster_of(
     return Cluster.of_racks(args.racks, accelerator=_only_accelerator(workload()), **shape)
 
 
-def _usual_cluster(workload: Workload | ElasticWorkload, reference: str) -> str:
+def _usual_cluster(workload: Workload | ElasticWorkload) -> str:
     """Return the cluster where no option says one: GPUs that a log had in use at once, if told."""
     if workload.elastic:
         return DEFAULT_ELASTIC_CLUSTER
     jobs = workload.jobs
     if not is_recorded(jobs):
         return DEFAULT_CLUSTER
-    on = np.full(len(jobs), reference, dtype=object)
-    if "recorded_on" in jobs:
-        on = np.where(jobs["recorded_on"] == "", on, jobs["recorded_on"])
+    on = jobs.get("recorded_on", pd.Series("", index=jobs.index))
+    usual = [*on[on != ""].mode(), REFERENCE][0]
+    on = on.where(on != "", usual)
     most = {str(kind): most_at_once(rows) for kind, rows in jobs.groupby(on)}
     return ",".join(f"{kind}={gpus}" for kind, gpus in sorted(most.items()))
 

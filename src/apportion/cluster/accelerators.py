@@ -1,9 +1,11 @@
 """GPUs by the names that clusters give them: what data sheets say of each, and what an hour costs.
 
 Figures are those of the makers' data sheets for the form that is sold in servers (SXM or OAM where
-there is one), of one GPU as a job sees it: a K80 board holds two, an MI250X module counts as one.
+there is one), of one GPU as a job sees it: a board of K80 or M60 holds two, one of A16 four, a
+superchip of GB200 two, and an MI250X module counts as one. Data sheets are those of NVIDIA (for
+GeForce and RTX its white papers on the architectures), AMD (Instinct) and Intel (Gaudi, Max).
 Arithmetic is dense, without the factor of two for sparse matrices; `fp16` is that of matrix units
-where there are any, sums in 32 bits.
+where there are any, sums in 32 bits. Of a type with memory of several sizes the smallest is listed.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ class Accelerator(NamedTuple):
     bandwidth_gb_per_s
         Bandwidth of the memory, GB/s.
     fp32, tf32, fp16, fp8
-        Dense arithmetic, 10^12 operations/s; NaN where the GPU has no such units.
+        Dense arithmetic, 10^12 operations/s; NaN where the GPU has no such units, or none is told.
     watts
-        Largest power, W.
+        Largest power, W; NaN where it is told of a whole module only.
     usd_per_hour
         List price of an hour on demand, US dollars; NaN where none is known here.
     year
@@ -53,8 +55,6 @@ class Accelerator(NamedTuple):
     year: int
     priced: str = ""
 
-
-_GAVEL = "Google Cloud, 2020 (Gavel)"
 
 _SLICE = re.compile(r"(.+)[-_]([12347])g\.(\d+)gb")
 _PROFILES = {(1, 1), (1, 2), (2, 2), (3, 4), (4, 4), (7, 8)}
@@ -98,26 +98,81 @@ class _Sheets(Mapping[str, Accelerator]):
         )
 
 
-ACCELERATORS: Mapping[str, Accelerator] = _Sheets(
-    {
-        "k80": Accelerator(12, 240, 4.37, _NAN, 4.37, _NAN, 150, 0.45, 2014, _GAVEL),
-        "p100": Accelerator(16, 732, 10.6, _NAN, 21.2, _NAN, 300, 1.46, 2016, _GAVEL),
-        "v100": Accelerator(16, 900, 15.7, _NAN, 125, _NAN, 300, 2.48, 2017, _GAVEL),
-        "t4": Accelerator(16, 320, 8.1, _NAN, 65, _NAN, 70, 0.35, 2018, "Google Cloud, 2024"),
-        "a10g": Accelerator(24, 600, 31.5, 35, 70, _NAN, 300, 1.01, 2021, "AWS g5.xlarge, 2024"),
-        "l4": Accelerator(24, 300, 30.3, 60, 121, 242, 72, 0.80, 2023, "AWS g6.xlarge, 2024"),
-        "l40s": Accelerator(48, 864, 91.6, 183, 362, 733, 350, 1.86, 2023, "AWS g6e.xlarge, 2024"),
-        "a100": Accelerator(40, 1555, 19.5, 156, 312, _NAN, 400, 4.10, 2020, "AWS p4d / 8, 2024"),
-        "a100_80gb": Accelerator(
-            80, 2039, 19.5, 156, 312, _NAN, 400, 5.12, 2020, "AWS p4de / 8, 2024"
-        ),
-        "h100": Accelerator(80, 3350, 67, 494, 989, 1979, 700, 12.29, 2022, "AWS p5 / 8, 2024"),
-        "h200": Accelerator(141, 4800, 67, 494, 989, 1979, 700, _NAN, 2024),
-        "b200": Accelerator(180, 7700, 75, 1125, 2250, 4500, 1000, _NAN, 2025),
-        "mi250x": Accelerator(128, 3277, 47.9, _NAN, 383, _NAN, 560, _NAN, 2021),
-        "mi300x": Accelerator(192, 5300, 163.4, 653.7, 1307, 2615, 750, _NAN, 2023),
-    }
-)
+_TABLE = """\
+gpu            GB  GB/s  fp32   tf32   fp16   fp8     W year  $/h priced
+k40            12   288  5.04      -   5.04     -   235 2013
+k80            12   240  4.37      -   4.37     -   150 2014 0.45 Google Cloud, 2020 (Gavel)
+m40            12   288     7      -      7     -   250 2015
+m60             8   160   4.8      -    4.8     -   150 2015
+p4              8   192   5.5      -    5.5     -    75 2016
+p40            24   346    12      -     12     -   250 2016
+p100           16   732  10.6      -   21.2     -   300 2016 1.46 Google Cloud, 2020 (Gavel)
+gtx_1080_ti    11   484  11.3      -   11.3     -   250 2017
+titan_v        12   653  14.9      -    110     -   250 2017
+v100           16   900  15.7      -    125     -   300 2017 2.48 Google Cloud, 2020 (Gavel)
+mi50           16  1024  13.3      -   26.5     -   300 2018
+mi60           32  1024  14.7      -   29.5     -   300 2018
+rtx_2080_ti    11   616  13.4      -   53.8     -   250 2018
+rtx_6000       24   672  16.3      -  130.5     -   295 2018
+rtx_8000       48   672  16.3      -  130.5     -   295 2018
+t4             16   320   8.1      -     65     -    70 2018 0.35 Google Cloud, 2024
+titan_rtx      24   672  16.3      -  130.5     -   280 2018
+v100s          32  1134  16.4      -    130     -   250 2019
+a100           40  1555  19.5    156    312     -   400 2020 4.10 AWS p4d / 8, 2024
+a100_80gb      80  2039  19.5    156    312     -   400 2020 5.12 AWS p4de / 8, 2024
+a40            48   696  37.4   74.8  149.7     -   300 2020
+a6000          48   768  38.7   77.4  154.8     -   300 2020
+mi100          32  1229  23.1      -  184.6     -   300 2020
+rtx_3090       24   936  35.6   35.6     71     -   350 2020
+a2             16   200   4.5      9     18     -    60 2021
+a10            24   600  31.2   62.5    125     -   150 2021
+a10g           24   600  31.5     35     70     -   300 2021 1.01 AWS g5.xlarge, 2024
+a16            16   200   4.5      9   17.9     - 62.5 2021
+a30            24   933  10.3     82    165     -   165 2021
+a5000          24   768  27.8   55.6  111.1     -   230 2021
+mi210          64  1638  22.6      -    181     -   300 2021
+mi250         128  3277  45.3      -  362.1     -   560 2021
+mi250x        128  3277  47.9      -    383     -   560 2021
+a800           80  2039  19.5    156    312     -   400 2022
+gaudi2         96  2450     -      -    432   865   600 2022
+h100           80  3350    67    494    989  1979   700 2022 12.29 AWS p5 / 8, 2024
+h100_pcie      80  2000    51    378    756  1513   350 2022
+l40            48   864  90.5   90.5    181   362   300 2022
+rtx_4090       24  1008  82.6   82.6  165.2 330.3   450 2022
+rtx_6000_ada   48   960  91.1  182.1  364.2 728.5   300 2022
+gh200          96  4000    67    494    989  1979     - 2023
+h100_nvl       94  3900    60  417.5  835.5  1671   400 2023
+h800           80  3350    67    494    989  1979   700 2023
+l4             24   300  30.3     60    121   242    72 2023 0.80 AWS g6.xlarge, 2024
+l40s           48   864  91.6    183    362   733   350 2023 1.86 AWS g6e.xlarge, 2024
+max_1550      128  3277  52.4    419    839     -   600 2023
+mi300a        128  5300 122.6  490.3  980.6  1961   760 2023
+mi300x        192  5300 163.4  653.7   1307  2615   750 2023
+gaudi3        128  3700     -      -   1835  1835   900 2024
+h20            96  4000    44     74    148   296   400 2024
+h200          141  4800    67    494    989  1979   700 2024
+l20            48   864  59.8   59.8  119.5   239   275 2024
+mi325x        256  6000 163.4  653.7   1307  2615  1000 2024
+b200          180  7700    75   1125   2250  4500  1000 2025
+b300          288  8000    75   1125   2250  4500     - 2025
+gb200         186  8000    80   1250   2500  5000  1200 2025
+gb300         288  8000    80   1250   2500  5000  1400 2025
+mi350x        288  8000 144.2      -   2300  4600  1000 2025
+mi355x        288  8000 157.3      -   2500  5000  1400 2025
+rtx_5090       32  1792 104.8  104.8  209.5   419   575 2025
+rtx_pro_6000   96  1792   125  251.9  503.8  1008   600 2025
+"""
+
+
+def _read(line: str) -> tuple[str, Accelerator]:
+    """Return the name and the figures of one row."""
+    name, *cells = line.split(None, 10)
+    *figures, year, usd, priced = (*cells, "-", "")[:10]
+    gpu = [_NAN if cell == "-" else float(cell) for cell in (*figures, usd)]
+    return name, Accelerator(*gpu, int(year), priced)
+
+
+ACCELERATORS: Mapping[str, Accelerator] = _Sheets(dict(map(_read, _TABLE.splitlines()[1:])))
 """Types of GPUs by name, and the slices of them that MIG makes, as ``a100-1g.5gb``.
 
 A slice ``Kg.Mgb`` has K sevenths of the arithmetic and, of the memory and its bandwidth, M GB in
@@ -155,7 +210,7 @@ def accelerators() -> pd.DataFrame:
 
     rows = {name: each._asdict() for name, each in ACCELERATORS.items()}
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("accelerator")
-    return table.sort_values("year", kind="stable").astype({"memory_gb": float})
+    return table.sort_values("year", kind="stable")
 
 
 def speed_ratios(name: str, reference: str) -> tuple[float, float]:

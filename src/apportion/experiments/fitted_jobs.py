@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.checks import listed
-from apportion.errors import InputError, written
+from apportion.errors import InputError, unknown_name, written
+from apportion.jobs import RECORDED_TIMES
 from apportion.sim import ElasticWorkload, Workload, measuring
 from apportion.sim import resample as resampled
+from apportion.sim.recorded_types import as_run_on, not_told, types_of
+from apportion.sim.traces.assemble import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,22 +51,49 @@ def made_for(
     fitting = {**source.fitting}
     measure = fitting.pop("measure", None)
     made = source.made(load, seed)
-    own = _on_types_of(cluster, fitting) if beside else fitting
+    if beside and made.elastic is False:
+        made = _ran_on_one(made, beside[0])
+    _check_speeds(fitting, made, beside)
+    own = _on_types_of(cluster, fitting, made) if beside else fitting
     workload = fitted(made, cluster, **own)
     for other in beside:
         if other != cluster and workload.elastic is False:
-            kept = fitted(made, other, **_on_types_of(other, fitting)).jobs.index
+            kept = fitted(made, other, **_on_types_of(other, fitting, made)).jobs.index
             workload = _only(workload, kept, other)
     workload = resampled(workload, seed, blocks=resample == "blocks") if resample else workload
     return workload if measure is None else measuring(workload, *measure)
 
 
-def _on_types_of(cluster: Cluster, fitting: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out speeds of types that a cluster, of several, does not have."""
-    speed = fitting.get("speed")
+def _ran_on_one(workload: Workload, first: Cluster) -> Workload:
+    """Let jobs that name no type have run on one type, whichever of several clusters they run on.
+
+    That is the type of the first cluster, if it has but one. Else nobody knows it, and their log is
+    not set beside others.
+    """
+    if not_told(workload.jobs, first):
+        jobs = workload.jobs.drop(columns=[*RECORDED_TIMES], errors="ignore")
+        workload = replace(workload, jobs=jobs)
+    return as_run_on(workload, first, otherwise=REFERENCE)
+
+
+def _check_speeds(
+    fitting: Mapping[str, Any], made: Workload | ElasticWorkload, clusters: Sequence[Cluster]
+) -> None:
+    """Refuse speeds of types that none of several clusters has, nor the log."""
+    types = dict.fromkeys(chain(*(each.gpus for each in clusters), types_of(made.jobs)))
+    for name in (fitting.get("speed") or ()) if clusters else ():
+        if name not in types:
+            raise unknown_name("accelerator in speed", name, types)
+
+
+def _on_types_of(
+    cluster: Cluster, fitting: Mapping[str, Any], made: Workload | ElasticWorkload
+) -> dict[str, Any]:
+    """Leave out speeds of types that neither a cluster, of several, nor the log has."""
+    speed, types = fitting.get("speed"), {*cluster.gpus, *types_of(made.jobs)}
     if speed is None:
         return dict(fitting)
-    return {**fitting, "speed": {name: x for name, x in speed.items() if name in cluster.gpus}}
+    return {**fitting, "speed": {name: x for name, x in speed.items() if name in types}}
 
 
 def _only(workload: Workload, kept: pd.Index, other: Cluster) -> Workload:
@@ -108,8 +139,8 @@ def fitted(
     Raises
     ------
     InputError
-        For a speed of a type that the cluster does not have, or that is no positive number, and for
-        no jobs that are measured, and for a workload whose log tells no types.
+        For a speed of a type that neither the cluster nor the log has, or that is no positive
+        number, for no jobs that are measured, and for a workload whose log tells no types.
     """
     asked: Any = _as_asked(workload) if types == "recorded" else workload
     made = asked.on(cluster, speed)

@@ -125,7 +125,7 @@ def compare(
     check_jobs_on(workload, cluster)
     for each in chosen:
         if getattr(each, "replays", False) and workload.elastic is False:
-            recorded_times(each.label, workload)
+            recorded_times(each.label, workload, cluster)
     told = {**settings, "pair_estimates": pair_estimates, "seed": seed}
     known, by_policy = settings_of(chosen, [workload], mechanism, told)
     where = Where(backend, address, n_jobs)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 from apportion.checks import listed, number
 from apportion.checks import seed as check_seed
 from apportion.cluster import Cluster
-from apportion.errors import InputError, unknown_name
+from apportion.errors import InputError
 from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.plan import Plan, check_by, check_jobs_on, deciders_of, simulations_of
 from apportion.experiments.shared import ByPolicy, notes_on_mechanisms, settings_of, without
@@ -100,8 +100,6 @@ def planned(
     several = clusters if len(clusters) > 1 else ()
     loads, seeds, resample, by = asked.loads, asked.seeds, asked.resample, asked.by
     named = {source.name: source for source in sources}
-    if several:
-        _check_speeds(sources, several)
     first_on = partial(made_for, cluster=one_cluster, load=1.0, seed=0, resample=False)
     firsts = [first_on(each, beside=several) for each in sources]
     chosen = deciders_of(policies, firsts)
@@ -136,15 +134,6 @@ def _clusters(given: Clusters) -> tuple[Cluster, ...]:
         raise InputError("There is no cluster: the list of clusters is empty.")
     _refuse_repetitions("clusters", [str(each) for each in found])
     return tuple(found)
-
-
-def _check_speeds(sources: Sequence[Source], clusters: Sequence[Cluster]) -> None:
-    """Refuse speeds of types that no cluster has."""
-    types = dict.fromkeys(name for each in clusters for name in each.gpus)
-    for source in sources:
-        for name in source.fitting.get("speed") or ():
-            if name not in types:
-                raise unknown_name("accelerator in speed", name, types)
 
 
 def _for_all(note: str, workload: str, seeds: Sequence[int]) -> str:
