@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.sim.workload import Workload
 
+REFERENCE = "v100"
+"""Where jobs count as run of which nobody says it, while the cluster has several types."""
+
 
 def ran_on(jobs: pd.DataFrame) -> pd.Series:
     """Return the type on which each job took its recorded duration, empty where nobody says.
@@ -60,7 +63,7 @@ def as_run_on(workload: Workload, cluster: Cluster, otherwise: str | None = None
     if len(types) == 1:
         kind = types[0]
         notes.append(f"jobs that name no type ran on {kind}, the only one of the cluster")
-    elif (why := not_told(jobs, cluster)) not in notes:
+    elif (why := f"{not_told(jobs, cluster)}; they count as run on {REFERENCE}") not in notes:
         notes.insert(0, why)
     told = replace(workload, notes=tuple(notes))
     if kind is None:

@@ -14,7 +14,7 @@ from apportion.errors import InputError, unknown_name
 from apportion.jobs import RECORDED_TIMES
 from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
 from apportion.sim.job_types import draw_job_types, job_type_throughputs
-from apportion.sim.recorded_types import duration_steps
+from apportion.sim.recorded_types import REFERENCE, duration_steps
 from apportion.sim.traces.recorded_times import most_at_once
 from apportion.sim.workload import Workload
 from apportion.sim.workload_tables import find_rows, throughput_rows
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from apportion.sim.traces.text import TextFile
-
-
-REFERENCE = "v100"
 
 
 @dataclass(frozen=True)

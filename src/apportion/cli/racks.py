@@ -17,7 +17,7 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanisms import Leases
 from apportion.sim.deciders import get_decider, manner_of
-from apportion.sim.traces.assemble import REFERENCE
+from apportion.sim.recorded_types import REFERENCE
 from apportion.sim.traces.recorded_times import is_recorded, most_at_once
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import RECORDED_TIMES
 from apportion.sim import ElasticWorkload, Workload, measuring
 from apportion.sim import resample as resampled
-from apportion.sim.recorded_types import as_run_on, not_told, types_of
-from apportion.sim.traces.assemble import REFERENCE
+from apportion.sim.recorded_types import REFERENCE, as_run_on, not_told, types_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

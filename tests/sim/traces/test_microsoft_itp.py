@@ -32,8 +32,8 @@ def test_columns_in_any_order_become_jobs(write: Write) -> None:
     steps_per_s = workload.throughput_of("v100=4")["v100"]
     assert (jobs["total_steps"] / steps_per_s).tolist() == pytest.approx([7.0, 50.0])
     assert workload.notes == (
-        "job types drawn at random, seed 0; durations taken as measured on v100 (reference= or "
-        "--reference names another type)",
+        "job types drawn at random, seed 0; 2 of 2 jobs name no type of GPU: taken to have run on "
+        "that of a cluster of one type, else on v100 (reference= or --reference tells the type)",
     )
 
 

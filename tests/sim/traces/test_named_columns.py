@@ -83,11 +83,11 @@ def test_workers_multiply_gpus_or_are_told(write: Write) -> None:
 def test_types_steps_and_recorded_times_are_read_where_they_are_told(write: Write) -> None:
     kind = job_types().index[0]
     head = "t,start,end,kind,gpu"
-    csv = write("own.csv", head, f"0,10,110,{kind},A100-SXM4-40GB", f"5,20,220,{kind},")
+    csv = write("own.csv", head, f"0,10,110,{kind},A100-SXM4-40GB", f"5,20,220,{kind},V100")
     columns = "t=arrival_s,start=recorded_start_s,end=recorded_end_s,kind=job_type,gpu=recorded_on"
     workload = ap.read_workload(csv, columns=columns)
     assert workload.jobs["job_type"].tolist() == [kind, kind]
-    assert workload.jobs["recorded_on"].tolist() == ["a100", ""]
+    assert workload.jobs["recorded_on"].tolist() == ["a100", "v100"]
     speeds = workload.throughput_of("a100=1,v100=1").to_numpy()
     seconds = workload.jobs["total_steps"].to_numpy() / [speeds[0, 0], speeds[1, 1]]
     assert seconds.tolist() == pytest.approx([100, 200])
