@@ -102,7 +102,8 @@ def on_types(
 def duration_steps(jobs: pd.DataFrame, table: pd.DataFrame, on: pd.Series) -> pd.Series:
     """Return the steps that jobs do on these types while their durations last."""
     column = table.columns.get_indexer(pd.Index(on))
-    return jobs["duration_s"] * table.to_numpy()[find_rows(jobs, table), column]
+    speed = table.to_numpy(dtype=float)[find_rows(jobs, table), column]
+    return pd.Series(jobs["duration_s"].to_numpy(dtype=float) * speed, jobs.index)
 
 
 def _in_steps(workload: Workload, types: Collection[str]) -> Workload:

@@ -99,14 +99,15 @@ def from_durations(
     jobs["start_included"] = True
     notes += _most_at_once(jobs, on)
     timed = Workload(file.name, jobs, throughputs, tuple(notes), job_types_drawn=drawn)
-    known = with_modelled_speeds(timed, named)
-    table = known.throughputs
-    jobs, on = known.jobs, on.loc[known.jobs.index]
+    made = with_modelled_speeds(timed, named)
+    table, jobs, on = made.throughputs, made.jobs, on.loc[made.jobs.index]
+    notes = [*made.notes]
     if unknown := [name for name in named if name not in table]:
-        note = f"no speed is known of {', '.join(unknown)}: --speed tells it, beside other types"
-        known = replace(known, notes=(*known.notes, note))
+        notes.append(
+            f"no speed is known of {', '.join(unknown)}: --speed tells it, beside other types"
+        )
     steps = duration_steps(jobs, table, on.where(on.isin(table.columns), measured))
-    return replace(known, jobs=jobs.assign(total_steps=steps))
+    return replace(made, jobs=jobs.assign(total_steps=steps), notes=tuple(notes))
 
 
 def _recorded_on(jobs: pd.DataFrame, throughputs: pd.DataFrame, options: ReadOptions) -> pd.Series:

@@ -53,7 +53,7 @@ _READING: dict[str, _Option] = {
     "profiles": ("DIR|CSV", "elastic jobs: a folder of each, or steps/s by gpus"),
     "format": ("NAME", "of the trace (default: recognise it)"),
     "limit": ("N", "only the first N jobs", whole(1)),
-    "reference": ("TYPE", "on which durations were measured (default: v100)"),
+    "reference": ("TYPE", "on which jobs ran (default: the cluster's only type, or v100)"),
     "missing": (
         *("error|drop", "jobs without throughputs (default: error)"),
         one_of("answer to jobs without throughputs", ("error", "drop")),
@@ -72,7 +72,7 @@ _FITTING: dict[str, _Option] = {
         *("drop|error", "jobs too large for all types (drop for logs)"),
         one_of("answer to jobs that are too large", ("drop", "error")),
     ),
-    "speed": ("TYPE=X,...", "times as fast as the best measured type, a100=2.3", by_accelerator),
+    "speed": ("TYPE=X,...", "times as fast as the best known type, a100=2.3", by_accelerator),
     "types": (
         *("any|recorded", "recorded: on those that the log names only"),
         one_of("answer to on which types jobs may run", ("any", "recorded")),
