@@ -169,7 +169,7 @@ def _read(line: str) -> tuple[str, Accelerator]:
     name, *cells = line.split(None, 10)
     *figures, year, usd, priced = (*cells, "-", "")[:10]
     gpu = [_NAN if cell == "-" else float(cell) for cell in (*figures, usd)]
-    return name, Accelerator(*gpu, int(year), priced)
+    return name, Accelerator._make((*gpu, int(year), priced))
 
 
 ACCELERATORS: Mapping[str, Accelerator] = _Sheets(dict(map(_read, _TABLE.splitlines()[1:])))

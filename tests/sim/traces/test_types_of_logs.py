@@ -242,7 +242,7 @@ def test_no_wait_is_saved_that_the_log_did_not_have(seed: int, tmp_path: Path) -
 @pytest.mark.thorough
 def test_jobs_without_a_type_ran_on_one_whatever_clusters_are_compared(tmp_path: Path) -> None:
     path = log(tmp_path, ("", 0, 0, 600), ("", 5, 0, 60))
-    mean_s: dict[str, Any] = {}
+    mean_s: dict[Any, Any] = {}
     for clusters in (["h100=2", "h100=4", "a100=2"], ["a100=2,h100=2", "h100=2"]):
         swept = ap.sweep(["fcfs"], [str(path)], clusters, n_jobs=1).table()
         mean_s = swept.set_index("cluster")["mean_jct_s"].to_dict()
