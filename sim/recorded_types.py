@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.errors import InputError
+from apportion.jobs import RECORDED_TIMES
 from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
 from apportion.sim.workload_tables import find_rows
 
@@ -53,7 +54,8 @@ def not_told(jobs: pd.DataFrame, cluster: Cluster) -> str:
 def as_run_on(workload: Workload, cluster: Cluster, otherwise: str | None = None) -> Workload:
     """Take jobs of a log that name no type to have run on the only type of a cluster.
 
-    On `otherwise` where it has several; without one their types stay open. Notes say so.
+    On `otherwise` where it has several, and then the times of the log are none to be set beside
+    others; without one their types stay open. Notes say so.
     """
     jobs, types, notes = workload.jobs, _present(cluster), [*workload.notes]
     here = ran_on(jobs)
@@ -68,6 +70,8 @@ def as_run_on(workload: Workload, cluster: Cluster, otherwise: str | None = None
     told = replace(workload, notes=tuple(notes))
     if kind is None:
         return told
+    if len(types) > 1:
+        jobs = jobs.drop(columns=[*RECORDED_TIMES], errors="ignore")
     before = jobs.get("recorded_on", pd.Series("", index=jobs.index))
     jobs = jobs.assign(recorded_on=before.mask(jobs.index.isin(here.index[here == ""]), kind))
     return _in_steps(replace(told, jobs=jobs), [kind])

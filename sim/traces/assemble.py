@@ -225,8 +225,8 @@ _SLICE = re.compile(r"(?<![a-z0-9])\d+g\.\d+gb")
 _GLUED = re.compile(r"(?<=rtx|gtx)(?=[a-z0-9])|(?<=titan)(?=[a-z])|(?<=\d{4})(?=ti\b|super\b)")
 _FORM = re.compile(r"([kv]\d+)[mc]\d*")
 """A card for servers or for work stations, or its memory: ``k40m``, ``v100m32``."""
-_VARIANTS = {"ti", "super", "ada", "pro", "max", "laptop"}
-"""Words that make another GPU of one, unless its name has them."""
+_VARIANTS = {"ti", "super", "ada", "pro", "max", "laptop", "highgpu", "megagpu", "ultragpu"}
+"""Words that make another GPU of one, or a machine of a cloud, unless its name has them."""
 _WORDS = {name: {*re.sub(r"^[rg]tx_", "", name).split("_")} for name in ACCELERATORS}
 
 
@@ -248,7 +248,7 @@ def accelerator_of(name: str, known: Collection[str] = ()) -> str:
         return name
     if lower in known or lower in ACCELERATORS:
         return lower
-    apart = re.split(r"[^a-z0-9]+", _GLUED.sub(" ", lower))
+    apart = re.split(r"[^a-z0-9]+", _GLUED.sub(" ", re.sub(r"(?<=\d\d)g\b", "gb", lower)))
     words = {_FORM.sub(r"\1", word) if _FORM.fullmatch(word) else word for word in apart}
     found = [
         each

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.checks import listed
 from apportion.errors import InputError, unknown_name, written
-from apportion.jobs import RECORDED_TIMES
 from apportion.sim import ElasticWorkload, Workload, measuring
 from apportion.sim import resample as resampled
-from apportion.sim.recorded_types import REFERENCE, as_run_on, not_told, types_of
+from apportion.sim.recorded_types import REFERENCE, as_run_on, types_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,9 +49,12 @@ def made_for(
     fitting = {**source.fitting}
     measure = fitting.pop("measure", None)
     made = source.made(load, seed)
-    if beside and made.elastic is False:
-        made = _ran_on_one(made, beside[0])
-    _check_speeds(fitting, made, beside)
+    if beside and made.elastic is False:  # on whichever they run, jobs ran on one before
+        made = as_run_on(made, beside[0], otherwise=REFERENCE)
+    there = dict.fromkeys(chain(types_of(made.jobs), *(each.gpus for each in beside)))
+    for name in (fitting.get("speed") or ()) if beside else ():
+        if name not in there:
+            raise unknown_name("accelerator in speed", name, there)
     own = _on_types_of(cluster, fitting, made) if beside else fitting
     workload = fitted(made, cluster, **own)
     for other in beside:
@@ -61,28 +63,6 @@ def made_for(
             workload = _only(workload, kept, other)
     workload = resampled(workload, seed, blocks=resample == "blocks") if resample else workload
     return workload if measure is None else measuring(workload, *measure)
-
-
-def _ran_on_one(workload: Workload, first: Cluster) -> Workload:
-    """Let jobs that name no type have run on one type, whichever of several clusters they run on.
-
-    That is the type of the first cluster, if it has but one. Else nobody knows it, and their log is
-    not set beside others.
-    """
-    if not_told(workload.jobs, first):
-        jobs = workload.jobs.drop(columns=[*RECORDED_TIMES], errors="ignore")
-        workload = replace(workload, jobs=jobs)
-    return as_run_on(workload, first, otherwise=REFERENCE)
-
-
-def _check_speeds(
-    fitting: Mapping[str, Any], made: Workload | ElasticWorkload, clusters: Sequence[Cluster]
-) -> None:
-    """Refuse speeds of types that none of several clusters has, nor the log."""
-    types = dict.fromkeys(chain(*(each.gpus for each in clusters), types_of(made.jobs)))
-    for name in (fitting.get("speed") or ()) if clusters else ():
-        if name not in types:
-            raise unknown_name("accelerator in speed", name, types)
 
 
 def _on_types_of(

@@ -45,6 +45,8 @@ def seconds_on(workload: ap.Workload, cluster: str) -> pd.DataFrame:
     [
         ("NVIDIA-A100-SXM4-80GB", "a100_80gb"),
         ("NVIDIA-A100-PCIE-40GB", "a100"),
+        ("a100-80g", "a100_80gb"),
+        ("Standard_NC4as_T4_v3", "t4"),
         ("nvidia-h100-80gb", "h100"),
         ("NVIDIA_H100_PCIe", "h100_pcie"),
         ("NVIDIA H100 NVL", "h100_nvl"),
@@ -77,6 +79,7 @@ def seconds_on(workload: ap.Workload, cluster: str) -> pd.DataFrame:
         # What no data sheet here is of keeps its name: another card than its neighbour.
         ("G2", "G2"),
         ("gb1000", "gb1000"),
+        ("a2-highgpu-8g", "a2-highgpu-8g"),
         ("RTX 3090 Ti", "RTX 3090 Ti"),
         ("RTX 4000 Ada", "RTX 4000 Ada"),
         ("2080 super", "2080 super"),
@@ -267,7 +270,7 @@ def test_speeds_of_sweeps_are_of_types_of_clusters_or_of_the_log(tmp_path: Path)
         ap.sweep(["fcfs"], [{"path": path, "speed": {"t4": 1.0}}], clusters, n_jobs=1)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_command_line_leaves_the_log_out_where_types_are_not_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
