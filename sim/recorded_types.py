@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 REFERENCE = "v100"
 """Where jobs count as run of which nobody says it, while the cluster has several types."""
+_ALONE = 1 + 2.0**-30
+"""Steps/s that stand for no speed, where jobs run on a type that is compared with no other."""
 
 
 def ran_on(jobs: pd.DataFrame) -> pd.Series:
@@ -47,7 +49,7 @@ def not_told(jobs: pd.DataFrame, cluster: Cluster) -> str:
     return (
         f"{none:,} of {len(jobs):,} jobs name no type of GPU, and the cluster has several "
         f"({', '.join(types)}), so nobody knows how long they would have taken on each; "
-        f"reference= (--reference) tells the type"
+        f"--reference tells the type (reference= in Python)"
     )
 
 
@@ -93,10 +95,11 @@ def on_types(
     workload = as_run_on(workload, cluster)
     before, types = workload.throughputs, types_of(workload.jobs)
     known = with_modelled_speeds(workload, cluster.accelerators, speed, types)
-    lost = [name for name in types if name not in known.throughputs]
+    table = known.throughputs
+    lost = [name for name in types if name not in table or table[name].eq(_ALONE).all()]
     if lost:
         _check_apart(known, cluster, lost)
-        alone = {name: 1.0 for name in lost if name in cluster.gpus}
+        alone = {name: _ALONE for name in lost if name in cluster.gpus}
         known = replace(known, throughputs=known.throughputs.assign(**alone))
     table = known.throughputs
     new = [each for each in types if each not in before or not table[each].equals(before[each])]

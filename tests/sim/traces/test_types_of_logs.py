@@ -183,6 +183,14 @@ def test_a_type_that_nobody_knows_runs_alone(tmp_path: Path) -> None:
     for cluster in ("gb1000=2", "gb1000=2,h100=0"):
         run = ap.simulate("fcfs", workload, cluster)
         np.testing.assert_allclose(run.jobs["jct_s"], [600 * 60, 60 * 60])
+    # Having run there makes nobody know how fast it is.
+    with pytest.raises(ap.InputError, match="nobody knows how fast"):
+        workload.on("gb1000=2").on("h100=2")
+    path, _ = workload.on("gb1000=2").save(tmp_path / "kept.csv")
+    kept = ap.read_workload(path)
+    with pytest.raises(ap.InputError, match="nobody knows how fast"):
+        kept.on("gb1000=2,h100=2")
+    np.testing.assert_allclose(ap.simulate("fcfs", kept, "gb1000=2").jobs["jct_s"], [36e3, 3600])
     # Beside others, too, as long as nobody moves between them.
     two = ap.read_workload(log(tmp_path, *rows, ("h100", 0, 0, 60)))
     pinned = ap.Workload("own", two.jobs.assign(runs_on=two.jobs["recorded_on"]), two.throughputs)
