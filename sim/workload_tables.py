@@ -19,6 +19,7 @@ from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, label
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs, column_named
 from apportion.table_checks import as_floats, check_unique
+from apportion.text_files import json_of
 from apportion.ties import order_of_submission
 from apportion.whole_files import WHOLE, beside, save_with, to_csv
 
@@ -181,8 +182,8 @@ def texts_told(comment: str) -> list[str] | None:
     if not comment.startswith(_TEXTS):
         return None
     try:
-        names = json.loads(comment.removeprefix(_TEXTS))
-    except ValueError:
+        names = json_of(comment.removeprefix(_TEXTS), "the comment")
+    except InputError:
         return None
     return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else None
 

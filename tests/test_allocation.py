@@ -106,11 +106,11 @@ def test_what_is_not_finite_comes_back() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no allocation in JSON"),
+        ("", "allocation.*no JSON"),
         ("[]", "holds no object"),
         ("{}", "has the format 'apportion.allocation/1', not None"),
         ('{"format": "apportion.allocation/1"}', "has no 'policy'"),
-        ("[" * 100_000, "no allocation in JSON"),
+        ("[" * 100_000, "allocation.*cannot be read as JSON"),
     ],
 )
 def test_what_is_no_allocation_is_refused(text: str, message: str) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from apportion.policies import Problem
     from apportion.sim.network.topology import Topology
     from apportion.sim.traces.assemble import ReadOptions
-    from apportion.sim.traces.text import TextFile
+    from apportion.text_files import TextFile
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from apportion.checks import file_path, label, mapping, seconds, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.sim.inference.requests import REQUEST_COLUMNS, MeasuredRate, checked_requests
 from apportion.sim.traces.table import lines_told, missing_column, parse_table, users_table
-from apportion.sim.traces.text import read_text
+from apportion.text_files import read_text
 from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from apportion.sim.workload_tables import find_rows, throughput_rows
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from apportion.sim.traces.text import TextFile
+    from apportion.text_files import TextFile
 
 
 @dataclass(frozen=True)

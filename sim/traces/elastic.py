@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from apportion.sim.elastic_files import APPLICATIONS, FILE_COLUMNS, application_
 from apportion.sim.elastic_tables import JOBS_OF_TABLE, SPEEDS_HEADER, elastic_from_table
 from apportion.sim.traces.pollux import read_pollux_workload
 from apportion.sim.traces.table import separator_of
-from apportion.sim.traces.text import read_text
+from apportion.text_files import read_text
 from apportion.whole_files import beside
 
 if TYPE_CHECKING:
@@ -102,15 +101,13 @@ def _only_csv(folder: Path) -> Path:
 
 def _facts(file: Path) -> Mapping[str, Any]:
     """Read applications, speeds and restarts as `ElasticWorkload.save` wrote them."""
+    content = read_text(file).json()
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
         both = {name: (float(a), float(b)) for name, (a, b) in content["restart_s"].items()}
         speeds = {name: float(each) for name, each in content["relative_speed"].items()}
         columns = {name: str(kind) for name, kind in content.get("columns", {}).items()}
         plain, on = content["applications"], content.get("measured_on")
         applications = {name: application_of(name, each) for name, each in plain.items()}
-    except OSError as error:
-        raise InputError(f"Cannot read {str(file)!r}: {error.strerror}.") from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{str(file)!r} holds no applications as ElasticWorkload.save writes them: "

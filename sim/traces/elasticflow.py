@@ -15,8 +15,8 @@ from apportion.sim.workload_tables import THROUGHPUT_KEYS
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 COLUMNS = (
     "job_id",

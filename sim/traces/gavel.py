@@ -18,8 +18,8 @@ from apportion.sim.workload_tables import find_rows
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
     from apportion.sim.traces.table import TraceTable
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 _GAVEL = (
     "job_type command working_directory num_steps_arg needs_data_dir total_steps scale_factor "

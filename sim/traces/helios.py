@@ -16,8 +16,8 @@ from apportion.sim.traces.table import left_out, lines_told, parse_table
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
     from apportion.sim.traces.table import TraceTable
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 COLUMNS = ("job_id", "gpu_num", "state", "submit_time", "duration")
 """Columns that the csv must have; ``vc``, the virtual cluster, or ``user`` becomes the entity."""

@@ -18,8 +18,8 @@ from apportion.whole_files import beside
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
     from apportion.sim.traces.table import TraceTable
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 COLUMNS = ("job_type", "total_steps")
 """Columns that the csv must have."""

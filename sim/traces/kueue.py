@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.assemble import ReadOptions
     from apportion.sim.traces.log import Log
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 _GROUP = b'"kueue.x-k8s.io/'
 _TEXTS = ("namespace", "queue", "cluster_queue", "state")

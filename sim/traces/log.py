@@ -24,7 +24,7 @@ from apportion.sim.traces.table import TraceTable, check_head, counted, head_of,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from apportion.sim.traces.text import TextFile
+    from apportion.text_files import TextFile
 
 
 _PODS = re.compile(r"(num|n)?_?(inst(ance)?|worker|pod|replica)s?(_?(num|count))?", re.IGNORECASE)
@@ -185,8 +185,6 @@ def read_log(
     InputError
         For a file that is no text, a column name that stands twice, and a file without rows.
     """
-    if b"\0" in file.body:
-        raise InputError(f"{file.path} is not text in UTF-8: it holds zero bytes.")
     check_head(file)
     lines = _numbered(file, comment)
     if names is None:
@@ -214,8 +212,7 @@ def read_log(
 
 def _numbered(file: TextFile, comment: str | None) -> Iterator[tuple[int, str]]:
     """Go through the lines that are not blank, with their numbers."""
-    text = file.body.decode("utf-8", errors="replace")
-    for line, each in enumerate(text.split("\n"), start=file.first_line):
+    for line, each in enumerate(file.text(lossy=True).split("\n"), start=file.first_line):
         if each.strip() and not (comment and each.lstrip().startswith(comment)):
             yield line, each.rstrip("\r")
 
@@ -240,14 +237,7 @@ def items_of(file: TextFile, key: str | None = None) -> list[Any]:
     InputError
         For a file that is no JSON, naming the line, and for one without items.
     """
-    try:
-        content = json.loads(file.body.decode("utf-8"))
-    except json.JSONDecodeError as error:
-        line = error.lineno + file.first_line - 1
-        raise InputError(f"{file.path}, line {line}: no JSON from here on: {error.msg}.") from error
-    except (ValueError, RecursionError) as error:  # no UTF-8, endless digits, endless brackets
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"{file.path} cannot be read as JSON: {reason}.") from error
+    content = file.json()
     if key is not None:
         content = content.get(key) if isinstance(content, dict) else None
     if not isinstance(content, list) or not content:

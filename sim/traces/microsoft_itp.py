@@ -12,8 +12,8 @@ from apportion.sim.traces.table import left_out, parse_table
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 COLUMNS = ("job_id", "submission_time", "duration", "num_gpu")
 """Columns that the csv must have; times in seconds."""

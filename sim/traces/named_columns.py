@@ -21,8 +21,8 @@ from apportion.sim.traces.table import missing_column, separator_of
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _LENGTHS = ("duration_s", "time_limit_s", "deadline_s")

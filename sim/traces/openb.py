@@ -13,8 +13,8 @@ from apportion.sim.traces.log import pods_column, read_log
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
     from apportion.sim.traces.log import Log
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 COLUMNS = ("name", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time")
 """Columns that the csv must have; times in seconds from one origin."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,13 @@ from apportion.checks import LONGEST_LABEL, is_number, is_whole, number
 from apportion.errors import InputError, written
 from apportion.pairs import PairThroughputs
 from apportion.sim.traces.table import parse_table
-from apportion.sim.traces.text import read_text
 from apportion.sim.workload_tables import THROUGHPUT_KEYS, checked_throughputs
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from apportion.sim.traces.text import TextFile
+    from apportion.text_files import TextFile
 
 _SPREAD_OUT = "_unconsolidated"
 _ALONE = "null"
@@ -90,7 +89,7 @@ def read_pair_oracle(path: str | Path, *, unconsolidated: bool = False) -> PairT
     file = read_text(path)
     alone = _oracle(file, unconsolidated)
     own = np.full((len(alone), len(alone), len(alone.columns)), np.nan)
-    content = _json(file)
+    content = file.json()
     positions = {key: row for row, key in enumerate(alone.index.tolist())}
     for column, accelerator in enumerate(alone.columns):
         for text, entry in content[accelerator].items():
@@ -147,7 +146,7 @@ def read_throughputs(source: pd.DataFrame | str | Path) -> pd.DataFrame:
 
 def _oracle(file: TextFile, unconsolidated: bool) -> pd.DataFrame:
     """Isolated throughputs out of the content of an oracle."""
-    content = _json(file)
+    content = file.json()
     columns: dict[str, dict[tuple[str, int], float]] = {}
     for accelerator, entries in content.items() if isinstance(content, dict) else ():
         if unconsolidated or not accelerator.endswith(_SPREAD_OUT):
@@ -158,16 +157,6 @@ def _oracle(file: TextFile, unconsolidated: bool) -> pd.DataFrame:
     index = pd.MultiIndex.from_tuples(keys, names=THROUGHPUT_KEYS)
     rows = {name: [column.get(key, 0.0) for key in keys] for name, column in columns.items()}
     return checked_throughputs(pd.DataFrame(rows, index=index))
-
-
-def _json(file: TextFile) -> Any:
-    """Parse the content of an oracle."""
-    try:
-        return json.loads(file.body)
-    except RecursionError as error:
-        raise InputError(f"{file.path} is no oracle: it is nested too deeply.") from error
-    except ValueError as error:
-        raise InputError(f"{file.path} is not json: {error}.") from error
 
 
 def _column(path: Path, accelerator: str, entries: Any) -> dict[tuple[str, int], float]:

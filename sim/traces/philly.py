@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from apportion.sim.traces.assemble import ReadOptions
     from apportion.sim.traces.log import Log
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 
 STATES = ("Pass", "Killed", "Failed")

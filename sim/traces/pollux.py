@@ -23,7 +23,7 @@ from apportion.sim.elastic_files import FILE_COLUMNS, USERS_CHOICE
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.traces.jobs_csv import jobs_column
 from apportion.sim.traces.table import TraceTable, parse_table, separator_of
-from apportion.sim.traces.text import read_text
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

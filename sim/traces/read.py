@@ -33,15 +33,15 @@ from apportion.sim.traces.oracle import (
     read_throughputs,
 )
 from apportion.sim.traces.table import missing_column, separator_of
-from apportion.sim.traces.text import read_text
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
 
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 # Share of the columns of a format from which on a file is taken to be meant as one.
 _LIKENESS = 0.5

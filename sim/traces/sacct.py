@@ -15,8 +15,8 @@ from apportion.sim.traces.table import missing_column
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 NOT_KNOWN = ("Unknown", "None", "N/A", "INVALID")
 """What stands for a time that has not come."""

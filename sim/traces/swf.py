@@ -12,8 +12,8 @@ from apportion.sim.traces.log import Log, read_log
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
-    from apportion.sim.traces.text import TextFile
     from apportion.sim.workload import Workload
+    from apportion.text_files import TextFile
 
 FIELDS = (
     *("job", "submit", "wait", "run_time", "processors", "cpu_time", "memory"),

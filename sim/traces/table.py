@@ -14,15 +14,15 @@ import pandas as pd
 
 from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, LONGEST_LABEL, at_most
 from apportion.errors import InputError, written
-from apportion.sim.traces.text import read_text
 from apportion.table_checks import as_floats
+from apportion.text_files import read_text
 from apportion.whole_files import WHOLE, restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from apportion.sim.traces.text import TextFile
+    from apportion.text_files import TextFile
 
 SEPARATORS = (",", ";", "\t", "|")
 """What may stand between the cells of a table of users; the first line has most of it."""
@@ -253,11 +253,10 @@ def head_of(file: TextFile, names: Sequence[str]) -> list[str]:
 
 def _parse(file: TextFile, separator: str) -> pd.DataFrame:
     check_head(file)
-    if b"\0" in file.body:
-        raise InputError(f"{file.path} is not text in UTF-8: it holds zero bytes.")
+    text = io.StringIO(file.text())
     try:
         return pd.read_csv(
-            io.BytesIO(file.body),
+            text,
             sep=separator,
             header=None,
             dtype=str,
@@ -267,11 +266,15 @@ def _parse(file: TextFile, separator: str) -> pd.DataFrame:
             skipinitialspace=True,
             quoting=csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
         )
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file.path} is not a text file in UTF-8: {error.reason}.") from error
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{file.path} holds no table.") from error
     except pd.errors.ParserError as error:
+        opened = re.search(r"EOF inside string starting at row (\d+)", str(error))
+        if opened is not None:
+            raise InputError(
+                f"{file.path}, line {int(opened[1]) + file.first_line}: a quotation mark opens a "
+                f"cell and none closes it."
+            ) from error
         found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
         if found is None:
             raise InputError(f"Cannot read {file.path} as a table: {error}.") from error

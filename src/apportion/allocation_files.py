@@ -36,6 +36,7 @@ import pandas as pd
 from apportion.checks import as_float, is_truth
 from apportion.errors import InputError, unknown_name, written
 from apportion.table_checks import at_least_0, check_unique
+from apportion.text_files import json_of, read_text
 from apportion.whole_files import writing
 
 if TYPE_CHECKING:
@@ -188,15 +189,8 @@ def read_object(text: str | Path, what: str) -> dict[str, Any]:
     InputError
         If it is none, or there is no such file.
     """
-    if isinstance(text, Path):
-        try:
-            text = text.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise InputError(f"Cannot read {text}: {error}.") from error
-    try:
-        content = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"This is no {what} in JSON: {error}.") from error
+    given = isinstance(text, Path)
+    content = read_text(text).json() if given else json_of(text, f"The text of the {what}")
     if not isinstance(content, dict):
         raise InputError(f"This is no {what} in JSON: it holds no object.")
     return content

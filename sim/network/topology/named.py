@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import file_path, listed, number, whole
@@ -11,6 +10,7 @@ from apportion.registry import Registry
 from apportion.sim.network.topology import Topology
 from apportion.sim.network.topology.paths import ParallelUplinks
 from apportion.sim.network.topology.tree import SwitchLevel, TreeTopology
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,10 +205,7 @@ def read_topology(path: str | Path) -> Topology:
         file and the key.
     """
     file = file_path("The topology", path)
-    try:
-        told = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"Cannot read the topology {str(path)!r}: {error}.") from error
+    told = read_text(file).toml()
     try:
         return _topology(told, file.stem)
     except InputError as error:

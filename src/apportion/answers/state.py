@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -15,8 +13,11 @@ import pandas as pd
 from apportion.checks import as_float
 from apportion.errors import InputError, written
 from apportion.sim.traces.slurm_arrays import array_tasks
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from apportion.cluster import Cluster
 
 _GPUS = re.compile(r"gres/gpu(?::([^=,]+))?[=:](\d+)")
@@ -101,12 +102,7 @@ def _content(state: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what stands in a file, or what is given."""
     if isinstance(state, Mapping):
         return state
-    try:
-        content = json.loads(Path(state).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read {str(state)!r}: {error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{str(state)!r} is no JSON: {error}.") from error
+    content = read_text(state).json()
     if not isinstance(content, dict):
         raise InputError(f"{str(state)!r} is no state: give what `squeue --json` prints.")
     return content

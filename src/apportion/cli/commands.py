@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.checks import choice, number, read_number, read_whole
@@ -213,20 +211,15 @@ def by_job_type(word: str) -> float | str | dict[str, float]:
 
 def _table_of_types(path: str) -> dict[str, float]:
     """Read a csv file with the columns ``job_type`` and ``seconds``."""
+    from apportion.sim.traces.table import users_table  # not waited for by other commands
+
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise argparse.ArgumentTypeError(f"{path!r} cannot be read: {error}") from error
-    if not rows or not {"job_type", "seconds"} <= rows[0].keys():
-        raise argparse.ArgumentTypeError(f"{path!r} needs the columns job_type,seconds, and rows")
+        table = users_table(path)
+        types, seconds_of = table.texts("job_type"), table.numbers("seconds")
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from error
     found: dict[str, float] = {}
-    for line, row in enumerate(rows, start=2):
-        job_type = row["job_type"].strip()
-        try:
-            seconds = real()(row["seconds"] or "")
-        except argparse.ArgumentTypeError as error:
-            raise argparse.ArgumentTypeError(f"{path!r}, line {line}: {error}") from error
+    for line, job_type, seconds in zip(types.index, types, seconds_of, strict=True):
         if found.setdefault(job_type, seconds) != seconds:
             words = f"{path!r}, line {line}: {job_type!r} has {found[job_type]:g} before"
             raise argparse.ArgumentTypeError(words)

@@ -8,7 +8,6 @@ import sys
 import threading
 from contextlib import contextmanager
 from importlib.util import find_spec
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ import pandas as pd
 from apportion.allocation import Allocation
 from apportion.allocation_files import read_object
 from apportion.checks import choice, file_path
-from apportion.cli.solve import jobs_table
+from apportion.cli.solve import jobs_table, throughputs_of
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.estimators import EstimatedSpeeds
@@ -33,7 +32,7 @@ from apportion.report.files import check_folder, write_text
 from apportion.service import DecisionService
 from apportion.service.answers import json_schema
 from apportion.service.lines import answer_lines
-from apportion.sim.traces.text import read_text
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     import argparse
@@ -101,7 +100,7 @@ def _told() -> BinaryIO:
 
 def _estimates(path: str, cluster: Cluster) -> EstimatedSpeeds:
     """Return estimates that begin with the speeds of a file."""
-    table: Any = pd.read_csv(BytesIO(read_text(path).body), index_col=0)
+    table = throughputs_of(path)
     for name in cluster.gpus:
         if name not in table.columns:
             raise InputError(f"{path!r} has no column {name!r}; it needs one per accelerator.")
@@ -117,7 +116,7 @@ def _serve(service: DecisionService, args: argparse.Namespace) -> None:
         )
     from apportion.service.http import serve_http
 
-    token = None if args.token_file is None else read_text(args.token_file).body.decode().strip()
+    token = None if args.token_file is None else read_text(args.token_file).text().strip()
     if token == "":
         raise InputError(f"{args.token_file!r} holds no token.")
     serve_http(

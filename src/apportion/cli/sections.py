@@ -17,13 +17,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.checks import as_word
 from apportion.errors import InputError, unknown_name
 from apportion.mechanisms.setting_names import listed_settings, name_and_settings
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -173,12 +172,7 @@ def _of_file(
     file: str, given: Sequence[str], sections: Mapping[str, Mapping[str, Settable]]
 ) -> list[str]:
     """Return the settings of a file as options, but for those that are given beside it."""
-    try:
-        content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"Cannot read {file!r}: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file!r} is no TOML: {error}.") from error
+    content = read_text(file, blank=True).toml()
     if given[:1] == ["sweep"]:
         content = _for_a_sweep(file, content)
     asked = {word.partition("=")[0] for word in given if word.startswith("--")}

@@ -16,7 +16,7 @@ from apportion.policies import solve
 from apportion.report.files import check_folder, write_text
 from apportion.sim.traces.jobs_csv import jobs_of
 from apportion.sim.traces.table import TraceTable, parse_table
-from apportion.sim.traces.text import read_text
+from apportion.text_files import read_text
 from apportion.whole_files import to_csv
 
 if TYPE_CHECKING:

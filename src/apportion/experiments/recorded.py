@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from apportion.experiments.provenance import INFINITE
 from apportion.mechanisms import mechanism_name
 from apportion.sim.fingerprint import versions
 from apportion.sim.settings import settings_for
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,12 +99,7 @@ def read_recorded(file: Path) -> Recorded:
     InputError
         If the file cannot be read or is none.
     """
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"Cannot read {str(file)!r}: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{str(file)!r} is no JSON: {error}.") from error
+    content = read_text(file).json()
     for key, kind in _KEYS.items():
         if not isinstance(content, dict) or not isinstance(content.get(key), kind):
             raise InputError(

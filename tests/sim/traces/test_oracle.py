@@ -47,7 +47,7 @@ def test_keys_without_gpu_counts_stand_for_one_gpu(write: Write) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is not json"),
+        ("{", "no JSON from here on"),
         ("[]", "no throughputs by accelerator"),
         ({"v100": 3}, "'v100' must hold throughputs"),
         ({"v100": {"('lm', 1)": {}}}, r"'v100'.*has no number under 'null'"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apportion.errors import InputError
 from apportion.sim.traces.table import TraceTable, parse_table
-from apportion.sim.traces.text import read_text
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def test_unique_names_both_lines(write: Write) -> None:
         (["a,b", "1,2", "1,2,3"], r"t\.csv, line 3: 3 fields; expected 2, as in line 1"),
         (["a,a", "1,2"], r"t\.csv has the column 'a' twice"),
         (["a,b"], r"t\.csv has no rows"),
-        (["a,b", '"1,2'], r"Cannot read .*t\.csv as a table"),
+        (["a,b", '"1,2'], r"t\.csv, line 2: a quotation mark"),
     ],
 )
 def test_malformed_tables_are_refused(write: Write, lines: list[str], message: str) -> None:
@@ -93,7 +93,7 @@ def test_missing_column_names_the_nearest(write: Write) -> None:
 def test_binary_content_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b\n\xff\xfe,1\n")
-    with pytest.raises(InputError, match="not a text file in UTF-8"):
+    with pytest.raises(InputError, match="not text in UTF-8"):
         parse_table(read_text(path))
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from apportion import text_files
 from apportion.errors import InputError
-from apportion.sim.traces import text
 from apportion.sim.traces.table import parse_table
-from apportion.sim.traces.text import read_text
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ def test_other_packings_are_named(tmp_path: Path, content: bytes, message: str) 
 def test_what_is_unpacked_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes, pack: Callable[[bytes], bytes]
 ) -> None:
-    monkeypatch.setattr(text, "LARGEST_FILE", 2**21)
+    monkeypatch.setattr(text_files, "LARGEST_FILE", 2**21)
     path = tmp_path / "t.csv"
     path.write_bytes(pack(line * (2**23 // len(line))))
     with pytest.raises(InputError, match=r"more than (2 MiB of text|1 MiB)"):
@@ -91,6 +91,6 @@ def test_lines_are_bounded_and_many_blank_ones_are_read_at_once(
     file = read_text(path)  # hours, if every line were cut off the rest by copying it
     assert (file.head, file.first_line) == ("a,b", 4_000_002)
     assert file.comments == ("x" * 900_000,)
-    monkeypatch.setattr(text, "MOST_LINES", 1)
+    monkeypatch.setattr(text_files, "MOST_LINES", 1)
     with pytest.raises(InputError, match="more than 1 lines"):
         read_text(path)

@@ -14,7 +14,7 @@ from apportion.errors import InputError
 from apportion.experiments.fitted_jobs import fitted
 from apportion.sim.floors import floor
 from apportion.sim.traces.table import parse_table
-from apportion.sim.traces.text import read_text
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     import argparse

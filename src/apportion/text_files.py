@@ -1,12 +1,18 @@
-"""Text files that traces come in: plain or gzipped, with ``#`` lines on top or without."""
+"""Text from outside: files of users, plain or gzipped, with ``#`` lines on top or without.
+
+All that the package is given as text is read here, and tables by `apportion.sim.traces.table` on
+top of it. So whatever a file holds ends in an `InputError` that names the file and the line.
+"""
 
 from __future__ import annotations
 
 import gzip
+import json
 import re
+import tomllib
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from apportion.checks import file_path
 from apportion.errors import InputError
@@ -48,7 +54,7 @@ class TextFile:
     path
         Where it was read from.
     body
-        Content from the first line that counts, never empty.
+        Content from the first line that counts.
     comments
         The leading comments, without ``#``.
     first_line
@@ -73,27 +79,90 @@ class TextFile:
             name = name.removesuffix(ending)
         return name
 
+    def text(self, *, lossy: bool = False) -> str:
+        """Return the body as text; with `lossy` a sign stands for each byte that is none.
 
-def read_text(path: str | Path) -> TextFile:
+        Raises
+        ------
+        InputError
+            If it is not in UTF-8.
+        """
+        if b"\0" in self.body:
+            raise InputError(f"{self.path} is not text in UTF-8: it holds zero bytes.")
+        try:
+            return self.body.decode("utf-8", errors="replace" if lossy else "strict")
+        except UnicodeDecodeError as error:
+            line = self.body[: error.start].count(b"\n") + self.first_line
+            raise InputError(
+                f"{self.path}, line {line}: this is not text in UTF-8; save the file as UTF-8."
+            ) from error
+
+    def json(self) -> Any:
+        """Return what stands here in JSON, or raise `InputError`."""
+        return json_of(self.text(), self.path, self.first_line)
+
+    def toml(self) -> dict[str, Any]:
+        """Return what stands here in TOML, or raise `InputError`."""
+        try:  # blank lines in place of those above, so that errors tell the lines of the file
+            return tomllib.loads("\n" * (self.first_line - 1) + self.text())
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise InputError(f"{self.path} is no TOML: {error}.") from error
+
+
+def json_of(text: str | bytes, where: object, first_line: int = 1) -> Any:
+    """Return what a text holds in JSON.
+
+    Parameters
+    ----------
+    text
+        The text.
+    where
+        Where it comes from, as errors name it.
+    first_line
+        Number of its first line.
+
+    Raises
+    ------
+    InputError
+        If it is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = error.lineno + first_line - 1
+        raise InputError(f"{where}, line {line}: no JSON from here on: {error.msg}.") from error
+    except (TypeError, ValueError, RecursionError) as error:  # endless digits, endless brackets
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{where} cannot be read as JSON: {reason}.") from error
+
+
+def read_text(path: str | Path, *, blank: bool = False) -> TextFile:
     """Read a plain or gzipped file, unpacking no more than `LARGEST_FILE` bytes.
+
+    Parameters
+    ----------
+    path
+        The file.
+    blank
+        Whether it may hold nothing but comments.
 
     Raises
     ------
     InputError
         If it cannot be read, is not what its name says, is packed otherwise, is too large, or has
-        no content.
+        no content that it needs.
     """
     path = file_path("The file", path)
     try:
         with path.open("rb") as raw:
-            return _text_of(path, raw)
+            return _text_of(path, raw, blank)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path} is not a whole gzip file: {error}.") from error
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror or error}.") from error
 
 
-def _text_of(path: Path, raw: BufferedReader) -> TextFile:
+def _text_of(path: Path, raw: BufferedReader, blank: bool) -> TextFile:
     """Read an open file: what stands on top piece by piece, then the rest."""
     start = raw.peek(_LONGEST_MAGIC)
     stream: BinaryIO = raw
@@ -107,7 +176,7 @@ def _text_of(path: Path, raw: BufferedReader) -> TextFile:
     comments, first_line, size, start = _top(path, stream)
     body = start + stream.read(LARGEST_FILE - size + 1)
     _check_size(path, size + len(body))
-    if not body:
+    if not body and not blank:
         raise InputError(f"{path} is empty.")
     if body[_TAR_MAGIC_AT:].startswith(b"ustar"):
         raise InputError(f"{path} is a tar archive; unpack it first.")
