@@ -35,6 +35,7 @@ NO_TABLE = {
 NO_OBJECT = {
     "brackets": b"[" * 100_000,
     "digits": b'{"a": ' + b"9" * 100_000 + b"}",
+    "digits in TOML": b"a = " + b"9" * 100_000,
     "list": b"[1, 2]",
     "half": b'{"a": 1,\n "b":',
 }

@@ -103,9 +103,10 @@ class TextFile:
 
     def toml(self) -> dict[str, Any]:
         """Return what stands here in TOML, or raise `InputError`."""
+        text = self.text()
         try:  # blank lines in place of those above, so that errors tell the lines of the file
-            return tomllib.loads("\n" * (self.first_line - 1) + self.text())
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            return tomllib.loads("\n" * (self.first_line - 1) + text)
+        except (ValueError, RecursionError) as error:  # endless digits, endless brackets
             raise InputError(f"{self.path} is no TOML: {error}.") from error
 
 
