@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 _PODS = re.compile(r"(num|n)?_?(inst(ance)?|worker|pod|replica)s?(_?(num|count))?", re.IGNORECASE)
 _SAME_S = 1.0
 """By so much lengths of time may differ that are counted in whole seconds."""
-_MALFORMED_SHOWN = 20
-"""Malformed lines that have a note of their own."""
+_REASONS_SHOWN = 20
+"""Reasons for which lines are left out that have a note of their own."""
+_DETAIL = re.compile(r"(?<= is ).*(?=; it must be )|\d+ fields?", re.DOTALL)
+"""What differs between lines that are left out for one reason: what stands there."""
 
 
 class Log:
@@ -82,13 +84,21 @@ class Log:
     def notes(self, jobs: int) -> list[str]:
         """Return what was read, left out and assumed, when so many jobs are left."""
         first = f"{counted(self._lines, self._unit)} read, {counted(jobs, 'job')}"
-        malformed = sorted(self._refused.items())
-        shown = [
-            f"{self._unit} {line} left out: {why}" for line, why in malformed[:_MALFORMED_SHOWN]
-        ]
-        more = [line for line, _ in malformed[_MALFORMED_SHOWN:]]
+        alike: dict[str, list[int]] = {}
+        for line, why in sorted(self._refused.items()):
+            alike.setdefault(_DETAIL.sub("", why), []).append(line)
+        groups = list(alike.values())
+        shown = [self._left_out(lines) for lines in groups[:_REASONS_SHOWN]]
+        more = sorted(line for lines in groups[_REASONS_SHOWN:] for line in lines)
         rest = [f"left out because they are malformed, too: {self._lines_of(more)}"] if more else []
         return [first, *self._notes, *shown, *rest]
+
+    def _left_out(self, lines: list[int]) -> str:
+        """Say that lines are left out for one reason, which the first of them shows."""
+        where, why = f"{self._unit} {lines[0]}", self._refused[lines[0]]
+        if len(lines) == 1:
+            return f"{where} left out: {why}"
+        return f"left out because, as in {where}, {why.rstrip('.')}: {self._lines_of(lines)}"
 
     def nothing_left(self) -> InputError:
         """Build the error for a log without a job that can be used."""
