@@ -302,5 +302,5 @@ def _cannot_run(
     where = ", ".join(np.array(cluster.accelerators)[runs])
     return InputError(
         f"{what} needs more GPUs than the cluster {cluster} has of any type that it runs on "
-        f"({where})."
+        f"({where}). Such jobs are left out by Workload.fitting(cluster), or too_large='drop'."
     )

@@ -79,7 +79,9 @@ def from_durations(
     known = jobs["scale_factor"].isin(speeds.index[speeds > 0].get_level_values(1))
     if not drawn:
         known = pd.Series(find_rows(jobs, throughputs) >= 0, index=jobs.index)
-    jobs, dropped = _without_missing(jobs, known, options)
+    jobs, dropped = _without_missing(file, jobs, known, options)
+    if not drawn:
+        _check_job_types(str(file.path), jobs, throughputs)
     jobs = jobs if options.limit is None else jobs.head(options.limit)
     if drawn:
         rng = np.random.default_rng(options.seed)
@@ -163,18 +165,23 @@ def from_steps(
     if options.throughputs is None:
         notes.append("throughputs from the table of job types that comes with apportion")
     known = pd.Series(find_rows(jobs, throughputs) >= 0, index=jobs.index)
-    jobs_with, dropped = _without_missing(jobs, known, options)
-    try:
-        throughput_rows(jobs_with, throughputs)
-    except InputError as error:
-        line = lines[int(np.argmin(known.to_numpy()))]
-        raise InputError(
-            f"{file.path}, line {line}: {error} With missing='drop' such jobs are left out."
-        ) from error
-    if jobs_with.empty:
-        raise InputError(f"{file.path}: none of the {len(jobs)} jobs has throughputs.")
+    jobs_with, dropped = _without_missing(file, jobs, known, options)
+    where = f"{file.path}, line {lines[int(np.argmin(known.to_numpy()))]}"
+    _check_job_types(where, jobs_with, throughputs)
     workload = Workload(file.name, jobs_with, throughputs, (*notes, *dropped))
     return workload if options.limit is None else workload.head(options.limit)
+
+
+def _check_job_types(where: str, jobs: pd.DataFrame, throughputs: pd.DataFrame) -> None:
+    """Refuse a job without throughputs, and say what can be done about it."""
+    try:
+        throughput_rows(jobs, throughputs)
+    except InputError as error:
+        raise InputError(
+            f"{where}: {error} With missing='drop' such jobs are left out; steps/s of other types "
+            f"come with throughputs=; a log of durations whose columns= leave out job_type has "
+            f"types drawn for it."
+        ) from error
 
 
 def throughputs_for(jobs: pd.DataFrame, options: ReadOptions) -> pd.DataFrame:
@@ -210,11 +217,13 @@ def _from_first_arrival(file: TextFile, jobs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_missing(
-    jobs: pd.DataFrame, known: pd.Series, options: ReadOptions
+    file: TextFile, jobs: pd.DataFrame, known: pd.Series, options: ReadOptions
 ) -> tuple[pd.DataFrame, list[str]]:
     """Drop the jobs without throughputs if the user wants so, and say how many."""
     if options.missing == "error" or known.all():
         return jobs, []
+    if not known.any():
+        raise InputError(f"{file.path}: none of the {len(jobs)} jobs has throughputs.")
     count = int((~known).sum())
     return jobs[known], [f"jobs left out because no throughputs are known: {count} of {len(jobs)}"]
 
