@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from apportion.sim.network import MemoizedNetwork
     from apportion.sim.record import Columns
     from apportion.sim.workload import Workload
+
+_LOG = logging.getLogger(__name__)
+
+_ANY_JOB_TYPE = ("none", "static")
+"""Networks that know no models, and so take any."""
 
 
 def leases(mechanism: Leases, decider: Any, about: AboutRun) -> Parts:
@@ -128,7 +134,10 @@ def _check_fixed(policy: Policy, believed: Believed) -> None:
 def _knowing_skews(
     scheduler: OfferScheduler, job_types: Sequence[str], network: MemoizedNetwork
 ) -> OfferScheduler:
-    """Let a rule by skew know those of models of which the network has the tensors."""
+    """Let a rule by skew know those of models of which the network has the tensors.
+
+    Of job types of one's own nobody knows it: where the network knows no models either, it is low.
+    """
     rule, model = scheduler.rule, network.model
     if not hasattr(rule, "knowing"):
         return scheduler
@@ -137,6 +146,12 @@ def _knowing_skews(
         profile: Any = profiles.get(spelled(job_type, profiles))
         if len(getattr(profile, "layers", ())) > 1:  # of one nothing is known of its tensors
             skews[job_type] = profile.skew
+    known = {*rule.job_types, *skews}
+    unknown = [each for each in dict.fromkeys(job_types) if each not in known]
+    if unknown and network.name in _ANY_JOB_TYPE:
+        skews |= dict.fromkeys(unknown, 0.0)
+        names = ", ".join(map(written, unknown[:3])) + ", ..." * (len(unknown) > 3)
+        _LOG.warning("%s: the skew of %s is not known, and taken as low", scheduler.name, names)
     return replace(scheduler, rule=rule.knowing(skews))
 
 

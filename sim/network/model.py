@@ -234,7 +234,8 @@ def check_models(network: NetworkModel, workload: Workload, cluster: Cluster) ->
     raise InputError(
         f"{unknown[first]}{also} Simulations take a network that has it as "
         f"network=apportion.sim.network.{with_profiles}. Without profiles: network='none', by "
-        f"which communication is free, or 'static', a part of the speed by tier for any job type."
+        f"which communication is free, or 'static', a part of the speed by tier for any job type; "
+        f"on the command line --mechanism 'leases(network=none)'."
     ) from unknown[first]
 
 
