@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from apportion.policies.problem import Problem
     from apportion.types import Floats
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Cohort(Policy):
     Parameters
     ----------
     quotas
-        GPUs promised to each entity: ``{"vision": 8, "speech": 4}``.
+        GPUs promised to each entity: ``{"vision": 8, "speech": 4}``. Those without jobs lend all.
     borrowing
         GPUs that each may hold beyond its quota; as many as there are where none are told.
     """
@@ -132,11 +136,17 @@ class Cohort(Policy):
     def _entities(self, p: Problem) -> tuple[Floats, Floats, Floats]:
         """Return which jobs are whose, counted, and quota and borrowing of those who have jobs."""
         names, entity = p.texts("entity"), p.column("entity").astype(int)
-        told = [*self.quotas, *self.borrowing]
+        told = (*self.quotas, *self.borrowing)
         if told and not {*told} & {*names}:
-            raise unknown_name("entity of a cohort", told[0], names)
+            _tell_of_absent(told[0], tuple(names))
         here = np.unique(entity)
         own = [names[k] for k in here]
         quota = np.array([self.quotas.get(name, 0.0) for name in own])
         most = np.array([self.borrowing.get(name, np.inf) for name in own])
         return (here[:, None] == entity) * p.count, quota, most
+
+
+@lru_cache
+def _tell_of_absent(entity: str, names: tuple[str, ...]) -> None:
+    """Warn, once, of quotas that are nobody's: misspelt, or none of the jobs is here now."""
+    _LOG.warning("No job is of it: %s", unknown_name("entity of a cohort", entity, names))

@@ -307,12 +307,23 @@ class Problem:
         return self.instance.columns[name]
 
     def texts(self, column: str) -> tuple[str, ...]:
-        """Return what a column of texts says, each once, of which `column` gives the places.
+        """Return what a column of texts says, each once; `column` gives the place of each job's.
+
+        There are as many as distinct texts, not as many as jobs.
 
         Raises
         ------
         InputError
             If the column holds numbers, or is not there.
+
+        Examples
+        --------
+        The GPUs that each user holds, as in ``held <= 8``::
+
+            user = np.arange(len(p.texts("user")))[:, None] == p.column("user")
+            held = user @ cp.multiply(p.count * p.scale_factor, p.time)
+
+        The user of each job is ``[p.texts("user")[int(k)] for k in p.column("user")]``.
         """
         self.column(column)
         if column not in self.instance.texts:
