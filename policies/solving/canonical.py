@@ -34,9 +34,14 @@ def canonicalise_by_reductions(problem: cp.Problem) -> ConeProgram:
     Raises
     ------
     cvxpy.error.DCPError, cvxpy.error.SolverError
-        If the problem is not convex by cvxpy's rules, or Clarabel has no such cones.
+        If the problem is not convex by cvxpy's rules, Clarabel has no such cones, or cvxpy fails.
     """
-    data, _, inverse = problem.get_problem_data(cp.CLARABEL, solver_opts={})
+    try:
+        data, _, inverse = problem.get_problem_data(cp.CLARABEL, solver_opts={})
+    except (cp.error.DCPError, cp.error.SolverError):
+        raise
+    except Exception as error:  # NotImplementedError without a word, for instance
+        raise cp.error.SolverError(f"{type(error).__name__} {error}") from error
     return cone_program(data, float(inverse[-1]["offset"]))
 
 

@@ -85,7 +85,7 @@ def check_stated(policy: Policy, instance: Instance) -> None:
             earlier = list(earlier_objectives(policy, p))
     except ApportionError:
         raise
-    except ValueError as error:  # cvxpy's, of an objective that is no single number, or of shapes
+    except (ValueError, NotImplementedError) as error:  # cvxpy's, of shapes, or of ``<`` for ``<=``
         raise InputError(
             f"{policy!r} cannot state its problem: {said_with_place(error)}"
         ) from error
