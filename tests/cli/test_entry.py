@@ -94,16 +94,16 @@ def test_a_failure_is_one_line_and_status_one(
     assert text.count("\n") == 1
 
 
-def test_ctrl_c_is_one_line_and_status_two(
+def test_ctrl_c_is_one_line_and_status_130(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(args: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(entry, "_run", interrupted)
-    assert main(["policies"]) == 2
+    assert main(["policies"]) == 130
     assert capsys.readouterr().err == "apportion: interrupted.\n"
-    assert main(["compare", "--out", "here"]) == 2
+    assert main(["compare", "--out", "here"]) == 130
     text = capsys.readouterr().err
     assert text.count("\n") == 1
     assert "kept in here" in text

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FAILED, _MISUSED = 1, 2
+_FAILED, _MISUSED, _INTERRUPTED = 1, 2, 130
 
 
 def from_shell() -> int:
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 if solving or simulating failed; 2 if the input cannot be used, or after Ctrl-C.
+        0; 1 if solving or simulating failed; 2 if the input cannot be used; 130 after Ctrl-C.
     """
     args = argparse.Namespace(verbose=False)
     words = sys.argv[1:] if argv is None else argv
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parse(words)
         _run(args)
     except KeyboardInterrupt:
-        return _say(_interrupted(args), _MISUSED)
+        return _say(_interrupted(args), _INTERRUPTED)
     except BrokenPipeError:
         # The reader has gone, as in `apportion policies | head -1`: nothing is left to say, and
         # Python must not try to flush the rest at exit.

@@ -7,17 +7,20 @@ import os
 import platform
 import sys
 import textwrap
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cvxpy
 from threadpoolctl import threadpool_info
 
 from apportion._version import __version__
+from apportion.checks import choice
 from apportion.cli.output import print_table, say, width
 from apportion.cli.parser import DEFAULTS
 from apportion.cluster import accelerators
+from apportion.cluster.accelerators import ACCELERATORS
 from apportion.errors import SolveError
 from apportion.mechanism.deciders import DECIDERS, scheduler_table
 from apportion.policies import WHOLE, policy_table, solve
@@ -25,8 +28,11 @@ from apportion.policies.registry import POLICIES
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     import pandas as pd
+
+    from apportion.policies import Policy
 
 
 def list_known(args: argparse.Namespace) -> None:
@@ -39,6 +45,16 @@ def _policies(args: argparse.Namespace) -> None:
     POLICIES.load()
     DECIDERS.load()
     policies, schedulers = policy_table(), scheduler_table()
+    if args.about is not None:
+        rows = [*policies.to_dict("records"), *schedulers.to_dict("records")]
+        told = {row["name"]: row for row in rows}
+        choice("policy or scheduler", args.about, told)
+        if args.about in list(POLICIES):
+            kind = POLICIES[args.about]
+            settings = ", ".join(f"{name}={value!r}" for name, value in _defaults(kind).items())
+            told[args.about] |= {"columns": ", ".join(kind.columns), "settings": settings}
+        _show_one(told[args.about], args.format)
+        return
     if args.format == "json":
         kinds = {"policies": policies, "schedulers": schedulers}
         listed = {kind: table.to_dict("records") for kind, table in kinds.items()}
@@ -63,6 +79,24 @@ def _policies(args: argparse.Namespace) -> None:
         say(f"Schedulers {_DO.get(str(mechanism), f'that work by {mechanism}.')}")
         print()
         _show(table, "rule")
+
+
+def _defaults(kind: type[Policy]) -> dict[str, Any]:
+    """Return the settings of a policy, as they are where none is given."""
+    default = kind()
+    return {each.name: getattr(default, each.name) for each in fields(kind)}
+
+
+def _show_one(about: Mapping[str, Any], layout: str) -> None:
+    """Print what is known of one thing, a line for each fact."""
+    facts = {key: value for key, value in about.items() if value == value}
+    if layout == "json":
+        print(json.dumps(facts, indent=2))
+        return
+    for key, value in facts.items():
+        if value != "":
+            shown = f"{value:.4g}" if isinstance(value, float) else value
+            say(f"{key}: {shown}", "    ")
 
 
 _DO = {
@@ -96,6 +130,11 @@ _HEADS = ("GB", "GB/s", "fp32", "tf32", "fp16", "fp8", "W", "$/h", "year")
 
 def _accelerators(args: argparse.Namespace) -> None:
     """List the types of GPUs that are known by name."""
+    if args.about is not None:
+        choice("accelerator", args.about, ACCELERATORS)
+        facts = ACCELERATORS[args.about]._asdict()
+        _show_one({"accelerator": args.about, **facts}, args.format)
+        return
     table = accelerators()
     if args.format == "json":
         print(table.to_json(orient="index", indent=2))

@@ -139,6 +139,7 @@ def add_policies(commands: Any) -> None:
         commands, "policies", "installed:list_known", "list the policies and schedulers"
     )
     parser.set_defaults(listed="policies")
+    parser.add_argument("about", nargs="?", metavar="NAME", help="all that is known of one")
     _add_format(parser)
     finish(parser)
 
@@ -148,6 +149,7 @@ def add_accelerators(commands: Any) -> None:
     text = "list the types of GPUs that are known by name"
     parser = add_command(commands, "accelerators", "installed:list_known", text)
     parser.set_defaults(listed="accelerators")
+    parser.add_argument("about", nargs="?", metavar="NAME", help="all that is known of one")
     _add_format(parser)
     finish(parser)
 
