@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from latex2mathml.converter import convert
+from sphinx.errors import ConfigError
 
 from apportion import __version__
 from apportion.faces import homes_of
@@ -180,7 +181,19 @@ def _done() -> Exception:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register what pages need."""
+    """Register what pages need.
+
+    Raises
+    ------
+    ConfigError
+        If the source is another folder than the checkout, in which pages name each other.
+    """
+    checkout = Path(__file__).parents[1]
+    if Path(app.srcdir).resolve() != checkout:
+        raise ConfigError(
+            f"The pages of the site begin at {checkout}, not at {app.srcdir}. Run there: "
+            f"sphinx-build -c docs . out/site"
+        )
     write_reference()
     app.connect("source-read", github_mathematics)
     app.add_html_math_renderer("mathml", (formula, None), (displayed, None))

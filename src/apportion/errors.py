@@ -15,6 +15,10 @@ _SHORT = 5
 """Letters of a name so short that one that begins with another letter is another name."""
 
 
+_INSTEAD = {"verbose": " What happens is logged: logging.basicConfig(level='INFO') shows it."}
+"""What to do in place of names that other libraries have."""
+
+
 class ApportionError(Exception):
     """Base of every error that apportion raises on purpose."""
 
@@ -75,6 +79,7 @@ def unknown_name(
     close = difflib.get_close_matches(near, names[:_MOST_COMPARED], n=1, cutoff=0.5)
     meant = written(known[close[0]]) if close else written(name)
     hint = f" Did you mean {meant}?" if meant != written(name) and _may_mean(near, close[0]) else ""
+    hint = _INSTEAD.get(name, hint) if isinstance(name, str) else hint
     more = f", ... ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
     listed = shown or ", ".join(names[:_MOST_NAMES]) + more
     return InputError(f"Unknown {kind} {written(name)}.{hint} Valid: {listed}.")

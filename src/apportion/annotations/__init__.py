@@ -45,6 +45,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
                 if _look(name, value, kinds.get(name)):
                     right.add((name, type(value)))
                 of_numpy = of_numpy or is_a(value, "generic")
+        _refuse_unknown(function, parameters, kwargs)
         if of_numpy:
             args = tuple(map(_plain, args))  # type: ignore[assignment]
             kwargs = {name: _plain(value) for name, value in kwargs.items()}  # type: ignore[assignment]
@@ -92,6 +93,20 @@ def explained(function: Callable[P, R]) -> Callable[P, R]:
     return with_reasons
 
 
+def _refuse_unknown(
+    function: Callable[..., Any],
+    parameters: Mapping[str, inspect.Parameter],
+    given: Mapping[str, Any],
+) -> None:
+    """Name an argument that a function does not have, and those that it has."""
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return
+    for name in given:
+        if name not in parameters:
+            known = [each for each in parameters if each != "self"]
+            raise unknown_name(f"argument of {function.__name__}", name, known)
+
+
 def _check_arguments(
     function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], error: Exception
 ) -> bool:
@@ -101,6 +116,7 @@ def _check_arguments(
     what could be read only once.
     """
     parameters = inspect.signature(function).parameters
+    _refuse_unknown(function, parameters, kwargs)
     arrays = any(str(each.annotation) in ("ArrayLike", "Floats") for each in parameters.values())
     doubted = (Iterator, Mapping) if isinstance(error, KeyError) else Iterator
     doubtful = any(isinstance(each, doubted) for each in (*args, *kwargs.values()))
@@ -166,4 +182,6 @@ def _check(name: str, value: Any, kinds: tuple[Kind, ...]) -> None:
             raise InputError(f"{name} is the class {value.__name__}; write {value.__name__}().")
         if names and isinstance(value, str):
             raise unknown_name(name, value, names)
-        raise InputError(f"{name} is {written(value)}; it must be {called(kinds)}.")
+        table = "\n" in repr(value)  # which nobody reads on one line
+        shown = f"a {type(value).__name__}" if table else written(value)
+        raise InputError(f"{name} is {shown}; it must be {called(kinds)}.")

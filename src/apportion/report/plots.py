@@ -51,6 +51,7 @@ from apportion.report.timeline_plots import tell_tasks, timeline
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from apportion.experiments import Comparison
     from apportion.sim import Run
 
 _PANELS_PER_ROW = 6
@@ -102,13 +103,13 @@ Runs = Mapping[str, "Run"]
 
 
 @checked
-def plot(runs: Run | Mapping[str, Run], kind: str = "completion_times") -> Figure:
+def plot(runs: Run | Mapping[str, Run] | Comparison, kind: str = "completion_times") -> Figure:
     """Draw one plot of finished runs, such as ``"utilization"``, ``"gantt"`` or ``"gpus_held"``.
 
     Parameters
     ----------
     runs
-        One run, or several by policy; the order sets the colours.
+        One run, several by policy, or a comparison; the order sets the colours.
     kind
         One of `apportion.report.kinds_of` the runs, which an error lists.
 
@@ -124,13 +125,14 @@ def plot(runs: Run | Mapping[str, Run], kind: str = "completion_times") -> Figur
     ApportionError
         If matplotlib is not installed.
     """
-    if not isinstance(runs, Mapping):
-        runs = {runs.policy: runs}
-    if kind not in (possible := kinds_of(runs)):
+    given: Any = runs
+    if not isinstance(given, Mapping):
+        given = given.runs if hasattr(given, "runs") else {given.policy: given}
+    if kind not in (possible := kinds_of(given)):
         raise unknown_name("plot of these runs", kind, possible)
     with plotting_style():
         draw = PLOT_KINDS[kind] if kind in PLOT_KINDS else _OF_SOME[kind][0]
-        return draw(runs)
+        return draw(given)
 
 
 def kinds_of(runs: Runs) -> list[str]:

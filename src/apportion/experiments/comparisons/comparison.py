@@ -20,6 +20,7 @@ from apportion.experiments.comparisons.possible import (
 from apportion.experiments.comparisons.runs_by_policy import RunsByPolicy
 from apportion.experiments.provenance import plain, record
 from apportion.experiments.shared import notes_on_mechanisms
+from apportion.policies import WHOLE
 from apportion.report import human_table, plot, report_page, summary_html
 from apportion.report.files import has_templates, write_page, write_table, written_too
 from apportion.report.found import RECORDED, differences_table, notes_on_recorded
@@ -173,7 +174,18 @@ class Comparison(RunsByPolicy):
         notes = notes_on([*self.workload.notes, *apart], self.workload.jobs, *each)
         if RECORDED in self.runs:
             notes += notes_on_recorded(self.workload.jobs, self.cluster)
-        return [*notes, *self._unsteady(), *self._possible()]
+        return [*notes, *self._rigid(), *self._unsteady(), *self._possible()]
+
+    def _rigid(self) -> list[str]:
+        """Say who chooses how many GPUs jobs have, where that is given."""
+        if self.workload.elastic:
+            return []
+        names = {each.name for each in WHOLE["(type, GPUs)"]}
+        who = ", ".join(label for label in self.runs if label.partition("(")[0] in names)
+        note = (
+            "jobs have fixed numbers of GPUs, which are not chosen here (elastic jobs: profiles=)"
+        )
+        return [f"under {who} {note}"] if who else []
 
     def _unsteady(self) -> list[str]:
         """Say under which policies figures that are to be of a steady state are of none."""
