@@ -189,8 +189,10 @@ def read_object(text: str | Path, what: str) -> dict[str, Any]:
     InputError
         If it is none, or there is no such file.
     """
-    given = isinstance(text, Path)
-    content = read_text(text).json() if given else json_of(text, f"The text of the {what}")
+    if isinstance(text, Path):
+        content = read_text(text).json()
+    else:
+        content = json_of(text, f"The text of the {what}")
     if not isinstance(content, dict):
         raise InputError(f"This is no {what} in JSON: it holds no object.")
     return content
