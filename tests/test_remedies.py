@@ -244,14 +244,6 @@ def test_rigid_jobs_under_those_who_choose_sizes_have_a_note() -> None:
     assert not any("fixed numbers" in note for note in plain.notes)
 
 
-def test_an_audit_looks_first_where_it_writes(capsys: Out) -> None:
-    Path("file").write_text("")
-    Path("speeds.csv").write_text("job,v100\na,1\n")
-    told = said(capsys, "audit", "speeds.csv", "--cluster", "v100=1", "--out", "file")
-    assert "Cannot write in 'file'" in told
-    assert "Audit of" not in told
-
-
 def test_the_site_says_where_it_begins() -> None:
     pytest.importorskip("sphinx")
     pytest.importorskip("latex2mathml")

@@ -42,13 +42,20 @@ NO_OBJECT = {
 TABLES = {
     "references": ("decide", "--cluster", "v100=1", "--references", "FILE"),
     "throughputs": ("solve", "FILE", "--cluster", "v100=1"),
-    "samples": ("links", "--samples", "FILE"),
     "overheads": ("compare", "--cluster", "v100=1", "--start-costs", "FILE"),
 }
 OBJECTS = {
     "config": ("compare", "--config", "FILE.toml"),
     "recorded": ("compare", "--config", "FILE.json"),
-    "topology": ("links", "FILE.toml"),
+    "topology": (
+        "compare",
+        "--cluster",
+        "a100=24",
+        "--network",
+        "phases",
+        "--topology",
+        "FILE.toml",
+    ),
     "state": ("forecast", "FILE", "--cluster", "v100=1", "--log", "LOG"),
 }
 
@@ -122,7 +129,6 @@ def test_the_line_is_the_line_of_the_file(
 INSIDE = {
     # what the package has written for itself, or what was installed with it
     "src/apportion/whole_files.py",
-    "src/apportion/papers/claims.py",
     "src/apportion/experiments/machine/leases.py",
     "src/apportion/experiments/machine/cells.py",
     "src/apportion/experiments/machine/store.py",
