@@ -99,16 +99,23 @@ class Watched:
                 f"decides {written(decision)}; decide(event) must return a Decision or None"
             )
         gangs = self._gangs(decision.gangs)
-        starts = np.asarray(decision.starts)
-        if starts.shape != gangs.job.shape or starts.dtype != bool:
-            self._refuse(f"says of {gangs.job.size} lines that they start: {written(starts)}")
+        starts = self._marks(decision.starts, gangs, "start")
+        moved = decision.moved
+        if moved is not None:
+            moved = self._marks(moved, gangs, "moved")
         for job in done:
             self._before.pop(job, None)
-        stop = self._stopped(decision, gangs, starts)
+        decision = decision._replace(gangs=gangs, starts=starts, moved=moved)
+        stop = self._stopped(decision)
         self._before = dict(zip(gangs.job.tolist(), gangs.devices, strict=True))
-        return decision._replace(
-            gangs=gangs, stop=stop, lost_s=self._lost_s(decision, gangs, starts)
-        )
+        return decision._replace(stop=stop, lost_s=self._lost_s(decision, gangs, starts))
+
+    def _marks(self, marks: Any, gangs: Gangs, what: str) -> Bools:
+        """Return which lines are marked, a truth for each."""
+        marks = np.asarray(marks)
+        if marks.shape != gangs.job.shape or marks.dtype != bool:
+            self._refuse(f"says of {gangs.job.size} lines that they {what}: {written(marks)}")
+        return marks
 
     def _gangs(self, gangs: Gangs) -> Gangs:
         """Return the gangs with their devices, if they can be."""
@@ -159,18 +166,38 @@ class Watched:
                 if taken.setdefault((kind, device), line) not in (line, mate):
                     self._refuse(f"gives device {device} of type {kind} to two gangs")
 
-    def _stopped(self, decision: Decision, gangs: Gangs, starts: Bools) -> NDArray[np.intp]:
+    def _stopped(self, decision: Decision) -> NDArray[np.intp]:
         """Return who had devices and has lost them, or starts again on others."""
-        now = dict(zip(gangs.job.tolist(), gangs.devices, strict=True))
-        again = set(gangs.job[starts].tolist())
-        for job, held in now.items():
-            if job not in again and self._before.get(job) != held:
-                self._refuse(f"lets {self._job(job)} go on where it was not, on {held}")
-        stopped = {job for job in self._before if job not in now or job in again}
+        gangs, starts = decision.gangs, decision.starts
+        moved = np.zeros_like(starts) if decision.moved is None else decision.moved
+        marks = starts.tolist(), moved.tolist()
+        for job, held, start, move in zip(gangs.job.tolist(), gangs.devices, *marks, strict=True):
+            before = self._before.get(job)
+            if start and move:
+                self._refuse(f"says of {self._job(job)} both that it starts and that it moved")
+            if start or before == held:
+                continue
+            if not move:
+                self._refuse(
+                    f"lets {self._job(job)} go on where it was not, on {held}. A job that goes on, "
+                    f"on other devices of its machines, must be marked in Decision.moved; any "
+                    f"other starts"
+                )
+            if before is None or not self._same_machines(before, held):
+                self._refuse(
+                    f"moves {self._job(job)} from {before} to {held}, which are not as many "
+                    f"devices of the same machines. There it must start"
+                )
+        here, again = set(gangs.job.tolist()), set(gangs.job[starts].tolist())
+        stopped = {job for job in self._before if job not in here or job in again}
         wrong = set(np.asarray(decision.stop).tolist()) - stopped
         if wrong:
             self._refuse(f"stops {self._job(min(wrong))}, which has lost nothing")
         return np.array(sorted(stopped), dtype=np.intp)
+
+    def _same_machines(self, one: Held, other: Held) -> bool:
+        place = self._about.layout.placement
+        return one[0] == other[0] and place(one) == place(other)
 
     def _lost_s(self, decision: Decision, gangs: Gangs, starts: Bools) -> Any:
         """Return what starts cost, those of the mechanism included."""

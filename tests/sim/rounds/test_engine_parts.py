@@ -482,6 +482,38 @@ def test_who_decides_itself_has_the_columns_of_leases(tmp_path: Path) -> None:
         ap.simulate(Everybody(), **case, mechanism="leases", timers="tuned")
 
 
+class MovesUp(Everybody):
+    """Whoever runs goes on, on the free devices of its machines that have the lowest numbers."""
+
+    def decide(self, event: Event) -> Decision:
+        made, devices = super().decide(event), self.devices.devices
+        job, moved = made.gangs.job, np.zeros(made.starts.size, dtype=bool)
+        for line in (~made.starts).nonzero()[0].tolist():
+            kind, before = devices.give_back(int(job[line]))
+            pool = devices.pools[kind]
+            devices.hold(int(job[line]), kind, pool.lowest(pool.placement(before)))
+            moved[line] = devices.held[int(job[line])] != (kind, before)
+        return made._replace(gangs=self.devices.gangs(job), moved=moved)
+
+
+@pytest.mark.parametrize("mechanism", ["queue", "leases"])
+def test_who_decides_itself_moves_gangs_inside_their_machines(
+    mechanism: str, tmp_path: Path
+) -> None:
+    racks = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+    load = ap.generate_rack_workload(jobs=20, seed=3, max_scale_factor=4)
+    case: dict[str, Any] = {"workload": load, "cluster": racks, "mechanism": mechanism}
+    run, stays = (ap.simulate(own, **case, network="table1") for own in (MovesUp(), Everybody()))
+    if mechanism == "leases":  # elsewhere the check takes each stay for a start
+        ap.check_schedule(run, load, racks, network="table1")
+    pd.testing.assert_frame_equal(run.jobs, stays.jobs, rtol=1e-9)
+    assert (run.jobs["preemptions"] == 0).all()
+    assert len(run.schedule) > len(stays.schedule) == len(load)
+    assert (run.schedule.groupby("job")["machines"].nunique() == 1).all()
+    whole = partial(ap.simulate, MovesUp(), **case, network="table1")
+    assert_same(stopped_after(whole, tmp_path / "x.json", [12]), run)
+
+
 class Shrinking(Everybody):
     """Whoever comes has two GPUs, or one."""
 
@@ -531,6 +563,12 @@ WRONG: dict[str, tuple[Any, str]] = {
         r"1 GPUs of type 0, and says \(0, \[7\]\)",
     ),
     "silent": (lambda own, made: made._replace(starts=made.starts & False), "where it was not"),
+    "moves": (
+        lambda own, made: made._replace(starts=made.starts & False, moved=made.starts),
+        r"moves job 0 from None to \(0, \[0\]\), .*There it must start",
+    ),
+    "moves and starts": (lambda own, made: made._replace(moved=made.starts), "that it moved"),
+    "moves all": (lambda own, made: made._replace(moved=[1]), "of 2 lines that they moved"),
     "stops": (lambda own, made: made._replace(stop=np.array([0])), "which has lost nothing"),
     "shares": (
         lambda own, made: made._replace(
