@@ -55,8 +55,8 @@ class LeaseScheduler(Resumable):
     learns
         Is told of what ran.
     every_lease
-        Whether each lease is an event of its own, even if it is sure to be renewed. The outcome is
-        the same; for tests.
+        Whether each lease is an event of its own: who decides may give a job that is on its best
+        placement another one when nobody waits.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class LeaseScheduler(Resumable):
     ) -> None:
         self._mechanism, self._terms, self._told = mechanism, mechanism.scheduler, told
         self.name = f"Scheduler {self._terms.label!r}"
-        self._judged_as, self._learns, self._every_lease = judged_as, learns, every_lease
+        self._judged_as, self._learns = judged_as, learns
         self.timers = mechanism.timers
         self.noted: Callable[[float, int], None] | None = None
         self._lease_s = max(whole_ticks(self._terms.lease_s), TICK_S)
@@ -103,6 +103,9 @@ class LeaseScheduler(Resumable):
         self._holders = Holders(told.scale, mechanism.placer.devices)
         job_types = told.job_type
         self._pause_s = [whole_ticks(s) for s in self._terms.checkpoints_s(job_types, self._scale)]
+        # Of one instant, leases with a checkpoint end before those without. Where there are both,
+        # who sleeps would have to know which of its own leases come before those of others.
+        self._sleeps = not every_lease and (all(self._pause_s) or not any(self._pause_s))
         starts_s = self._terms.starts_s(job_types, self._scale)
         self._first_s, self._later_s = ([whole_ticks(s) for s in each] for each in starts_s)
         if "start_included" in told.facts:  # whoever has not started has not run either
@@ -210,6 +213,8 @@ class LeaseScheduler(Resumable):
                 self._fall_asleep(job, now_s)
             return []
         self.wake(now_s)
+        if not any(self._pause_s):  # who slept gives back with those whose leases end as well
+            self._expire(now_s)
         due = sorted([*due, *self._ends.pop(now_s, End.RETURN)])
         self._holders.touch(due)
         return due
@@ -229,7 +234,7 @@ class LeaseScheduler(Resumable):
 
     def _surely_keeps(self, job: int, now_s: float) -> bool:
         """Whether a job would have the same GPUs in all leases to come, if nothing happens."""
-        return not self._every_lease and self._mechanism.surely_keeps(job, now_s)
+        return self._sleeps and self._mechanism.surely_keeps(job, now_s)
 
     def _fall_asleep(self, job: int, now_s: float) -> None:
         """Let a job run on from lease to lease, the first of which begins now."""
@@ -258,8 +263,9 @@ class LeaseScheduler(Resumable):
         """Move jobs that run to faster placements; return whether any has moved."""
         moved = self._mechanism.migrate(self._holders.at_work(self._end_s, now_s))
         for lease in moved:
-            self._move(lease.job, now_s, fresh=lease.job in fresh)
-            fresh.add(lease.job)  # moved again in this instant it loses nothing more
+            self._move(lease, now_s, fresh=lease.job in fresh)
+            # Moved again in this instant it loses nothing more, unless it is where it was.
+            (fresh.discard if lease.continued else fresh.add)(lease.job)
         return bool(moved)
 
     def _start(self, lease: Lease, now_s: float) -> None:
@@ -272,10 +278,13 @@ class LeaseScheduler(Resumable):
         if self.noted is not None:
             self.noted(now_s, self._scale[job])
 
-    def _move(self, job: int, now_s: float, *, fresh: bool) -> None:
+    def _move(self, lease: Lease, now_s: float, *, fresh: bool) -> None:
         """Let a job go on elsewhere for the rest of its lease; one that is fresh loses nothing."""
+        job = lease.job
         end_s, ready_s = self._end_s[job], max(self._duty_cycles.ready_s(job), now_s)
-        if not fresh:
+        if lease.continued:  # it has come back to what it had
+            ready_s = now_s
+        elif not fresh:
             ready_s = min(now_s + self._later_s[job], end_s)
         self._holders.touch([job])
         self._lease(job, ready_s, end_s)

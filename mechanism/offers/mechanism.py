@@ -171,7 +171,10 @@ class LeaseMechanism(Resumable):
         the delay timers. A job to whom the placement gives nothing on any type, or nothing within
         the tiers that it accepts, waits.
         """
-        return self._offering.offer(now_s, ending)
+        leases = self._offering.offer(now_s, ending)
+        if not self.scheduler.migrates:  # else `migrate` follows, and maybe more offers
+            self.holdings.forget()
+        return leases
 
     def next_change_s(self, now_s: float) -> float:
         """Return when a waiting job will accept what is free and rejected now, seconds."""
@@ -182,8 +185,13 @@ class LeaseMechanism(Resumable):
         return self._keeping.keeps(job, now_s)
 
     def surely_keeps(self, job: int, now_s: float) -> bool:
-        """Whether it would at every end of a lease from now on; see `Keeping`."""
-        return self._keeping.surely_keeps(job, now_s)
+        """Whether it would at every end of a lease from now on; see `Keeping`.
+
+        Only a gang on its best placement is sure of that: others may find a better one among the
+        GPUs of all whose leases end in the same instant.
+        """
+        at_best = self._on_types.is_at_best(job, self.held[job])
+        return at_best and self._keeping.surely_keeps(job, now_s)
 
     def renewed(self, job: int, now_s: float) -> None:
         """Write down for the delay timers that a job has got again, at once, what it had."""
@@ -191,6 +199,8 @@ class LeaseMechanism(Resumable):
 
     def migrate(self, jobs: Iterable[int]) -> list[Lease]:
         """Move running jobs to faster placements that are free, their own GPUs included.
+
+        Where none moves, the instant is over: what was given back in it is as any other.
 
         Parameters
         ----------
@@ -202,9 +212,14 @@ class LeaseMechanism(Resumable):
         list of Lease
             The jobs that have moved, on the GPUs that they have now.
         """
+        moved = self._moved(jobs) if any(pool.room.network for pool in self.holdings.pools) else []
+        if not moved:
+            self.holdings.forget()
+        return moved
+
+    def _moved(self, jobs: Iterable[int]) -> list[Lease]:
+        """Move some jobs, see `migrate`; return who has."""
         moved: list[Lease] = []
-        if not any(pool.room.network for pool in self.holdings.pools):
-            return moved
         # On several types speeds that are learnt change it.
         remembers = len(self.holdings.pools) == 1
         for job in jobs:

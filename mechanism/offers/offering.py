@@ -116,7 +116,6 @@ class Offering:
             leases += self._one_by_one(now_s) if plans is None else self._by_plan(plans, now_s)
         if leases and placer.compares_whole:
             leases = self._compared(leases)
-        self._holdings.forget()
         return leases
 
     def _end_all(self, ending: Sequence[int], now_s: float) -> list[Lease]:
@@ -232,11 +231,14 @@ class Offering:
         *,
         continued: bool = False,
     ) -> Lease:
-        """Give a job GPUs of a type, and note it and their tier."""
-        self._holdings.hold(job, kind, placement, devices)
-        return self._leased(job, kind, placement, continued=continued)
+        """Give a job GPUs of a type, and note it and their tier.
 
-    def _leased(self, job: int, kind: int, placement: Placement, *, continued: bool) -> Lease:
+        By default its own, if it gave these back in this instant, or those with the lowest numbers.
+        """
+        if devices is None:
+            continued = self._holdings.hold_planned(job, kind, placement)
+        else:
+            self._holdings.hold(job, kind, placement, devices)
         self.happened()
         tier = tier_of(placement)
         self._jobs.kind[job], self._jobs.tier[job] = kind, tier
@@ -263,9 +265,8 @@ class Offering:
     def _planned(self, planned: Planned, now_s: float) -> Lease:
         """Give a waiting job what a plan says."""
         job, kind, placement, tier = planned
-        again = self._holdings.hold_planned(job, kind, placement)
         self._wait_no_more(job, tier, now_s)
-        return self._leased(job, kind, placement, continued=again)
+        return self.give(job, kind, placement)
 
     def _wait(self, job: int, now_s: float) -> None:
         """Let a job wait from now on."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError, written
@@ -72,7 +71,10 @@ def _by_policy(mechanism: Leases, policy: Policy, about: AboutRun) -> Parts:
         _check_fixed(policy, believed)
         slowdown = tier_slowdowns(about.workload, told.devices.placings)
         plans = RoundPlans(policy, terms.rule, at_tiers(believed.speed, slowdown))
-        return offered(about, told, terms.make(told, plans), terms)._replace(asked=plans.asked)
+        # Of several types a plan may well give a gang another one, as fast for it as its own.
+        several = len(told.cluster.accelerators) > 1
+        scheduler = terms.make(told, plans, every_lease=several)
+        return offered(about, told, scheduler, terms)._replace(asked=plans.asked)
     shares = TierShares(
         *(policy, told, believed, about.workload),
         lease_s=terms.lease_s,
@@ -81,9 +83,9 @@ def _by_policy(mechanism: Leases, policy: Policy, about: AboutRun) -> Parts:
         resolve_every=mechanism.resolve_every,
         rule=None if timers is None else terms.rule,
     )
-    every_lease = shares.resolver.resolve_every < inf or shares.resolver.restless
     learns = None if believed.fixed else shares.observe
-    scheduler = terms.make(told, shares, learns=learns, every_lease=every_lease)
+    # What jobs have had of their shares changes from lease to lease, and whose turn it is with it.
+    scheduler = terms.make(told, shares, learns=learns, every_lease=True)
     return offered(about, told, scheduler, terms)._replace(asked=shares.asked)
 
 
