@@ -103,9 +103,10 @@ class Keeping:
     def surely_keeps(self, job: int, now_s: float) -> bool:
         """Whether a job would get the GPUs that it has at every end of a lease from now on.
 
-        That is if nobody waits, it accepts no tighter tier and no other type even if all were free,
-        and nothing faster is free. Then leases need not be told apart until a job arrives,
-        completes, or waits. Placements that choose anew promise nothing.
+        That is if it is on its best placement (whoever asks has looked), nobody waits, and it
+        accepts no tighter tier and no other type even if all were free. Then leases need not be
+        told apart until a job arrives, completes, or waits. Placements that choose anew promise
+        nothing.
         """
         if self._jobs.waiting_of_size or self._holdings.placer.chooses_anew:
             return False
