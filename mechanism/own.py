@@ -112,10 +112,10 @@ class Watched:
 
     def _marks(self, marks: Any, gangs: Gangs, what: str) -> Bools:
         """Return which lines are marked, a truth for each."""
-        marks = np.asarray(marks)
-        if marks.shape != gangs.job.shape or marks.dtype != bool:
-            self._refuse(f"says of {gangs.job.size} lines that they {what}: {written(marks)}")
-        return marks
+        marked: Bools = np.asarray(marks)
+        if marked.shape != gangs.job.shape or marked.dtype != bool:
+            self._refuse(f"says of {gangs.job.size} lines that they {what}: {written(marked)}")
+        return marked
 
     def _gangs(self, gangs: Gangs) -> Gangs:
         """Return the gangs with their devices, if they can be."""
