@@ -120,12 +120,14 @@ def summarise(jobs: pd.DataFrame, rounds: pd.DataFrame, cluster: Cluster) -> dic
     They are of the jobs that are measured, but for ``makespan_s``, which is of all.
     ``queueing_s`` is the mean wait of a job; ``utilization`` the share of all GPU time between
     first arrival and last completion that jobs held, or between the first and the last arrival of
-    jobs that are measured, where that is not all; ``deadlines_met``, if there are deadlines, the
+    jobs that are measured, where that is not all, and NaN above 1, where a log had more GPUs than
+    the cluster; ``deadlines_met``, if there are deadlines, the
     share of them that was met. Runs that know where gangs sat have the
     percentiles of the waits as well, and the mean exposed communication of a job; those of elastic
     jobs the mean restarts of a job, and the seconds that it paused for them.
     """
     utilization, makespan = _utilization(jobs, rounds, cluster), makespan_s(jobs)
+    utilization = utilization if utilization <= 1 + EXACT else np.nan
     jobs = measured_jobs(jobs)
     jct_s = jobs["jct_s"].to_numpy()
     figures = {

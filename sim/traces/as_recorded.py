@@ -11,7 +11,7 @@ from apportion.resumable import Resumable
 from apportion.sim.about import Parts
 from apportion.sim.engine import Fluid
 from apportion.sim.engine.speeds import Speeds
-from apportion.sim.traces.recorded_times import recorded_times
+from apportion.sim.traces.recorded_times import most_at_once, recorded_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,8 @@ def recorded_parts(label: str, about: AboutRun) -> Parts:
 
     A job works at the rate at which it is done between its two times, on the type of its log, or,
     where that is not said or the cluster has none, on the one of which it has most GPUs. How many
-    GPUs were in use at once is the log's affair, too: the cluster is no bound.
+    GPUs were in use at once is the log's affair, too: the cluster is no bound. Where they were more
+    than it has, an equal share of it says nothing of the jobs: their ``ftf`` is NaN.
 
     Raises
     ------
@@ -36,6 +37,8 @@ def recorded_parts(label: str, about: AboutRun) -> Parts:
     """
     jobs = about.workload.jobs
     start_s, end_s = recorded_times(label, about.given, about.present)
+    if most_at_once(jobs) > about.cluster.total_gpus:
+        about.truth.isolated_s[:] = np.nan
     kind = _types(jobs, about)
     rate = about.truth.remaining / (end_s - start_s)
     runtime = Fluid(about.truth, _AtRate(rate), tick_s=about.tick_s)

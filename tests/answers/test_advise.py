@@ -163,7 +163,16 @@ def test_a_log_of_more_gpus_than_are_given_is_compared_with_nobody(log: Path) ->
     )
     assert len(loses) == 2
     assert users.question == "By user?"
-    assert "as recorded" not in str(users.answer)
+    jobs = ap.read_workload(log).jobs  # accounting is of the log, whoever else may be simulated
+    gpu_s = jobs["scale_factor"] * (jobs["recorded_end_s"] - jobs["recorded_start_s"])
+    wait_h = (jobs["recorded_start_s"] - jobs["arrival_s"]).groupby(jobs["user"]).mean() / 3600
+    share = gpu_s.groupby(jobs["user"]).sum() / gpu_s.sum()
+    expected = [
+        f"{user}: {share[user]:.0%} of GPU time, 15 jobs, wait {wait_h[user]:.2f} h"
+        for user in share.sort_values(ascending=False).index
+    ]
+    assert list(users.answer[1:]) == expected
+    assert users.answer[0].endswith("without intervals as recorded:")
 
 
 def test_too_small_a_cluster_is_told_the_gpus_that_the_log_had_of_each_type() -> None:

@@ -112,6 +112,24 @@ def test_a_cluster_without_the_types_of_the_log_changes_none_of_its_times(tmp_pa
     assert f"up to {most} GPUs in use at once, and the cluster has 14" in told
 
 
+def test_a_log_of_more_gpus_than_there_are_has_no_impossible_figures(tmp_path: Path) -> None:
+    file, log = slurm_log(tmp_path)
+    workload = ap.read_workload(file)
+    compared = ap.compare(["as_recorded", "fcfs"], workload, "a100=4,v100=8", n_jobs=1)
+    summary = compared.summary().set_index("policy")
+    gpu_s = (log["gpus"] * (log["end"] - log["start"])).sum()
+    assert gpu_s > 12 * summary.loc["as_recorded", "makespan_s"]  # busy would be above 100 %
+    assert summary.loc["as_recorded", ["utilization", "ftf_max"]].isna().all()
+    assert summary.loc["fcfs", ["utilization", "ftf_max"]].notna().all()
+    assert compared.runs["as_recorded"].by("user")["ftf_mean"].isna().all()
+    table = compared.human_table()
+    assert set(table.marks[0]) == {""}  # though no mean completion time is as short
+    assert table.cells[0][table.header.index("busy")] == "-"
+    assert table.cells[0][table.header.index("max FTF")] == "-"
+    enough = ap.simulate("as_recorded", workload, "a100=47,v100=47").summary()
+    assert np.isfinite([enough["utilization"], enough["ftf_max"]]).all()
+
+
 def test_it_goes_on_from_a_file_of_its_jobs(tmp_path: Path) -> None:
     file, _ = slurm_log(tmp_path, 12)
     workload = ap.read_workload(file)

@@ -253,17 +253,19 @@ class Page:
     def _groups(self, by: str) -> AdvicePart:
         """Say what the largest groups of jobs had."""
         shown = [label for label in self.race.left if label in self.compared.runs][:1]
-        said_of_log = RECORDED in self.compared and self._comparable
-        base = RECORDED if said_of_log else shown[0]
+        base = RECORDED if RECORDED in self.compared else shown[0]
+        beside = base == RECORDED and self._comparable
         table = self.compared.runs[base].by(by).sort_values("share", ascending=False)
-        best = self.compared.runs[shown[0]].by(by)
+        best = self.compared.runs[shown[0]].by(by) if beside else None
         said = [
             f"The {min(_SHOWN, len(table))} of {len(table)} with most GPU time, mean wait in one "
             f"run, without intervals "
-            + (f"as recorded, and under {shown[0]}:" if base == RECORDED else f"({base}):")
+            + ("as recorded" if base == RECORDED else f"({base})")
+            + f", and under {shown[0]}" * beside
+            + ":"
         ]
         for name, row in table.head(_SHOWN).iterrows():
-            said.append(_group_line(name, row, best if base == RECORDED else None))
+            said.append(_group_line(name, row, best))
         return AdvicePart(f"By {by}?", tuple(said), self._compare("--by", by))
 
     def _rests(self) -> AdvicePart:

@@ -27,8 +27,7 @@ def findings(comparison: Comparison) -> list[str]:
     comparison
         Of two policies that ran, or more; of fewer there is nothing to say.
     """
-    summary = comparison.summary().set_index("policy")
-    ran = summary[summary["error"].isna()]
+    ran = comparison.summary().set_index("policy").loc[comparison.comparable]
     if len(ran) < 2:
         return []
     mean = ran["mean_jct_s"]
@@ -36,6 +35,7 @@ def findings(comparison: Comparison) -> list[str]:
     unit, seconds = time_unit(float(mean.max()))
     apart = comparison.differences(best)
     apart = apart[apart["figure"] == "mean_jct_s"].set_index("policy")
+    apart = apart[apart.index.isin(ran.index)]
     return [
         best_in_words(best, mean, apart),
         _worst(best, mean, apart, unit, seconds),

@@ -92,6 +92,7 @@ def human_table(
     keys: Sequence[str] = (),
     measures: Sequence[Measure] = MEASURES,
     replicates: Mapping[str, np.ndarray] | None = None,
+    marked: Sequence[str] | None = None,
 ) -> HumanTable:
     """Put the summary of a comparison into human units, without what no run knows.
 
@@ -112,6 +113,8 @@ def human_table(
         Of figures by their names, shape (policies that did not fail, replicates), by which the best
         are marked as `apportion.statistics.marks_of` says. Other columns have no marks: nobody
         knows whether the best one is best by more than noise.
+    marked
+        Policies among which the best are marked; by default all.
     """
     keys = list(keys) or ["policy", *["mechanism"] * ("mechanism" in summary)]
     check_columns("The summary", summary, keys)
@@ -122,7 +125,8 @@ def human_table(
     figures = [_column(summary[measure.column].to_numpy(float), measure) for measure in shown]
     texts = [*(list(map(str, summary[key])) for key in keys), *figures]
     marks = [*([""] * len(summary) for _ in keys)]
-    marks += [_marks(measure, len(summary), replicates or {}) for measure in shown]
+    among = np.array([marked is None or each in marked for each in summary[keys[0]]], dtype=bool)
+    marks += [_marks(measure, among, replicates or {}) for measure in shown]
     return HumanTable(
         header=(*keys, *(measure.label for measure in shown)),
         units=(*("" for _ in keys), *(measure.unit for measure in shown)),
@@ -184,12 +188,17 @@ def human_measures(description: pd.DataFrame) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _marks(measure: Measure, rows: int, replicates: Mapping[str, np.ndarray]) -> list[str]:
+def _marks(measure: Measure, among: np.ndarray, replicates: Mapping[str, np.ndarray]) -> list[str]:
     """Mark the best of a column, as far as there are replicates; failed policies come last."""
-    if not measure.better or measure.column not in replicates:
-        return [""] * rows
-    found = marks_of(replicates[measure.column], low=measure.better == "low")
-    return [*found, *[""] * (rows - len(found))]
+    found = [""] * among.size
+    if measure.better and measure.column in replicates:
+        values = replicates[measure.column]
+        rows = among[: len(values)].nonzero()[0]
+        for row, mark in zip(
+            rows, marks_of(values[rows], low=measure.better == "low"), strict=True
+        ):
+            found[row] = mark
+    return found
 
 
 def _column(values: np.ndarray, measure: Measure) -> list[str]:

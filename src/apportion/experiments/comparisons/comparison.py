@@ -28,6 +28,7 @@ from apportion.report.plots import kinds_of
 from apportion.report.tables import longest_time_s, notes_on
 from apportion.sim.floors import Floor, floor
 from apportion.sim.schedule_files import save_schedule
+from apportion.sim.traces.recorded_times import most_at_once
 from apportion.statistics.intervals import growing
 
 if TYPE_CHECKING:
@@ -105,7 +106,14 @@ class Comparison(RunsByPolicy):
         brief
             Only what fits a terminal of 100 columns.
         """
-        return human_table(self.summary(), brief=brief, replicates=self._batches)
+        told = {"replicates": self._batches, "marked": self.comparable}
+        return human_table(self.summary(), brief=brief, **told)
+
+    @property
+    def comparable(self) -> list[str]:
+        """Who ran and may be best: not ``as_recorded`` where its log had more GPUs than there are."""
+        more = RECORDED in self.runs and most_at_once(self.workload.jobs) > self.cluster.total_gpus
+        return [label for label in self.runs if not (more and label == RECORDED)]
 
     @cached_property
     def floor(self) -> Floor:
