@@ -70,7 +70,7 @@ class RoundCore(Resumable):
     that earlier targets have left open).
     """
 
-    kept = (*_COLUMNS, "slots", "elapsed_s", "_next_id", "placer")
+    kept = (*_COLUMNS, "slots", "elapsed_s", "_next_id", "_next_number", "placer")
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class RoundCore(Resumable):
         self.placer, self.devices = placer, placer.devices
         self.round_seconds = round_seconds
         self.carry_over, self.work_conserving = carry_over, work_conserving
-        self.elapsed_s, self._next_id = 0.0, 0
+        self.elapsed_s, self._next_id, self._next_number = 0.0, 0, 0
         self._candidates: Candidates | None = None
         self._all_fit = False
         self._preference: Ints | None = None
@@ -110,13 +110,16 @@ class RoundCore(Resumable):
     def append(self, speed: Floats, scale: ArrayLike, number: Ints | None = None) -> None:
         """Add rows that have no share yet; `speed` is of shape (rows, types).
 
-        Without a `number` rows are numbered as they come.
+        Without a `number` rows are those of new jobs, which are numbered as they come.
         """
+        if number is None:
+            number = np.arange(self._next_number, self._next_number + len(speed))
+            self._next_number += len(speed)
         rows, blank, own = len(speed), np.zeros(speed.shape), vars(self)
         ids = np.arange(self._next_id, self._next_id + rows)
         added = {
             "ids": ids,
-            "number": (number := ids if number is None else number),
+            "number": number,
             "scale": np.asarray(scale, dtype=np.intp),
             "served": np.zeros(rows),
             "last_type": np.zeros(rows, dtype=np.intp) - 1,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.core import RoundCore
     from apportion.mechanism.core_rows import GangRound
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
 
     Label = tuple[Hashable, ...]
     Places = dict[Hashable, tuple[str, tuple[int, ...]]]
@@ -210,7 +210,9 @@ class LabelledRows:
         wanted = {frozenset(label) for label in labels}
         self._keep(len(label) == 1 or frozenset(label) in wanted for label in self.labels)
         position = self.position()
-        self._append([label for label in labels if frozenset(label) not in position])
+        new = [label for label in labels if frozenset(label) not in position]
+        first = [min(self.core.number[position[frozenset((job,))]] for job in jobs) for jobs in new]
+        self._append(new, np.array(first, dtype=np.intp))
         position = self.position()
         rows = [position[frozenset(label)] for label in labels]
         target = np.zeros_like(self.core.target)
@@ -230,10 +232,10 @@ class LabelledRows:
         self._keep(whole)
         self._describe()
 
-    def _append(self, labels: Sequence[Label]) -> None:
+    def _append(self, labels: Sequence[Label], number: Ints | None = None) -> None:
         self.labels += labels
         blank = np.zeros((len(labels), self.core.capacity.size))
-        self.core.append(blank, np.zeros(len(labels)))
+        self.core.append(blank, np.zeros(len(labels)), number)
 
     def _keep(self, wanted: Iterable[bool]) -> None:
         """Drop the rows that are not wanted, but for running combinations with a known job."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.seeds import each_seed
 
+import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism import RoundPlan, RoundScheduler
 
@@ -275,3 +276,32 @@ def test_time_shares_converge_to_the_target(seed: int, types: int) -> None:
             received[names.index(str(job)), kinds.index(kind)] += 1
         lag.append((target * done - received).max())
     assert max(lag) <= (1.2 if types == 1 else 2.5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_pairs_without_a_share_change_nothing(seed: int) -> None:
+    def plans(*, named: bool) -> list[list[object]]:
+        rng, which = np.random.default_rng(seed), np.random.default_rng(seed)
+        types = ["k80", "v100", "p100"][: rng.integers(2, 4)]
+        scheduler = ap.RoundScheduler({name: int(rng.integers(1, 5)) for name in types})
+        jobs: list[str] = []
+        found: list[list[object]] = []
+        for step in range(8):
+            jobs += (come := [f"{step}.{job}" for job in range(rng.integers(0, 4))])
+            scheduler.add(come)
+            if len(jobs) > 1 and rng.random() < 0.3:
+                scheduler.remove([jobs.pop(int(rng.integers(len(jobs))))])
+            pairs = [(jobs[k], jobs[k + 1]) for k in range(len(jobs) - 1) if which.random() < 0.7]
+            share = rng.random((len(jobs), len(types))) * (rng.random((len(jobs), len(types))) < 0.4)
+            X = pd.DataFrame(share / len(types), pd.Index(jobs, tupleize_cols=False), types)
+            if pairs and named:
+                X = pd.concat([X, pd.DataFrame(0.0, pd.Index(pairs, tupleize_cols=False), types)])
+            scheduler.set_target(X, can_run=pd.DataFrame(True, index=jobs, columns=types))
+            scheduler.add([f"later than {step}"])
+            jobs.append(f"later than {step}")
+            plan = scheduler.ask()
+            found.append([(gang.jobs, gang.accelerator, gang.devices) for gang in plan.assignments])
+            scheduler.tell(plan)
+        return found
+
+    assert plans(named=True) == plans(named=False)
