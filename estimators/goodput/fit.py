@@ -6,10 +6,10 @@ not yet held several GPUs from a type where it has.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, least_squares, minimize
 
 from apportion.checks import whole
 from apportion.errors import InputError, unknown_name, written
@@ -73,6 +73,15 @@ def error_and_gradient(values: Floats, observed: Measured) -> tuple[float, Float
     observed
         Measured steps.
     """
+    gradients, by_gradient, steps, by_step = _errors(values, observed)
+    first, slope_first = _root_mean_square(gradients, by_gradient)
+    second, slope_second = _root_mean_square(steps, by_step)
+    prior, slope_prior = _prior(values)
+    return first + second + prior, slope_first + slope_second + slope_prior
+
+
+def _errors(values: Floats, observed: Measured) -> tuple[Floats, Floats, Floats, Floats]:
+    """Errors of the logarithms of gradient and step times, each with its derivatives."""
     gamma = values[6]
     gradient_s = values[0] + values[1] * observed.local
     by_gradient = np.zeros((7, gradient_s.size))
@@ -89,13 +98,8 @@ def error_and_gradient(values: Floats, observed: Measured) -> tuple[float, Float
     share = np.exp(gamma * np.log(gradient_s) - log_powers)
     by_step = share * by_gradient + (1.0 - share) * by_wait
     by_step[6] = (share * np.log(gradient_s) + (1 - share) * np.log(waits) - log_step) / gamma
-
-    first, slope_first = _root_mean_square(
-        np.log(gradient_s) - observed.log_gradient_s, by_gradient
-    )
-    second, slope_second = _root_mean_square(log_step - observed.log_step_s, by_step)
-    prior, slope_prior = _prior(values)
-    return first + second + prior, slope_first + slope_second + slope_prior
+    gradients = np.log(gradient_s) - observed.log_gradient_s
+    return gradients, by_gradient, log_step - observed.log_step_s, by_step
 
 
 def _root_mean_square(errors: Floats, slopes: Floats) -> tuple[float, Floats]:
@@ -107,15 +111,19 @@ def _root_mean_square(errors: Floats, slopes: Floats) -> tuple[float, Floats]:
 
 def _prior(values: Floats) -> tuple[float, Floats]:
     """Penalties of overlap, and of slopes relative to constants; both keep to optimistic models."""
-    slope = np.zeros(7)
-    slope[6] = 2 * _OVERLAP_WEIGHT * (values[6] - 1.0)
-    total = _OVERLAP_WEIGHT * (values[6] - 1.0) ** 2
-    for constant, per_gpu in ((2, 3), (4, 5)):
-        ratio = values[per_gpu] / values[constant]
-        total += _SLOPE_WEIGHT * ratio**2
-        slope[per_gpu] = 2 * _SLOPE_WEIGHT * ratio / values[constant]
-        slope[constant] = -2 * _SLOPE_WEIGHT * ratio**2 / values[constant]
-    return float(total), slope
+    roots, slopes = _prior_roots(values)
+    return float(roots @ roots), 2 * slopes @ roots
+
+
+def _prior_roots(values: Floats) -> tuple[Floats, Floats]:
+    """Return roots of the penalties, and their derivatives, shape (7, 3)."""
+    ratios = values[[3, 5]] / values[[2, 4]]
+    roots = np.append(np.sqrt(_SLOPE_WEIGHT) * ratios, np.sqrt(_OVERLAP_WEIGHT) * (values[6] - 1.0))
+    slopes = np.zeros((7, 3))
+    slopes[[3, 5], [0, 1]] = np.sqrt(_SLOPE_WEIGHT) / values[[2, 4]]
+    slopes[[2, 4], [0, 1]] = -roots[:2] / values[[2, 4]]
+    slopes[6, 2] = np.sqrt(_OVERLAP_WEIGHT)
+    return roots, slopes
 
 
 NAMES = ("alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r", "gamma")
@@ -124,6 +132,12 @@ _LEAST = 1e-8
 """Lower bound of constants and slopes, as released: logarithms are taken of their sums."""
 _START = (0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001)
 _NODES_OVER_NODE = 1.1
+_LOWEST = np.array([*[_LEAST] * 6, 1.0])
+_HIGHEST = np.array([*[np.inf] * 6, MOST_OVERLAP])
+_DIGITS, _REWEIGHTED = 6, 8
+_LEAST_SQUARES: dict[str, Any] = {"method": "dogbox", "x_scale": "jac", "max_nfev": 25} | (
+    dict.fromkeys(("xtol", "ftol", "gtol"), 1e-14)
+)
 _BETTER = 1e-9
 """The second start is taken only where it is better by more than rounding."""
 
@@ -143,7 +157,9 @@ def fit_step_times(observed: StepObservations) -> StepTimeFit:
     .. math:: \min\ RMSLE(T_{grad}) + RMSLE(T_{iter}) + 10^{-3} (\gamma - 1)^2
               + 10^{-2} \left((\beta_n/\alpha_n)^2 + (\beta_r/\alpha_r)^2\right)
 
-    by L-BFGS-B, from two starts, of which the first that is best is taken. What was not yet
+    by L-BFGS-B, from two starts, of which the first that is best is taken, and from there by least
+    squares: steps that the model tells exactly make a kink, at which L-BFGS-B stops anywhere near.
+    Parameters have six digits, so that no rounding of a processor shows in them. What was not yet
     observed is pinned to its lower bound, 1e-8, so that growing looks as good as it could be:
 
     - one batch per GPU only: :math:`\alpha_c` is half of the mean gradient time;
@@ -165,13 +181,14 @@ def fit_step_times(observed: StepObservations) -> StepTimeFit:
     pinned = _pinned(observed)
     found = [_minimised(observed, start, pinned) for start in _starts(observed)]
     best = found[0] if found[0][1] <= found[1][1] + _BETTER else found[1]
-    values = best[0].copy()
+    values = _polished(observed, best[0], pinned)
+    error = error_and_gradient(values, Measured.of(observed))[0]
     if not np.any(nodes > 1):
         values[2] = max(values[2], _NODES_OVER_NODE * values[4])
         values[3] = max(values[3], _NODES_OVER_NODE * values[5])
     alone = not np.any(gpus > 1)
     unknown = [*pinned, "gamma"] if alone else list(pinned)
-    return StepTimeFit(StepTimes(*values), best[1], tuple(unknown))
+    return StepTimeFit(StepTimes(*values), error, tuple(unknown))
 
 
 def _pinned(observed: StepObservations) -> dict[str, float]:
@@ -205,8 +222,6 @@ def _minimised(
     """Minimise over the parameters that are not pinned."""
     free = np.array([name not in pinned for name in NAMES])
     values = np.where(free, np.maximum(start, _LEAST), [pinned.get(name, 0.0) for name in NAMES])
-    bounds = [(1.0, MOST_OVERLAP) if name == "gamma" else (_LEAST, None) for name in NAMES]
-
     measured = Measured.of(observed)
 
     def objective(part: Floats) -> tuple[float, Floats]:
@@ -214,10 +229,40 @@ def _minimised(
         error, gradient = error_and_gradient(values, measured)
         return error, gradient[free]
 
-    limits = [each for each, is_free in zip(bounds, free, strict=True) if is_free]
+    limits = Bounds(_LOWEST[free], _HIGHEST[free])
     found = minimize(objective, values[free], jac=True, method="L-BFGS-B", bounds=limits)
     values[free] = found.x
     return values, float(found.fun)
+
+
+def _polished(observed: StepObservations, start: Floats, pinned: dict[str, float]) -> Floats:
+    """Go on to the very minimum, by least squares with weights anew.
+
+    A root mean square r is ``(r^2 / w + w) / 2`` at its least over w, which is at ``w = r``.
+    """
+    free = np.array([name not in pinned for name in NAMES])
+    values, measured = start.copy(), Measured.of(observed)
+    for _ in range(_REWEIGHTED):
+        first, _, second, _ = _errors(values, measured)
+        sizes = [max(float(np.sqrt(np.mean(each**2))), _EXACT) for each in (first, second)]
+        weights = np.sqrt(0.5 / (first.size * np.array(sizes)))
+
+        def terms(part: Floats, weights: Floats = weights) -> tuple[Floats, Floats]:
+            values[free] = part
+            first, by_first, second, by_second = _errors(values, measured)
+            prior, by_prior = _prior_roots(values)
+            slopes = [weights[0] * by_first, weights[1] * by_second, by_prior]
+            roots = np.concatenate([weights[0] * first, weights[1] * second, prior])
+            return roots, np.hstack(slopes)[free].T
+
+        found = least_squares(
+            *(lambda part: terms(part)[0], values[free], lambda part: terms(part)[1]),
+            bounds=(_LOWEST[free], _HIGHEST[free]),
+            **_LEAST_SQUARES,
+        )
+        values[free] = found.x
+    values[free] = [float(f"{each:.{_DIGITS}g}") for each in values[free]]
+    return values
 
 
 def bootstrapped(

@@ -71,6 +71,19 @@ def test_a_fit_predicts_steps_that_it_never_saw() -> None:
 
 
 @pytest.mark.parametrize(
+    "parameters",
+    [
+        (0.15, 0.012, 0.25, 0.004, 0.06, 0.002, 2.0),
+        (0.05, 0.035, 0.6, 0.01, 0.2, 0.005, 1.5),
+        (0.03, 0.0004, 0.06, 0.002, 0.015, 0.001, 1.8),
+    ],
+)
+def test_exact_steps_give_the_very_parameters(parameters: tuple[float, ...]) -> None:
+    fit = fit_step_times(observed(StepTimes(*parameters), EVERYWHERE))
+    np.testing.assert_allclose(astuple(fit.times), parameters, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
     ("gangs", "pinned"),
     [
         ([(1, 1, 8)], "alpha_c alpha_n beta_n alpha_r beta_r gamma"),

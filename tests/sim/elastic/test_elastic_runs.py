@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -200,3 +204,25 @@ def test_gpus_that_serve_for_good_train_nobody() -> None:
             ap.simulate("sia", jobs, cluster, mechanism=apart)
     apart = ap.Configurations(serving=ap.Serving(requests, gpus=7, lending=False))
     assert ap.simulate("sia", jobs, CLUSTER, mechanism=apart).jobs["jct_s"].notna().all()
+
+
+_RUN = """
+import apportion as ap
+work = ap.generate_elastic_workload(jobs=4, hours=0.3, seed=1)
+for policy in ("pollux", "sia"):
+    run = ap.simulate(policy, work, ap.Cluster({"t4": 8}, gpus_per_machine=4))
+    print(*run.jobs["completion_s"].tolist())
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels of x86 processors")
+def test_no_kernel_of_a_processor_changes_a_run() -> None:
+    found = []
+    for core in ("Nehalem", "Haswell"):
+        told = {**os.environ, "OPENBLAS_CORETYPE": core, "OMP_NUM_THREADS": "1"}
+        ran = subprocess.run(
+            [sys.executable, "-c", _RUN], env=told, check=True, capture_output=True
+        )
+        found.append([float(each) for each in ran.stdout.split()])
+    np.testing.assert_allclose(*found, rtol=1e-9)
