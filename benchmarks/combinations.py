@@ -121,7 +121,9 @@ COMBINATIONS: dict[str, Callable[[], Iterator[Case]]] = {
 
 def _figures(workload: Workload, **arguments: Any) -> dict[str, float]:
     """Run, check the schedule, and say how long jobs took and where they were."""
-    run = ap.simulate(workload=workload, cluster=CLUSTER, seed=SEED, **arguments)
+    run = ap.simulate(
+        workload=workload, cluster=CLUSTER, seed=SEED, preemption_overhead_seconds=0.0, **arguments
+    )
     ap.check_schedule(run, workload, CLUSTER, sharing=arguments["policy"] == SHARED)
     jobs = run.jobs
     figures: dict[str, float] = {

@@ -111,7 +111,9 @@ def _compared(runs: pd.DataFrame) -> pd.DataFrame:
 def _work(settings: Settings, _data: Path | None) -> dict[str, Any]:
     """Simulate one."""
     load = workload(settings["heavy"], settings["light"], settings["seed"])
-    run = ap.simulate(deciders()[settings["decider"]], load, CLUSTER)
+    run = ap.simulate(
+        deciders()[settings["decider"]], load, CLUSTER, preemption_overhead_seconds=0.0
+    )
     hours, heavy = run.jobs["jct_s"] / 3600, run.jobs["entity"] == HEAVY
     summary = run.summary()
     return {

@@ -131,7 +131,7 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, Any]:
     what, way = settings["constraint"], settings["kept"]
     kind = BoundedIdle if way == WAYS[-1] else Bounded
     policy = kind(what, averaged=way != WAYS[0])
-    run = ap.simulate(policy, load, CLUSTER)
+    run = ap.simulate(policy, load, CLUSTER, preemption_overhead_seconds=0.0)
     above = _above(run, policy)
     return {"mean JCT h": run.summary()["mean_jct_s"] / 3600, **above}
 

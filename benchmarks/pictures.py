@@ -44,7 +44,9 @@ def aware(quick: bool) -> Figure:
 def gantt(quick: bool) -> Figure:
     """Draw the schedule of the tutorial."""
     workload = ap.generate_workload(jobs=4 if quick else 12, seed=1, jobs_per_hour=4)
-    run = ap.simulate("max_min_fairness", workload, "v100=2,p100=2,k80=2")
+    run = ap.simulate(
+        "max_min_fairness", workload, "v100=2,p100=2,k80=2", preemption_overhead_seconds=0.0
+    )
     return gantt_figure(run, "Who has which GPU when, under max_min_fairness")
 
 

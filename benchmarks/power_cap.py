@@ -75,7 +75,7 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, Any]:
     cap_w = settings["part"] * ALL_W
     on = left_on(load, cap_w) if settings["way"] == "rule" else GPUS
     policy = "max_min_fairness" if settings["way"] == "rule" else ap.PowerCapped(cap_w=cap_w)
-    run = ap.simulate(policy, load, on)
+    run = ap.simulate(policy, load, on, preemption_overhead_seconds=0.0)
     summary, rounds = run.summary(), run.rounds
     seconds = rounds["end_s"] - rounds["start_s"]
     joules = pd.concat([rounds[f"{name}_busy"] * WATTS[name] for name in on], axis=1).sum(axis=1)

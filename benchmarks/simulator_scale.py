@@ -97,6 +97,7 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, Any]:
         progress=lambda share, done: progress(
             f"{settings['trace']}, {settings['GPUs']:,} GPUs: {share:.1%}, {done:,} jobs done"
         ),
+        preemption_overhead_seconds=0.0,
     )
     rounds = len(run.rounds)
     like_gavel = settings["trace"] == "generated" and settings["policy"] == POLICIES[0]

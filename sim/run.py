@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError
+from apportion.mechanisms.start_costs import MEASURED
 from apportion.sim.inference.tables import serving_figures
 from apportion.sim.metrics import by_group, makespan_s, measured_jobs, summarise
 from apportion.sim.schedule_files import save_batsim, save_schedule
@@ -238,10 +239,10 @@ class Run:
             found["looped_candidates"] = float(counts["with_loops"] / counts["candidates"])
         return found
 
-    def _doubt(self) -> str:
-        if not self.uncertified:
-            return ""
-        return f", {self.uncertified} of {self.solves} solves not certified"
+    def _remarks(self) -> str:
+        charged = self.settings.get("preemption_overhead_seconds") == MEASURED
+        doubt = f", {self.uncertified} of {self.solves} solves not certified"
+        return ", starts cost what was measured" * charged + doubt * bool(self.uncertified)
 
     def __repr__(self) -> str:
         figures = self.summary()
@@ -250,7 +251,7 @@ class Run:
             f"mean JCT {figures['mean_jct_s'] / 3600:.2f} h, "
             f"makespan {figures['makespan_s'] / 3600:.2f} h, "
             f"utilization {figures['utilization']:.1%}, max FTF {figures['ftf_max']:.2f}, "
-            f"{figures['rounds']} rounds{self._doubt()}>"
+            f"{figures['rounds']} rounds{self._remarks()}>"
         )
 
     def _repr_html_(self) -> str:
@@ -264,4 +265,4 @@ class Run:
             "max FTF": figures["ftf_max"],
             "preempted": figures["preemptions"],
         }
-        return as_html(head + self._doubt(), [shown])
+        return as_html(head + self._remarks(), [shown])

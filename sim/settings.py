@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from apportion.checks import choice, seed, whole, yes_no
+from apportion.checks import as_float, choice, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
 from apportion.estimators.speeds.job_rows import ROWS, checked_optimism
 from apportion.mechanism.own import is_own
 from apportion.mechanisms import MECHANISMS, mechanism_name
 from apportion.mechanisms.settings import MechanismSettings, settings_of
+from apportion.mechanisms.start_costs import MEASURED, RESTART_S
 from apportion.sim.deciders import (
     ELASTIC,
     check_passed_over,
@@ -152,6 +154,12 @@ BELIEFS: Mapping[str, Any] = MappingProxyType(
 PRICES: Final = "record_prices"
 """Whether the prices of every solve of a policy are kept."""
 
+STARTS: Final = "preemption_overhead_seconds"
+"""The setting that says what a start costs."""
+
+HELD = ("round_seconds", "lease_seconds")
+"""Settings that say for how long a job that starts holds its GPUs at least."""
+
 SPEEDS = ("told", "estimated", "agnostic")
 """Ways to know the speeds of single jobs."""
 
@@ -229,6 +237,31 @@ def check_elastic(mechanism: Any, *, elastic: bool) -> None:
             f"mechanism={mechanism.name!r} is for elastic jobs; make a workload of them by "
             f"generate_elastic_workload() or read_elastic_workload(path)."
         )
+
+
+def charged(
+    deciders: Sequence[AnyDecider],
+    mechanism: Mechanism | str | None,
+    given: Mapping[str, Any],
+    *,
+    elastic: bool,
+) -> dict[str, Any]:
+    """Add what starts were measured to cost to the settings of a mechanism that is named.
+
+    Simulations and comparisons charge it where nobody says: free preemptions decide who is best.
+    Not where a scheduler by leases says itself what they cost, nor where a round or a lease is so
+    short that a job might never get anywhere.
+    """
+    told = {name: value for name, value in given.items() if value is not None}
+    if STARTS in told or elastic or not isinstance(mechanism, str | None):
+        return told
+    way = mechanism or usual_mechanism(deciders[0], deciders, told)
+    if way not in MECHANISMS.keys() - MECHANISMS.added() or not heeds(deciders[0], way, STARTS):
+        return told
+    own = way == "leases" and any(getattr(each, "overhead_s", 0.0) for each in deciders)
+    least_s = max(RESTART_S.values())
+    shortest_s = min(as_float(told.get(name, inf)) for name in HELD)
+    return told if own or shortest_s <= least_s else {**told, STARTS: MEASURED}
 
 
 def heeds(decider: AnyDecider, mechanism: str, name: str) -> bool:

@@ -21,7 +21,7 @@ from apportion.sim.engine.snapshot import Snapshots, call_of, check_resumes
 from apportion.sim.iteration_times import iterations_on_links
 from apportion.sim.own_mechanism import watched
 from apportion.sim.record import Progress, Record
-from apportion.sim.settings import settings_for
+from apportion.sim.settings import charged, settings_for
 from apportion.sim.solves.standing import Solves
 from apportion.threads import one_thread
 
@@ -115,7 +115,8 @@ def simulate(
         Settings of the mechanism by name, in place of a value: ``round_seconds=60`` is
         ``Rounds(seconds=60)``, ``lease_seconds=60`` is ``Leases(seconds=60)``; the others are
         called as in the value. None says that one is not given. A setting that the mechanism would
-        not heed is an error, whatever its value.
+        not heed is an error, whatever its value. Starts cost what was measured, as in
+        `apportion.compare`, unless ``preemption_overhead_seconds`` says another cost or none.
 
     Raises
     ------
@@ -129,6 +130,7 @@ def simulate(
     decider = get_decider(policy, elastic=elastic)
     told = {**settings, "pair_estimates": pair_estimates, "learn_pairs": learn_pairs}
     told |= {"record_prices": record_prices, "seed": seed}
+    told = charged([decider], mechanism, told, elastic=elastic)
     chosen, known = settings_for([decider], mechanism, told, elastic=elastic)
     snapshots = None
     if snapshot is not None:

@@ -63,6 +63,12 @@ def own_registry() -> Iterator[None]:
         each.take_over(known.get(group, {}))
 
 
+@pytest.fixture
+def free_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let starts cost nothing where a test says no cost: for times that are worked out by hand."""
+    monkeypatch.setattr("apportion.sim.settings.MEASURED", 0.0)
+
+
 def _not_drawn(runs: Mapping[str, Run]) -> str:
     """Return what a report has in the place of its plots, with nothing in any of them."""
     from apportion.report.files import part  # not in the process that only hands out tests

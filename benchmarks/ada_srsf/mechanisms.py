@@ -87,7 +87,9 @@ def _contended(settings: Settings, data: Path | None) -> dict[str, float]:
     workload = ap.generate_contended_workload(seed=settings["set"], scale=settings["scale"])
     policy, network = settings["policy"], settings["network"]
     if network == "iterations":
-        run = ap.simulate(policy, workload, CLUSTER, gpu_memory_gb=MEMORY_GB)
+        run = ap.simulate(
+            policy, workload, CLUSTER, gpu_memory_gb=MEMORY_GB, preemption_overhead_seconds=0.0
+        )
     elif policy == DALLY:
         leases = ap.Leases(seconds=SECONDS, network=network)
         run = ap.simulate(policy, workload, RACKS, mechanism=leases)
@@ -107,6 +109,7 @@ def _batch(settings: Settings, data: Path | None) -> dict[str, Any]:
     workload = replace(drawn, jobs=fits.assign(arrival_s=0.0).reset_index(drop=True))
     mechanism, way = settings["way"].split(", ")
     given: dict[str, Any] = {"placement": "random", "seed": settings["set"]}
+    given |= {"preemption_overhead_seconds": 0.0}
     if mechanism == "rounds":
         # Gangs lie as in queues: who meets whom is what is compared.
         given |= {"mechanism": "rounds", "tiers": False}

@@ -78,6 +78,7 @@ def play(settings: Settings, data: Path | None) -> dict[str, Any]:
             gpu_memory_gb=settings["memory_gb"],
             penalty_s_per_byte=settings["eta"],
             seed=settings["set"],
+            preemption_overhead_seconds=0.0,
             **given,
         )
     jct_s = run.jobs["jct_s"].to_numpy(float) / scale

@@ -89,6 +89,7 @@ def figures(key: Key) -> list[float]:
         workload(profiles, key.jobs, key.seed),
         CLUSTER,
         mechanism=mechanism,
+        preemption_overhead_seconds=0.0,
         placement=placement,
         network=PhaseNetwork(profiles=profiles, topology=topology_of(key.topology), **network),
         **settings,

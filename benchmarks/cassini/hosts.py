@@ -88,6 +88,7 @@ def jct_of(
         jobs,
         CLUSTER,
         mechanism=mechanism,
+        preemption_overhead_seconds=0.0,
         placement=placement,
         network=CassiniNetwork(profiles=profiles, shifted=shifted),
         **settings,

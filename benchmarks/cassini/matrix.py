@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
     from apportion.sim.network import Topology
 
+FREE = {"preemption_overhead_seconds": 0.0}
 HOSTS: dict[str, dict[str, Any]] = {
-    "themis": {"mechanism": "leases", "lease_seconds": 600},
-    "max_min_fairness": {"mechanism": "rounds", "round_seconds": 600},
+    "themis": {"mechanism": "leases", "lease_seconds": 600, **FREE},
+    "max_min_fairness": {"mechanism": "rounds", "round_seconds": 600, **FREE},
     "pollux": {},
 }
 SENDS = {

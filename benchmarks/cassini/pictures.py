@@ -116,6 +116,7 @@ def runs_of(jobs: int, seed: int) -> tuple[ap.Workload, dict[str, ap.Run]]:
     )
     cluster = ap.Cluster({"a100": 24}, gpus_per_machine=1, machines_per_rack=2)
     common: dict[str, Any] = {"lease_seconds": 600, "topology": "cassini"}
+    common |= {"preemption_overhead_seconds": 0.0}
     return workload, {
         way: ap.simulate("themis", workload, cluster, **common, **options)
         for way, options in WAYS.items()

@@ -125,6 +125,7 @@ def placed(
         ap.Workload(scenario.name, table, speeds),
         cluster_of(scenario),
         mechanism=mechanism,
+        preemption_overhead_seconds=0.0,
         placement=placement,
         network=CassiniNetwork(profiles=profiles),
     )

@@ -57,7 +57,12 @@ def main() -> None:
 def _work(settings: Settings, _data: Path | None) -> dict[str, float]:
     listed = ap.generate_rack_workload(arrivals="batch", jobs=settings["jobs"])
     workload = ap.resample(listed, settings["seed"])
-    run = ap.simulate(settings["scheduler"], workload, ap.Cluster.of_racks(settings["racks"]))
+    run = ap.simulate(
+        settings["scheduler"],
+        workload,
+        ap.Cluster.of_racks(settings["racks"]),
+        preemption_overhead_seconds=0.0,
+    )
     jobs = run.jobs
     found: dict[str, float] = {}
     for name, column in (("JCT", "jct_s"), ("wait", "queueing_s")):

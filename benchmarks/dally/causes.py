@@ -150,7 +150,9 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, float]:
     told = CHANGES.get(settings["change"], {}).get("network", {})
     network = get_network("table1", cluster=cluster, **told)
     scheduler = _scheduler(settings["scheduler"], settings["change"])
-    figures = ap.simulate(scheduler, workload, cluster, network=network).summary()
+    figures = ap.simulate(
+        scheduler, workload, cluster, network=network, preemption_overhead_seconds=0.0
+    ).summary()
     return {f"{name} h": figures[column] / 3600 for column, name in FIGURES.items()}
 
 

@@ -56,7 +56,14 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     """Run one policy or scheduler on one resample."""
     workload = ap.resample(ap.generate_rack_workload(jobs=settings["jobs"]), settings["seed"])
     cluster = ap.Cluster.of_racks(RACKS)
-    run = ap.simulate(settings["decider"], workload, cluster, mechanism="leases", network="table1")
+    run = ap.simulate(
+        settings["decider"],
+        workload,
+        cluster,
+        mechanism="leases",
+        network="table1",
+        preemption_overhead_seconds=0.0,
+    )
     figures, jobs = run.summary(), run.jobs
     held_s = (jobs["jct_s"] - jobs["queueing_s"]).sum()
     return {

@@ -76,7 +76,14 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     if decider == PROGRAM:
         run = _watched_run(workload, cluster, watched)
     else:
-        run = ap.simulate(decider, workload, cluster, mechanism="leases", network="table1")
+        run = ap.simulate(
+            decider,
+            workload,
+            cluster,
+            mechanism="leases",
+            network="table1",
+            preemption_overhead_seconds=0.0,
+        )
     figures = run.summary()
     return {
         "JCT h": figures["mean_jct_s"] / 3600,

@@ -173,7 +173,12 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     """Run one scheduler on one resample."""
     listed = ap.generate_rack_workload(arrivals=settings["arrivals"], jobs=settings["jobs"])
     workload = ap.resample(listed, settings["seed"])
-    run = ap.simulate(settings["scheduler"], workload, ap.Cluster.of_racks(settings["racks"]))
+    run = ap.simulate(
+        settings["scheduler"],
+        workload,
+        ap.Cluster.of_racks(settings["racks"]),
+        preemption_overhead_seconds=0.0,
+    )
     figures = run.summary()
     hours = {f"{name} h": figures[column] / 3600 for column, name in FIGURES.items()}
     return {**hours, "wall_s": run.wall_seconds}

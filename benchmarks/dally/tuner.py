@@ -99,7 +99,9 @@ def _run(settings: Settings) -> ap.Run:
     workload = ap.resample(ap.generate_rack_workload(jobs=settings["jobs"]), settings["seed"])
     network = get_network("table1", cluster=cluster, **changed.get("network", {}))
     scheduler = ap.get_scheduler("dally", **changed.get("scheduler", {}))
-    return ap.simulate(scheduler, workload, cluster, network=network)
+    return ap.simulate(
+        scheduler, workload, cluster, network=network, preemption_overhead_seconds=0.0
+    )
 
 
 def _work(settings: Settings, data: Path | None) -> dict[str, float]:

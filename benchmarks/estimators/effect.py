@@ -105,6 +105,7 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
         pair_estimates=estimates,
         learn_pairs=kind in (LEARNT, CONSTANT),
         beliefs=beliefs,
+        preemption_overhead_seconds=0.0,
     )
     window = run.jobs["jct_s"].iloc[settings["first"] : settings["last"]]
     return {"mean_jct_h": float(window.mean()) / 3600}

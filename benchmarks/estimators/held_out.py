@@ -60,7 +60,9 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
         load = ap.read_workload(settings["itp"], limit=settings["jobs"])
     beliefs = knowledge(settings["kind"], settings["seed"])
     cluster = CLUSTERS[settings["trace"]]
-    run = ap.simulate("max_min_fairness", load, cluster, beliefs=beliefs)
+    run = ap.simulate(
+        "max_min_fairness", load, cluster, beliefs=beliefs, preemption_overhead_seconds=0.0
+    )
     return {"mean_jct_h": float(run.jobs["jct_s"].mean()) / 3600}
 
 

@@ -94,7 +94,9 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
         leases = ap.Leases(network="none")
         run = ap.simulate("max_min_fairness", load, cluster, mechanism=leases, beliefs=beliefs)
     else:
-        run = ap.simulate("max_min_fairness", load, CLUSTER, beliefs=beliefs)
+        run = ap.simulate(
+            "max_min_fairness", load, CLUSTER, beliefs=beliefs, preemption_overhead_seconds=0.0
+        )
     return {"mean_jct_h": float(run.jobs["jct_s"].mean()) / 3600, "solves": float(run.solves)}
 
 
@@ -137,7 +139,9 @@ def _plot(data: Path | None, jobs: int, out: Path | None) -> None:
         load = _jobs(jobs, 0, data)
         for kind in (*ESTIMATES, AGNOSTIC):
             watched = Watched(knowledge(kind, 0))
-            run = ap.simulate("max_min_fairness", load, CLUSTER, beliefs=watched)
+            run = ap.simulate(
+                "max_min_fairness", load, CLUSTER, beliefs=watched, preemption_overhead_seconds=0.0
+            )
             errors = watched.errors(run)
             line = errors.groupby("day")["error"].mean()
             by_time.plot(line.index + 0.5, line.to_numpy(), label=kind)

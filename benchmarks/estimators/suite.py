@@ -148,7 +148,9 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, float]:
     policy, gangs = CASES[settings.get("case", "single")]
     asked = (settings[name] for name in ("lasts", "load", "jobs", "seed"))
     beliefs = knowledge(settings["kind"], settings["seed"])
-    run = ap.simulate(policy, draw(*asked, gangs=gangs), CLUSTER, beliefs=beliefs)
+    run = ap.simulate(
+        policy, draw(*asked, gangs=gangs), CLUSTER, beliefs=beliefs, preemption_overhead_seconds=0.0
+    )
     hours = float(run.jobs["jct_s"].mean()) / 3600
     return {"mean_jct_h": hours, "solves": float(run.solves)}
 

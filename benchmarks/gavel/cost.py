@@ -79,7 +79,13 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
         deadlines="gavel",
     )
     every_s = settings.get("resolve_seconds", ROUND_SECONDS)
-    run = ap.simulate(settings["policy"], workload, CLUSTER, resolve_seconds=every_s)
+    run = ap.simulate(
+        settings["policy"],
+        workload,
+        CLUSTER,
+        resolve_seconds=every_s,
+        preemption_overhead_seconds=0.0,
+    )
     late_s = run.jobs["jct_s"].to_numpy() - workload.jobs["deadline_s"].to_numpy()
     figures = run.summary()
     return {

@@ -194,7 +194,13 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
         jobs = workload.jobs.assign(weight=np.where(high, WEIGHT, 1.0), entity="all")
         workload = ap.Workload(workload.name, jobs, workload.throughputs, pairs=workload.pairs)
     cluster = cluster_of(settings["gpus"])
-    run = ap.simulate(settings["policy"], workload, cluster, resolve_seconds=RESOLVE_SECONDS)
+    run = ap.simulate(
+        settings["policy"],
+        workload,
+        cluster,
+        resolve_seconds=RESOLVE_SECONDS,
+        preemption_overhead_seconds=0.0,
+    )
     window = slice(settings["first"], settings["last"])
     counted, high = run.jobs["jct_s"].iloc[window], high[window]
     return {

@@ -67,8 +67,12 @@ GAVEL = {
     },
 }
 WAYS: dict[str, dict[str, Any]] = {
-    "as Gavel": {"carry_over": False, "resolve_every": math.inf},
-    "carried over": {"carry_over": True},
+    "as Gavel": {
+        "carry_over": False,
+        "resolve_every": math.inf,
+        "preemption_overhead_seconds": 0.0,
+    },
+    "carried over": {"carry_over": True, "preemption_overhead_seconds": 0.0},
     "ideal": {"mechanism": "exact"},
 }
 

@@ -79,7 +79,13 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     if settings["round_s"] == 0:
         return hours(ap.simulate(settings["policy"], workload, CLUSTER, mechanism="exact"))
     return hours(
-        ap.simulate(settings["policy"], workload, CLUSTER, round_seconds=settings["round_s"])
+        ap.simulate(
+            settings["policy"],
+            workload,
+            CLUSTER,
+            round_seconds=settings["round_s"],
+            preemption_overhead_seconds=0.0,
+        )
     )
 
 

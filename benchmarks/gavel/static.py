@@ -91,7 +91,13 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     jobs, seed = settings["jobs"], settings["seed"]
     workload = draw_jobs(data, jobs=jobs, seed=seed, scale_factors="gavel")
     cluster = cluster_of(settings["gpus"])
-    run = ap.simulate(settings["policy"], workload, cluster, resolve_seconds=RESOLVE_SECONDS)
+    run = ap.simulate(
+        settings["policy"],
+        workload,
+        cluster,
+        resolve_seconds=RESOLVE_SECONDS,
+        preemption_overhead_seconds=0.0,
+    )
     return {"makespan h": run.summary()["makespan_s"] / 3600}
 
 

@@ -112,7 +112,11 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
     trace = settings["trace"].removesuffix(DRAWN)
     workload = read_trace(data, trace, settings["limit"] or None, settings.get("seed"))
     run = ap.simulate(
-        settings["policy"], workload, settings["cluster"], resolve_seconds=RESOLVE_SECONDS
+        settings["policy"],
+        workload,
+        settings["cluster"],
+        resolve_seconds=RESOLVE_SECONDS,
+        preemption_overhead_seconds=0.0,
     )
     return hours(run)
 

@@ -67,9 +67,13 @@ def _work(settings: Settings, _data: Path | None) -> dict[str, Any]:
     workload = ap.read_workload(settings["file"], limit=settings["first"])
     gpus = GPUS[settings["cluster"]]
     measures = workload.describe({"v100": gpus}, reference="v100")["value"]
-    ap.simulate(settings["decider"], workload.head(2), {"v100": gpus})  # imports what it needs
+    ap.simulate(
+        settings["decider"], workload.head(2), {"v100": gpus}, preemption_overhead_seconds=0.0
+    )  # imports what it needs
     before_s = time.process_time()
-    run = ap.simulate(settings["decider"], workload, {"v100": gpus})
+    run = ap.simulate(
+        settings["decider"], workload, {"v100": gpus}, preemption_overhead_seconds=0.0
+    )
     cpu_s = time.process_time() - before_s
     summary = run.summary()
     return {

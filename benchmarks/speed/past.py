@@ -96,8 +96,12 @@ def _of_a_log(settings: Settings) -> list[Row]:
     if file is None or not file.is_file():
         return []
     workload = ap.read_workload(file, limit=jobs)
-    ap.simulate("fifo", workload.head(2), {"v100": 128})  # imports what it needs
-    seconds, run = cpu_seconds_once(lambda: ap.simulate("fifo", workload, {"v100": 128}))
+    ap.simulate(
+        "fifo", workload.head(2), {"v100": 128}, preemption_overhead_seconds=0.0
+    )  # imports what it needs
+    seconds, run = cpu_seconds_once(
+        lambda: ap.simulate("fifo", workload, {"v100": 128}, preemption_overhead_seconds=0.0)
+    )
     said = f"{run.solves:,} solves"
     return [Row("S10", what, "<= 3 s", called_s=seconds, seconds_goal=3.0, note=said)]
 

@@ -44,7 +44,7 @@ def _run(how: str, decider: str, jobs: int) -> Callable[[], Any]:
         hourly = 80 * GPUS[how] // GPUS["fleet"]
         load = ap.generate_workload(jobs=jobs, seed=1, jobs_per_hour=hourly, scale_factors="gavel")
         cluster: Any = {"v100": each, "p100": each, "k80": each}
-        return lambda: ap.simulate(decider, load, cluster)
+        return lambda: ap.simulate(decider, load, cluster, preemption_overhead_seconds=0.0)
     load = ap.generate_rack_workload(jobs=jobs, seed=1, max_scale_factor=32)
     racks = 8 * max(jobs // 375, 1) if how == "grown" else 8
     cluster = ap.Cluster.of_racks(racks, machines_per_rack=4, gpus_per_machine=4)

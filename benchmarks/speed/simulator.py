@@ -143,9 +143,21 @@ def _ours(
         return found
 
     few = _workload(data, 10, per_hour)
-    ap.simulate(policy, few, _cluster(gpus), resolve_seconds=resolve_seconds)  # loads what it needs
+    ap.simulate(
+        policy,
+        few,
+        _cluster(gpus),
+        resolve_seconds=resolve_seconds,
+        preemption_overhead_seconds=0.0,
+    )  # loads what it needs
     with patch.object(Resolver, "solve", timed):
         started = time.process_time()
-        run = ap.simulate(policy, workload, _cluster(gpus), resolve_seconds=resolve_seconds)
+        run = ap.simulate(
+            policy,
+            workload,
+            _cluster(gpus),
+            resolve_seconds=resolve_seconds,
+            preemption_overhead_seconds=0.0,
+        )
         seconds = time.process_time() - started
     return run, seconds, sum(spent)

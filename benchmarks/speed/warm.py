@@ -172,7 +172,7 @@ def _growth(scale: float, times: tuple[int, ...]) -> list[Row]:
 
 def _on_links(workload: ap.Workload, gpus: int, settings: dict[str, Any]) -> ap.Run:
     cluster = ap.Cluster({"v100": gpus}, gpus_per_machine=4)
-    return ap.simulate("srsf_1", workload, cluster, **settings)
+    return ap.simulate("srsf_1", workload, cluster, preemption_overhead_seconds=0.0, **settings)
 
 
 def shell(_: Settings) -> list[Row]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.job_table import JobTable
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 
 @dataclass(frozen=True)
 class ShortestLeft(ap.QueueScheduler):

@@ -292,7 +292,9 @@ def test_pairs_without_a_share_change_nothing(seed: int) -> None:
             if len(jobs) > 1 and rng.random() < 0.3:
                 scheduler.remove([jobs.pop(int(rng.integers(len(jobs))))])
             pairs = [(jobs[k], jobs[k + 1]) for k in range(len(jobs) - 1) if which.random() < 0.7]
-            share = rng.random((len(jobs), len(types))) * (rng.random((len(jobs), len(types))) < 0.4)
+            share = rng.random((len(jobs), len(types))) * (
+                rng.random((len(jobs), len(types))) < 0.4
+            )
             X = pd.DataFrame(share / len(types), pd.Index(jobs, tupleize_cols=False), types)
             if pairs and named:
                 X = pd.concat([X, pd.DataFrame(0.0, pd.Index(pairs, tupleize_cols=False), types)])

@@ -7,6 +7,8 @@ import pytest
 from apportion.cluster import Cluster
 from apportion.sim import Run, Workload, simulate
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 COLUMNS = [
     *("job_type", "scale_factor", "arrival_s", "start_s", "completion_s", "jct_s", "queueing_s"),
     *("isolated_s", "ftf", "gpu_seconds", "cost", "preemptions", "v100_s", "x_s"),

@@ -2,8 +2,6 @@
 
 Where no mechanism is named and no single one suits all deciders, each works by its own: what was
 given by name is then a setting of every decider whose mechanism heeds it.
-
-What a start costs is charged where nobody says: free preemptions decide who is best.
 """
 
 from __future__ import annotations
@@ -12,12 +10,19 @@ from collections.abc import Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from apportion.checks import as_float, choice, listed, number
+from apportion.checks import choice, listed, number
 from apportion.errors import InputError, written
-from apportion.mechanisms import MECHANISMS
-from apportion.mechanisms.start_costs import MEASURED, RESTART_S, multiplied
+from apportion.mechanisms.start_costs import multiplied
 from apportion.sim.deciders import usual_mechanism
-from apportion.sim.settings import check_elastic, check_heeded, heeds, settings_for
+from apportion.sim.settings import (
+    HELD,
+    STARTS,
+    charged,
+    check_elastic,
+    check_heeded,
+    heeds,
+    settings_for,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -28,9 +33,6 @@ if TYPE_CHECKING:
     from apportion.sim import ElasticWorkload, Workload
     from apportion.sim.deciders import AnyDecider
 
-STARTS = "preemption_overhead_seconds"
-"""The setting that says what a start costs."""
-
 USUAL: Final = "usual"
 """Stands for the multiples of what a start costs that small comparisons show."""
 
@@ -38,9 +40,6 @@ FEW = 300
 """Jobs that are simulated with other costs of a start besides unasked, as that takes seconds."""
 
 _TIMES = (0.0, 5.0)
-
-_HELD = ("round_seconds", "lease_seconds")
-"""Settings that say for how long a job that starts holds its GPUs at least."""
 
 ByPolicy = dict[str, dict[str, Any]]
 """All settings of each policy or scheduler, by its label; none where all share theirs."""
@@ -91,35 +90,11 @@ def _checked(
     elastic: Sequence[bool],
 ) -> dict[str, Any]:
     """Return all settings of those that run by one mechanism, what a start costs among them."""
-    told = _charged(deciders, mechanism, given, elastic=all(elastic))
+    told = charged(deciders, mechanism, given, elastic=all(elastic))
     chosen, settings = settings_for(deciders, mechanism, told, elastic=all(elastic))
     for each in elastic:
         check_elastic(chosen, elastic=each)
     return settings
-
-
-def _charged(
-    deciders: Sequence[AnyDecider],
-    mechanism: Mechanism | str | None,
-    given: Mapping[str, Any],
-    *,
-    elastic: bool,
-) -> dict[str, Any]:
-    """Add what starts were measured to cost to the settings of a mechanism that is named.
-
-    Not where a scheduler by leases says itself what they cost, nor where a round or a lease is so
-    short that a job might never get anywhere.
-    """
-    told = {name: value for name, value in given.items() if value is not None}
-    if STARTS in told or elastic or not isinstance(mechanism, str | None):
-        return told
-    way = mechanism or usual_mechanism(deciders[0], deciders, told)
-    if way not in MECHANISMS.keys() - MECHANISMS.added() or not heeds(deciders[0], way, STARTS):
-        return told
-    own = way == "leases" and any(getattr(each, "overhead_s", 0.0) for each in deciders)
-    least_s = max(RESTART_S.values())
-    shortest_s = min(as_float(told.get(name, inf)) for name in _HELD)
-    return told if own or shortest_s <= least_s else {**told, STARTS: MEASURED}
 
 
 def costs_of_starts(
@@ -173,7 +148,7 @@ def _found(
     given = [each.get(STARTS) for each in settings]
     if any(each is None or not _costs(each) for each in given):
         return {}, None
-    shortest_s = min(float(each.get(name) or inf) for each in settings for name in _HELD)
+    shortest_s = min(float(each.get(name) or inf) for each in settings for name in HELD)
     costs = {each: multiplied(given[0], each, jobs["job_type"]) for each in times if each != 1}
     return {
         each: cost for each, cost in costs.items() if max(cost.values()) < shortest_s

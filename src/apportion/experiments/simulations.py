@@ -12,10 +12,9 @@ from apportion.experiments.fitted_jobs import made_for
 from apportion.experiments.machine.cells import Work
 from apportion.experiments.provenance import plain
 from apportion.experiments.run_records import record_of, run_of
-from apportion.experiments.shared import STARTS
 from apportion.sim import Run, simulate
 from apportion.sim.engine.snapshot import NoStateError, SnapshotError
-from apportion.sim.settings import heeded_by
+from apportion.sim.settings import STARTS, heeded_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,11 +13,9 @@ import numpy as np
 from joblib.externals.loky.backend.reduction import dumps
 
 from apportion.experiments import sweep
-from apportion.experiments.shared import STARTS
-from apportion.mechanisms.start_costs import MEASURED
 from apportion.sim.about import AboutRun
 from apportion.sim.engine.snapshot import NoStateError, Snapshots
-from apportion.sim.settings import settings_for
+from apportion.sim.settings import charged, settings_for
 from apportion.sim.simulation import carried_out
 from apportion.sim.workload_tables import by_arrival_and_id
 from apportion.testing.stays import TOLERANCE
@@ -54,7 +52,7 @@ def same_when_pickled(case: RunCase, run: Run) -> None:
 def same_in_two_workers(case: RunCase, run: Run) -> None:
     """Run with two seeds in two processes, and compare the figures."""
     broken = "the same in worker processes"
-    settings = {name: value for name, value in _free(case).items() if name != "seed"}
+    settings = {name: value for name, value in case.settings.items() if name != "seed"}
     first = int(case.settings.get("seed", 0))
     seeds = [first, first + 1]
     other = replace(case, settings={**settings, "seed": seeds[1]})
@@ -71,21 +69,6 @@ def same_in_two_workers(case: RunCase, run: Run) -> None:
             if row[name] != here.summary()[name]:
                 numbers = f"{name} is {row[name]!r} there and {here.summary()[name]!r} here"
                 case.fail(broken, f"{numbers}, with seed={seeds[place]}")
-
-
-def _free(case: RunCase) -> dict[str, Any]:
-    """Return settings by which starts cost nothing in sweeps where they cost nothing in `simulate`.
-
-    Sweeps charge what was measured where nobody says what a start costs.
-    """
-    told = {name: value for name, value in case.settings.items() if name != "beliefs"}
-    mechanism, elastic = told.pop("mechanism", None), case.workload.elastic
-    _, known = settings_for([case.decider], mechanism, told, elastic=elastic)
-    named = isinstance(mechanism, str | None) and not elastic
-    own = getattr(case.decider, "overhead_s", 0.0)
-    if named and not own and known.get(STARTS, MEASURED) in (None, 0.0):
-        return {**case.settings, STARTS: 0.0}
-    return dict(case.settings)
 
 
 class _Stopped(Exception):
@@ -141,6 +124,7 @@ def _carried_out(case: RunCase, snapshots: Snapshots) -> Run:
     told = dict(case.settings)
     beliefs, mechanism = told.pop("beliefs", None), told.pop("mechanism", None)
     elastic = case.workload.elastic
+    told = charged([case.decider], mechanism, told, elastic=elastic)
     chosen, known = settings_for([case.decider], mechanism, told, elastic=elastic)
     about = AboutRun.of(case.workload, case.cluster, chosen, known, beliefs)
     return carried_out(case.decider, chosen, about, snapshots)

@@ -16,6 +16,8 @@ from apportion.sim.deciders import get_decider
 if TYPE_CHECKING:
     from apportion.types import Ints
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 KINDS = {"a100": 6, "v100": 5, "k80": 3}
 DECIDERS = (
     "fcfs",

@@ -9,6 +9,8 @@ from tests.seeds import each_seed
 
 import apportion as ap
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 GPUS = 8
 
 

@@ -27,6 +27,8 @@ from apportion.mechanism.job_table import JobTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 TWO = (QueueDemand(6, 2, 2), QueueDemand(6, 2, 2))
 
 

@@ -18,6 +18,8 @@ import apportion as ap
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 
 def workload(jobs: list[Job]) -> ap.Workload:
     table = pd.DataFrame(

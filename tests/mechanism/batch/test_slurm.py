@@ -16,6 +16,8 @@ import apportion as ap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 GPUS: tuple[int, ...] = (6, 4)
 SPEEDS = (2, 1)
 HALF_LIFE_S, MAX_AGE_S = 40.0, 50.0

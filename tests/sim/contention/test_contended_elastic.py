@@ -30,6 +30,8 @@ from apportion.sim.record import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 CLUSTER = ap.Cluster.of_racks(1, machines_per_rack=4, gpus_per_machine=3, accelerator="v100")
 NETWORKS = ("contention", "contention_expected")
 

@@ -24,6 +24,8 @@ from apportion.sim.phases.workload import generate_contended_workload
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 
 VGG = TABLE_III["VGG-16"]
 COMPUTE_S = sum(VGG.passes_s())

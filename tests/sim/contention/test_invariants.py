@@ -14,6 +14,8 @@ import apportion as ap
 from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.network.models.trained import TABLE_III
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 GATES = ["always", "at_most_1", "at_most_2", "at_most_3", "ada_dual", "ada_dual_as_written"]
 PLACEMENTS = ["lwf_1", "lwf_4", "list_scheduling", "first_fit", "random", "consolidated"]
 SEEDS = each_seed(3, 170)

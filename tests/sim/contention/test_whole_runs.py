@@ -17,6 +17,8 @@ from tests.seeds import ranges_of_seeds
 import apportion as ap
 from apportion.sim.network.models.trained import TABLE_III
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 LAW = Law(Fraction("6.69e-4"), Fraction("8.53e-10"), Fraction("2.35e-10"))
 GATES: dict[str, Any] = {
     "at_most_1": transfer_gates.srsf(1),

@@ -27,6 +27,8 @@ from apportion.sim.contention import (
 from apportion.sim.network import model_profiles
 from apportion.sim.network.models.trained import TABLE_III
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 LAW = SharedCost(1.0, 0.5, 0.0)
 
 

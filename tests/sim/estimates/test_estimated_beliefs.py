@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from apportion.sim import Workload
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 CLUSTER = "v100=8,p100=8,k80=8"
 
 

@@ -16,6 +16,8 @@ from apportion.sim.network import get_network
 from apportion.sim.network.model import placings_of
 from apportion.sim.simulation import carried_on
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 MODELS = ("VGG11", "AlexNet", "MobileNetV3", "ResNet18", "ResNet50", "BERT-large")
 NETWORKS = ("table1", "alpha_beta", "table1_model", "none")

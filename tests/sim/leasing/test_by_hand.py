@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     Make = Callable[..., Workload]
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 SMALL = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 ONE_GPU = Cluster.of_racks(1, machines_per_rack=1, gpus_per_machine=1)
 

@@ -6,6 +6,8 @@ from tests.seeds import sampled
 
 from apportion.sim import Workload, generate_workload, simulate
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 
 def lone_job(seconds: float) -> Workload:
     jobs = pd.DataFrame({"job_type": ["model"], "total_steps": [seconds]}, index=["job"])

@@ -13,6 +13,8 @@ from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers, get_timers
 from apportion.sim import simulate
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 HOUR = 3600.0
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from apportion.sim.network import NetworkModel
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 TWO = Cluster.of_racks({"v100": 2, "k80": 1}, machines_per_rack=2, gpus_per_machine=4)
 ONE_MACHINE_EACH = Cluster.of_racks({"v100": 1, "k80": 1}, machines_per_rack=1, gpus_per_machine=4)

@@ -12,6 +12,8 @@ from apportion.sim import Workload, simulate
 from apportion.sim.engine.true_state import TrueState
 from apportion.sim.solves.standing import Answer, Solves
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 
 def workload_of(speeds: dict[str, list[float]], **columns: Any) -> Workload:
     """Jobs of one type each; speeds by accelerator, steps/s."""

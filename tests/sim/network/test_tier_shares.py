@@ -15,6 +15,8 @@ from apportion.sim.network.model import placings_of
 from apportion.sim.tiers.tier_problem import at_tiers, tier_problem, tier_slowdowns
 from apportion.tensor import ThroughputTensor
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Held
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 FOUR = ap.Cluster({"a100": 4}, gpus_per_machine=1, machines_per_rack=2)
 ACROSS: list[Held] = [(0, [0, 2]), (0, [1, 3]), (0, [1, 2])]
 

@@ -19,6 +19,8 @@ from apportion.policies.base import depends_on_time
 if TYPE_CHECKING:
     from apportion.sim import Run
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 IN_ROUNDS = (
     *("max_min_fairness", "fifo_agnostic", "makespan", "finish_time_fairness", "min_cost"),
     *("max_min_fairness_space_sharing", "gandiva_packing"),

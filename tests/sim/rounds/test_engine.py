@@ -16,6 +16,8 @@ from apportion.policies import MaxMinFairness, Problem
 from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.sim import Run, Workload, simulate
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 
 def workload(
     work_s: list[float],

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from apportion.sim.beliefs import Believed
     from apportion.sim.engine import Speeds
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 
 def workload(steps: list[float], arrival_s: list[float]) -> ap.Workload:
     """Jobs of one GPU that make 1 step/s."""

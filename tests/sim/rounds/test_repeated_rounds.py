@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.core_rows import GangRound
     from apportion.mechanism.scheduler import Decision, Event
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 DAY_S = 86_400.0
 
 

@@ -19,6 +19,8 @@ from apportion.sim.network import get_network
 from apportion.sim.sharing import PairSpeeds
 from apportion.testing import check_schedule
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 SHARED = "max_min_fairness_space_sharing"
 
 

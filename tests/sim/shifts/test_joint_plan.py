@@ -23,6 +23,8 @@ from apportion.sim.phases.phase_speeds import CompatibleSpeeds, PhaseSpeeds
 from apportion.sim.shifts import joint_plan
 from apportion.sim.shifts.joint_plan import JointPlans
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 SERVERS = ap.Cluster({"a100": 8}, gpus_per_machine=1, machines_per_rack=2)
 
 

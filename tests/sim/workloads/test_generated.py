@@ -17,6 +17,8 @@ from apportion.sim.deciders import get_decider
 from apportion.sim.network import get_network
 from apportion.testing.lone_gangs import best_overhead
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 MANY = range(1000, 1014)
 
 

@@ -111,7 +111,7 @@ class Comparison(RunsByPolicy):
 
     @property
     def comparable(self) -> list[str]:
-        """Who ran and may be best: not ``as_recorded`` where its log had more GPUs than there are."""
+        """Who ran and may be best: not ``as_recorded`` if its log had more GPUs than there are."""
         more = RECORDED in self.runs and most_at_once(self.workload.jobs) > self.cluster.total_gpus
         return [label for label in self.runs if not (more and label == RECORDED)]
 
