@@ -24,6 +24,8 @@ class Watched(deadlines.AdmitsByDeadline):
         return made
 
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 MADE: list[deadlines.InAdmitted] = []
 
 

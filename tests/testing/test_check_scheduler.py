@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.offers import WaitingJobs
     from apportion.policies import Problem
 
-pytestmark = pytest.mark.usefixtures("free_starts")
-
 SCHEDULERS = ap.scheduler_table("leases")["name"].tolist()
 OTHERS = sorted(set(ap.scheduler_table()["name"]) - {*SCHEDULERS, "as_recorded"})  # of logs only
 SINGLE_GPU = {"allox"}

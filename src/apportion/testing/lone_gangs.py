@@ -14,6 +14,7 @@ from apportion.pairs import PairThroughputs
 from apportion.sim import Workload, simulate
 from apportion.sim.deciders import manner_of
 from apportion.sim.network import BY_SHAPE, canonical_shape, get_network
+from apportion.sim.settings import STARTS
 from apportion.testing.stays import Stays
 from apportion.testing.steps_in_rounds import shape_of_stay
 
@@ -43,11 +44,15 @@ def best_overhead(gpus: int, job_type: str, cluster: Cluster, network: NetworkMo
 
 
 def check_lone_jobs(decider: AnyDecider, *, gangs: bool) -> None:
-    """Check that a job alone in the cluster has a finish-time fairness of 1, sizes one by one."""
+    """Check that a job alone in the cluster has a finish-time fairness of 1, sizes one by one.
+
+    Starts cost what the decider itself says, if anything.
+    """
+    starts = {STARTS: _terms(decider).overhead_s}
     if not works_on_racks(decider):
         for gpus in (1, 3, 8) if gangs else (1,):
             job = _workload([("m", gpus, 0.0, 5000.0)], accelerator="v100")
-            _check_fairness(decider, job, Cluster({"v100": 8}, gpus_per_machine=4), {}, 5000.0)
+            _check_fairness(decider, job, Cluster({"v100": 8}, gpus_per_machine=4), starts, 5000.0)
         return
     alone_s = 5 * _terms(decider).lease_s
     for model, gpus in product(_MODELS, (1, 2, 5, 8, 12, 16) if gangs else (1,)):
@@ -55,7 +60,7 @@ def check_lone_jobs(decider: AnyDecider, *, gangs: bool) -> None:
         for cluster, name in product(_RACKS, BY_SHAPE):
             network = get_network(name, cluster=cluster)
             least_s = (1 + best_overhead(gpus, model, cluster, network)) * alone_s
-            settings = {"network": name, "checkpoint_seconds_per_gpu": 0.0}
+            settings = {"network": name, "checkpoint_seconds_per_gpu": 0.0, **starts}
             _check_fairness(decider, job, cluster, settings, least_s)
 
 
@@ -82,7 +87,7 @@ def check_lone_gangs(decider: AnyDecider) -> None:
         machines = cluster.total_gpus // per_machine
         others = [("VGG11", per_machine // 2 + 1, 0.0, lease_s * 0.7)] * machines
         work = _workload([*others, (model, gpus, 1.0, 40 * lease_s)])
-        run = simulate(decider, work, cluster, network=name)
+        run = simulate(decider, work, cluster, network=name, **{STARTS: terms.overhead_s})
         stays = Stays.of(run, work, cluster)
         gang = len(work) - 1
         alone_s = float(run.jobs["completion_s"].iloc[:gang].max())
