@@ -7,8 +7,6 @@ import pytest
 from apportion.cluster import Cluster
 from apportion.sim import Run, Workload, simulate
 
-pytestmark = pytest.mark.usefixtures("free_starts")
-
 COLUMNS = [
     *("job_type", "scale_factor", "arrival_s", "start_s", "completion_s", "jct_s", "queueing_s"),
     *("isolated_s", "ftf", "gpu_seconds", "cost", "preemptions", "v100_s", "x_s"),
@@ -32,7 +30,8 @@ def run() -> Run:
     )
     speeds = pd.DataFrame({"v100": [1.0], "x": [0.0]}, index=pd.MultiIndex.from_tuples([("m", 1)]))
     cluster = Cluster({"v100": 1, "x": 1}, prices_per_gpu_hour={"v100": 3.6})
-    return simulate("max_min_fairness", Workload("two", jobs, speeds), cluster)
+    work = Workload("two", jobs, speeds)
+    return simulate("max_min_fairness", work, cluster, preemption_overhead_seconds=0.0)
 
 
 def test_tables_have_the_documented_columns(run: Run) -> None:
