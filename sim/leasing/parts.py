@@ -12,7 +12,7 @@ from apportion.mechanism.offers.holdings import machines_of
 from apportion.mechanism.offers.rules import DelayScheduling, NoWait, spelled
 from apportion.sim.about import Parts
 from apportion.sim.leasing.columns import LeaseColumns, TimerLog
-from apportion.sim.network import get_network
+from apportion.sim.network import COMMUNICATING_MODELS, get_network
 from apportion.sim.tiers.round_plans import RoundPlans
 from apportion.sim.tiers.tier_problem import at_tiers, tier_slowdowns
 from apportion.sim.tiers.tier_shares import TierShares
@@ -148,6 +148,10 @@ def _knowing_skews(
         profile: Any = profiles.get(spelled(job_type, profiles))
         if len(getattr(profile, "layers", ())) > 1:  # of one nothing is known of its tensors
             skews[job_type] = profile.skew
+        elif getattr(model, "shares_links", False) and (
+            sent := COMMUNICATING_MODELS.get(spelled(job_type, COMMUNICATING_MODELS))
+        ):
+            skews[job_type] = sent.largest / sent.parameters
     known = {*rule.job_types, *skews}
     unknown = [each for each in dict.fromkeys(job_types) if each not in known]
     if unknown and network.name in _ANY_JOB_TYPE:

@@ -53,6 +53,8 @@ class CommunicatingModel:
         Of the numbers.
     bytes_per_number
         Of a parameter, a gradient, an activation.
+    largest
+        Parameters of the largest tensor.
     tokens, blocks, width, vocabulary
         Of a transformer; 0 for other models.
     lookup_bytes
@@ -64,6 +66,7 @@ class CommunicatingModel:
     multiply_adds: float
     batch: int
     source: str
+    largest: float
     bytes_per_number: int = 4
     tokens: int = 0
     blocks: int = 0
@@ -72,8 +75,10 @@ class CommunicatingModel:
     lookup_bytes: float = 0.0
 
 
-def _image(parameters: float, multiply_adds: float, source: str) -> CommunicatingModel:
-    return CommunicatingModel("data", parameters, multiply_adds, 64, source)
+def _image(
+    parameters: float, multiply_adds: float, largest: float, source: str
+) -> CommunicatingModel:
+    return CommunicatingModel("data", parameters, multiply_adds, 64, source, largest)
 
 
 def _language(
@@ -85,25 +90,31 @@ def _language(
     bytes_per_number: int = 4,
 ) -> CommunicatingModel:
     """Return a transformer: a multiply-add for each parameter and token."""
-    multiply_adds = parameters * shape[0]
+    multiply_adds, largest = parameters * shape[0], float(shape[2] * shape[3])
     return CommunicatingModel(
-        parallelism, parameters, multiply_adds, batch, source, bytes_per_number, *shape
+        parallelism, parameters, multiply_adds, batch, source, largest, bytes_per_number, *shape
     )
 
 
 _TORCHVISION = "; parameters and multiply-adds as torchvision's weights have them"
 _VGG = f"Simonyan and Zisserman, ICLR 2015, tables 1 and 2{_TORCHVISION}"
+_VGG_LARGEST = 512.0 * 7**2 * 4096  # of the first layer behind the convolutions
 _GPT3_BLOCKS, _GPT3_WIDTH, _GPT3_VOCABULARY = 8, 12288, 50257
 _GPT3_PARAMETERS = 12.0 * _GPT3_BLOCKS * _GPT3_WIDTH**2 + _GPT3_VOCABULARY * _GPT3_WIDTH
 
 COMMUNICATING_MODELS: Mapping[str, CommunicatingModel] = MappingProxyType(
     {
-        "VGG11": _image(132.9e6, 7.61e9, _VGG),
-        "VGG16": _image(138.4e6, 15.47e9, _VGG),
-        "VGG19": _image(143.7e6, 19.63e9, _VGG),
-        "ResNet50": _image(25.6e6, 4.09e9, f"He et al., CVPR 2016, table 1{_TORCHVISION}"),
+        "VGG11": _image(132.9e6, 7.61e9, _VGG_LARGEST, _VGG),
+        "VGG16": _image(138.4e6, 15.47e9, _VGG_LARGEST, _VGG),
+        "VGG19": _image(143.7e6, 19.63e9, _VGG_LARGEST, _VGG),
+        "ResNet50": _image(
+            25.6e6, 4.09e9, 9.0 * 512**2, f"He et al., CVPR 2016, table 1{_TORCHVISION}"
+        ),
         "WideResNet101": _image(
-            126.9e6, 22.75e9, f"Zagoruyko and Komodakis, BMVC 2016; 101-2{_TORCHVISION}"
+            126.9e6,
+            22.75e9,
+            9.0 * 1024**2,
+            f"Zagoruyko and Komodakis, BMVC 2016; 101-2{_TORCHVISION}",
         ),
         "BERT": _language(
             "data", 340e6, (512, 24, 1024, 30522), 8, "Devlin et al., NAACL 2019, section 3; large"
@@ -135,6 +146,7 @@ COMMUNICATING_MODELS: Mapping[str, CommunicatingModel] = MappingProxyType(
             2.37e6,
             6912,
             "Naumov et al., 2019; layers and global batch of MLPerf Training 1.0, 8 GPUs",
+            1024.0**2,
             lookup_bytes=26 * 128 * 4.0,
         ),
     }
