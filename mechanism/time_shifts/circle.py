@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-6
 """Part of a period that may be neglected: an iteration drifts by it, 1,000 of them by 0.1 %."""
 
+EPOCH_S = 600.0
+"""For how long shifts are to last by default, seconds."""
+
+DRIFT = 0.05
+"""Part of an iteration by which jobs may drift against each other over an epoch of shifts."""
+
 MOST_ITERATIONS = 300
 """Iterations of the shortest job on the longest circle that is still told from none."""
 
@@ -61,7 +67,9 @@ def unified_circle(
     """Return the unified circle of jobs, or None for periods that are incommensurate.
 
     The perimeter is the least multiple of the longest period that is a multiple of every other one
-    up to `tolerance` (relative), and on which no job goes round more than `most` times.
+    up to `tolerance` (relative), and on which no job goes round more than `most` times. Shifts
+    matter modulo the unit of the circle: where that is a part of the shortest period, no more than
+    such a part of a `tolerance` above `TOLERANCE` is neglected.
 
     Parameters
     ----------
@@ -75,11 +83,27 @@ def unified_circle(
     turns = np.arange(1, max(1, math.floor(most * (periods.min() / longest) + 0.5)) + 1)
     ratios = turns[:, None] * (longest / periods)
     whole = np.rint(ratios)
-    fits = (np.abs(ratios - whole) <= tolerance * ratios).all(axis=1) & (whole <= most).all(axis=1)
-    if not fits.any():
-        return None
-    first = int(fits.argmax())
-    return UnifiedCircle(float(turns[first] * longest), tuple(int(each) for each in whole[first]))
+    off = (np.abs(ratios - whole) / ratios).max(axis=1)
+    for row in ((off <= tolerance) & (whole <= most).all(axis=1)).nonzero()[0].tolist():
+        found = UnifiedCircle(float(turns[row] * longest), tuple(int(each) for each in whole[row]))
+        part = found.unit_s / float(periods.min())
+        if off[row] <= max(min(tolerance, TOLERANCE), part * tolerance):
+            return found
+    return None
+
+
+def tolerance_over(epoch_s: float, periods_s: Sequence[float]) -> float:
+    """Return by which part periods may differ so that jobs drift little over an epoch.
+
+    Parameters
+    ----------
+    epoch_s
+        Seconds; 0 for one without end.
+    periods_s
+        Of the jobs, seconds.
+    """
+    drift = DRIFT * min(periods_s) / epoch_s if epoch_s else 0.0
+    return min(max(TOLERANCE, drift), 0.01)
 
 
 def commensurate_groups(

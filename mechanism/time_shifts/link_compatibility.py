@@ -11,7 +11,7 @@ import numpy as np
 from apportion.checks import listed, number, seconds, yes_no
 from apportion.errors import InputError
 from apportion.mechanism.time_shifts.best_shifts import Mixture, best_shifts
-from apportion.mechanism.time_shifts.circle import MOST_ITERATIONS, TOLERANCE
+from apportion.mechanism.time_shifts.circle import EPOCH_S, MOST_ITERATIONS, tolerance_over
 from apportion.mechanism.time_shifts.profile import ROUNDING, profiles_of
 from apportion.mechanism.time_shifts.turning import wrapped
 from apportion.statistics.typeset import as_html
@@ -135,7 +135,8 @@ def compatibility(
     profiles: Iterable[CommunicationProfile],
     capacity: float,
     *,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
+    epoch_s: float = EPOCH_S,
     certify: bool = False,
     seed: int = 0,
 ) -> Compatibility:
@@ -154,6 +155,9 @@ def compatibility(
         Of the link, Gb/s.
     tolerance
         Part of a period that is neglected in looking for a common multiple, see `unified_circle`.
+        By default so much that jobs drift by a twentieth of an iteration at most over an epoch.
+    epoch_s
+        For how long the shifts are to last, seconds; 0 for ever, up to a millionth of a period.
     certify
         Try to prove by an integer program (see `certificate`) that the shifts of four jobs
         are optimal where it is not clear already; up to 5 s.
@@ -179,7 +183,7 @@ def compatibility(
     """
     given = profiles_of(profiles)
     capacity_gbps = capacity_of(capacity)
-    number("tolerance", tolerance, most=0.01)
+    tolerance = _tolerance(tolerance, epoch_s, given)
     yes_no("certify", certify)
     for profile in given:
         if profile.peak_gbps > capacity_gbps:
@@ -196,9 +200,12 @@ def score_of(
     capacity: float,
     shifts_s: Iterable[float],
     *,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
+    epoch_s: float = EPOCH_S,
 ) -> float:
     """Return the compatibility score of jobs with given shifts, seconds, one for each.
+
+    What is neglected of periods is as for `compatibility`.
 
     Raises
     ------
@@ -211,7 +218,18 @@ def score_of(
     )
     if len(shifts) != len(given):
         raise InputError(f"{len(shifts)} shifts for {len(given)} jobs; there must be one for each.")
-    return Mixture(given, capacity_of(capacity), tolerance).score(shifts)
+    neglected = _tolerance(tolerance, epoch_s, given)
+    return Mixture(given, capacity_of(capacity), neglected).score(shifts)
+
+
+def _tolerance(
+    tolerance: float | None, epoch_s: float, profiles: list[CommunicationProfile]
+) -> float:
+    """Check what part of periods is neglected; that of an epoch if nothing is said."""
+    if tolerance is not None:
+        return number("tolerance", tolerance, most=0.01)
+    periods_s = [profile.period_s for profile in profiles]
+    return tolerance_over(seconds("epoch_s", epoch_s), periods_s)
 
 
 def jensen_bound(profiles: Iterable[CommunicationProfile], capacity: float) -> float:

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
-from apportion.mechanism.time_shifts.circle import EQUAL, TOLERANCE, pacings, worth_pacing
+from apportion.mechanism.time_shifts.circle import EPOCH_S, EQUAL, pacings, worth_pacing
 from apportion.mechanism.time_shifts.link_compatibility import (
     capacity_of,
     compatibility,
@@ -68,6 +68,8 @@ class LinkScores:
         Gb/s, as `of_links` is. ``None``: jobs start at random there.
     pace
         Part by which iterations may be stretched so that jobs fit, see `paced`.
+    epoch_s
+        For how long shifts are to last, seconds, as of `compatibility`.
     """
 
     def __init__(
@@ -75,10 +77,11 @@ class LinkScores:
         profile: Callable[[str, int], CommunicationProfile],
         joint: Callable[..., dict[Any, float]] | None = None,
         pace: float = 0.0,
+        epoch_s: float = EPOCH_S,
     ) -> None:
-        self._profile, self._joint, self._pace = profile, joint, pace
+        self._profile, self._joint, self._pace, self._epoch_s = profile, joint, pace, epoch_s
         self._known: dict[tuple[tuple[Trained, ...], float, bool], float] = {}
-        self._best: dict[tuple[tuple[Trained, ...], float, tuple[float, ...]], Compatibility] = {}
+        self._best: dict[tuple[Any, ...], Compatibility] = {}
 
     def of_links(
         self,
@@ -148,7 +151,7 @@ class LinkScores:
         capacity: float,
         periods_s: Sequence[float] = (),
         *,
-        tolerance: float = TOLERANCE,
+        tolerance: float | None = None,
     ) -> Compatibility:
         """Return how jobs on a link are shifted best, in the order of model and GPUs.
 
@@ -162,7 +165,7 @@ class LinkScores:
             As of `compatibility`.
         """
         order = tuple(sorted(trained))
-        key = order, capacity, (*periods_s, tolerance)
+        key = order, capacity, tuple(periods_s), tolerance
         known = self._best.get(key)
         if known is None:
             if len(self._best) > REMEMBERED:
@@ -170,7 +173,8 @@ class LinkScores:
             profiles = self._paced(order, periods_s)
             with warnings.catch_warnings():  # that a job alone wants more is no news here
                 warnings.simplefilter("ignore", UserWarning)
-                known = compatibility(profiles, capacity, tolerance=tolerance)
+                how = {"tolerance": tolerance, "epoch_s": self._epoch_s}
+                known = compatibility(profiles, capacity, **how)
             self._best[key] = known
         return known
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from apportion.checks import LARGEST_COUNT, choice, mapping, number, whole, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
-from apportion.mechanism.time_shifts.circle import PACE
+from apportion.mechanism.time_shifts.circle import EPOCH_S, PACE
 from apportion.names import model_of
 from apportion.sim.network.models.communicating import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.topology import Topology
@@ -198,7 +198,8 @@ class GangLinks:
         objective = LOOPS[network.loops]
         self.plans = None if objective is None else JointPlans(network.profile, objective)
         joint = None if self.plans is None else self.plans.scores
-        self.scores = LinkScores(network.profile, joint, network.pace)
+        epoch_s = getattr(network, "epoch_s", EPOCH_S)
+        self.scores = LinkScores(network.profile, joint, network.pace, epoch_s)
         self.program = PlacementProgram(network.profile, self.scores, network.pace)
         self.candidates = network.candidates
         self._machines, self._gpus = cluster.machines_per_rack or 1, cluster.largest_machine

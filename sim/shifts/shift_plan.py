@@ -10,7 +10,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.mechanism.time_shifts import AffinityGraph
-from apportion.mechanism.time_shifts.circle import EQUAL, TOLERANCE, commensurate_groups
+from apportion.mechanism.time_shifts.circle import (
+    EQUAL,
+    TOLERANCE,
+    commensurate_groups,
+    tolerance_over,
+)
 from apportion.resumable import Resumable
 from apportion.sim.shifts.meeting import connected
 
@@ -21,10 +26,6 @@ if TYPE_CHECKING:
     from apportion.sim.shifts.joint_plan import JointPlans
 
     Trained = tuple[str, int]
-
-
-DRIFT = 0.05
-"""Part of an iteration by which jobs may drift against each other over an epoch of shifts."""
 
 
 class Crowd(NamedTuple):
@@ -89,7 +90,7 @@ def planned_shifts(
     found = ShiftPlan({}, {})
     for jobs, links in _shared(crowd):
         graph = AffinityGraph({link: crowd.jobs_of[link] for link in links})
-        tolerance = _tolerance([periods_s[job] for job in jobs], epoch_s)
+        tolerance = tolerance_over(epoch_s, [periods_s[job] for job in jobs])
         if graph.loops:
             if plans is not None:
                 shifts = plans.shifts(graph.jobs_of, crowd.trained, crowd.capacities)
@@ -139,12 +140,6 @@ def _in_step(
     groups = commensurate_groups([periods_s[job] for job in jobs], tolerance=tolerance)
     kept = max(groups, key=len, default=[])
     return {jobs[place]: shifts_s[jobs[place]] for place in kept} if len(kept) > 1 else {}
-
-
-def _tolerance(periods_s: Sequence[float], epoch_s: float) -> float:
-    """Return by which part periods may differ so that jobs drift little over an epoch."""
-    drift = DRIFT * min(periods_s) / epoch_s if epoch_s else 0.0
-    return min(max(TOLERANCE, drift), 0.01)
 
 
 def looped_jobs(crowd: Crowd) -> set[Any]:

@@ -10,7 +10,7 @@ import pytest
 from tests.seeds import each_seed
 
 import apportion as ap
-from apportion.mechanism.time_shifts import jensen_bound, score_of, unified_circle
+from apportion.mechanism.time_shifts import LinkScores, jensen_bound, score_of, unified_circle
 from benchmarks.cassini.solvers import compared
 
 Slots = list[float]
@@ -189,6 +189,27 @@ def test_neither_do_the_units_of_time_and_rate(factor: float) -> None:
     first, second = ap.compatibility(jobs, 50), ap.compatibility(scaled, 350)
     assert second.score == pytest.approx(first.score)
     assert np.array(second.shifts_s) / factor == pytest.approx(first.shifts_s, abs=1e-9)
+
+
+@pytest.mark.parametrize("longer", [0.0, 1e-6, 1.9e-6, 3e-6, 8e-6, 9e-6, 1e-4])
+@pytest.mark.parametrize("epoch_s", [60.0, 600.0])
+def test_jobs_that_drift_little_over_an_epoch_are_shifted(longer: float, epoch_s: float) -> None:
+    jobs = [on_off("a", 0.1, 0.05), on_off("b", 0.1 * (1 + longer), 0.05 * (1 + longer))]
+    drifts = longer * epoch_s / 0.1  # iterations of 0.1 s
+    expected = 1.0 if drifts <= 0.05 else 0.75  # half of the time at half of the capacity
+    found = ap.compatibility(jobs, 50.0, epoch_s=epoch_s)
+    assert found.score == pytest.approx(expected, abs=1e-5)
+    assert score_of(jobs, 50.0, found.shifts_s, epoch_s=epoch_s) == pytest.approx(found.score)
+    if epoch_s == 600.0:  # as networks have it
+        assert ap.compatibility(jobs, 50.0).score == found.score
+
+
+def test_networks_and_links_have_one_epoch() -> None:
+    profiles = {"a": on_off("a", 0.1, 0.05), "b": on_off("b", 0.1 * (1 + 3e-6), 0.05)}
+    for epoch_s, expected in ((600.0, 1.0), (6000.0, 0.75)):
+        scores = LinkScores(lambda model, _: profiles[model], epoch_s=epoch_s)
+        trained = [("a", 2), ("b", 2)]
+        assert scores.score(trained, 50.0, shifted=True) == pytest.approx(expected, abs=1e-5)
 
 
 def test_incommensurate_periods_meet_in_every_way() -> None:
