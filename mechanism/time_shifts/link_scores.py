@@ -173,8 +173,9 @@ class LinkScores:
             profiles = self._paced(order, periods_s)
             with warnings.catch_warnings():  # that a job alone wants more is no news here
                 warnings.simplefilter("ignore", UserWarning)
-                how = {"tolerance": tolerance, "epoch_s": self._epoch_s}
-                known = compatibility(profiles, capacity, **how)
+                known = compatibility(
+                    profiles, capacity, tolerance=tolerance, epoch_s=self._epoch_s
+                )
             self._best[key] = known
         return known
 
