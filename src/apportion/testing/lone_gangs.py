@@ -87,7 +87,8 @@ def check_lone_gangs(decider: AnyDecider) -> None:
         machines = cluster.total_gpus // per_machine
         others = [("VGG11", per_machine // 2 + 1, 0.0, lease_s * 0.7)] * machines
         work = _workload([*others, (model, gpus, 1.0, 40 * lease_s)])
-        run = simulate(decider, work, cluster, network=name, **{STARTS: terms.overhead_s})
+        costs: Any = {STARTS: terms.overhead_s}
+        run = simulate(decider, work, cluster, network=name, **costs)
         stays = Stays.of(run, work, cluster)
         gang = len(work) - 1
         alone_s = float(run.jobs["completion_s"].iloc[:gang].max())

@@ -106,8 +106,9 @@ class Comparison(RunsByPolicy):
         brief
             Only what fits a terminal of 100 columns.
         """
-        told = {"replicates": self._batches, "marked": self.comparable}
-        return human_table(self.summary(), brief=brief, **told)
+        return human_table(
+            self.summary(), brief=brief, replicates=self._batches, marked=self.comparable
+        )
 
     @property
     def comparable(self) -> list[str]:
