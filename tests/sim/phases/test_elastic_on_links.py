@@ -79,6 +79,7 @@ def test_steps_take_as_long_as_the_score_says(
     assert ("links" in run.tables) == network.startswith("phases")
 
 
+@pytest.mark.usefixtures("free_starts")
 @pytest.mark.thorough
 def test_elastic_gangs_lose_what_rigid_ones_lose() -> None:
     sends = [0.4, 0.45, 0.35]
