@@ -13,7 +13,6 @@ from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
 from apportion.mechanisms.past import Past, TakesOver
-from apportion.own_code import note_place
 from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine import run as run_jobs
@@ -159,32 +158,28 @@ def carried_out(
     NoStateError
         If there are snapshots, and the scheduler cannot say where it is.
     """
+    parts = watched(mechanism, decider, about)
+    about.check_heeded(decider.label)
+    if snapshots is not None:
+        check_resumes(parts.scheduler)
+    columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
+    asked = parts.asked if isinstance(parts.asked, Solves) else None
+    if about.settings.get("record_prices"):
+        if asked is None:
+            raise InputError(f"record_prices=True is for policies; {decider.label!r} is none.")
+        asked.keep_prices()
+    record = Record(about, columns, progress)
     try:
-        parts = watched(mechanism, decider, about)
-        about.check_heeded(decider.label)
-        if snapshots is not None:
-            check_resumes(parts.scheduler)
-        columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
-        asked = parts.asked if isinstance(parts.asked, Solves) else None
-        if about.settings.get("record_prices"):
-            if asked is None:
-                raise InputError(f"record_prices=True is for policies; {decider.label!r} is none.")
-            asked.keep_prices()
-        record = Record(about, columns, progress)
-        try:
-            run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
-        except SolveError as error:
-            why = "" if asked is None else asked.why_none()
-            error.args = (" ".join(filter(None, (str(error), why))),)
-            raise
-        run = record.run(decider.label, parts)
-        if asked is None or asked.prices is None:
-            return run
-        table = asked.price_table(about.cluster.accelerators)
-        return replace(run, tables={**run.tables, "prices": table})
-    except Exception as error:  # of a part of the user's, which gets a note of where it stands
-        note_place(error)
+        run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
+    except SolveError as error:
+        why = "" if asked is None else asked.why_none()
+        error.args = (" ".join(filter(None, (str(error), why))),)
         raise
+    run = record.run(decider.label, parts)
+    if asked is None or asked.prices is None:
+        return run
+    table = asked.price_table(about.cluster.accelerators)
+    return replace(run, tables={**run.tables, "prices": table})
 
 
 @one_thread
