@@ -2,7 +2,7 @@
 
 Code of one's own counts by the text of its source files, and of those of one's own that they
 import; with the values that its functions take from their modules. Installed packages count by
-version. What no value and no text says does not: the environment, clocks, files read elsewhere.
+version. What no value and no text says does not: the environment, clocks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import copyreg
 import hashlib
 import json
 import logging
-import os
 import pickle
 import platform
 import re
@@ -24,7 +23,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from importlib.util import find_spec, resolve_name
 from itertools import chain
 from pathlib import Path, PurePath
-from types import CodeType, FunctionType, MappingProxyType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -38,7 +37,7 @@ from apportion.policies.registry import policies_named
 from apportion.registry import parts_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from apportion.sim import Workload
     from apportion.sim.elastic_workload import ElasticWorkload
@@ -47,8 +46,16 @@ logger = logging.getLogger(__name__)
 
 _PACKAGES = ("numpy", "pandas", "scipy", "cvxpy", "highspy", "clarabel")
 
+_UNCOUNTED = ("name", "notes", "job_types_drawn")
+"""Fields of workloads that change no result."""
+
+_WRAPPED = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
+
 _SAID: set[str] = set()
 """What has been said to be unknowable, so that it is said once."""
+
+_READ: dict[str, tuple[object, bytes]] = {}
+"""Text of files as it was when their module was met first: what runs is what was imported."""
 
 
 def versions() -> dict[str, str]:
@@ -58,11 +65,13 @@ def versions() -> dict[str, str]:
 
 
 @cache
-def _version(package: str) -> str:
-    """Return the version of an installed package, which may have another name than its module."""
+def _version(module: str) -> str:
+    """Return the version of the installed package of a module; none of what `program` tells."""
+    if module == "apportion" or module in sys.stdlib_module_names:
+        return ""
     with suppress(PackageNotFoundError):
-        return version(package)
-    names = sorted({*packages_distributions().get(package, ())})
+        return version(module)
+    names = sorted({*packages_distributions().get(module, ())})
     return " ".join(map(version, names)) or "unknown"
 
 
@@ -72,21 +81,16 @@ def program() -> str:
 
     A version alone would hide every change of the code within it.
     """
-    inner = {home.split(".")[1] for home, _ in homes_of("apportion").values()}
-    found: dict[str, Path] = {}
-    for name in ("apportion", *(f"apportion.{each}" for each in inner)):  # may lie elsewhere
+    digest = hashlib.sha256(repr(versions()).encode())
+    inner = {f"apportion.{home.split('.')[1]}" for home, _ in homes_of("apportion").values()}
+    for name in sorted({"apportion", *inner}):  # folders inside may lie elsewhere
         spec = find_spec(name)
         for folder in (spec and spec.submodule_search_locations) or ():
-            for path, _, files in os.walk(folder):
-                if Path(path).name != "__pycache__":
-                    place = Path(name.replace(".", "/"), Path(path).relative_to(folder))
-                    found |= {(place / each).as_posix(): Path(path, each) for each in files}
-    held = [(name, _held(file)) for name, file in sorted(found.items())]
-    return hashlib.sha256(repr((versions(), held)).encode()).hexdigest()
-
-
-_UNCOUNTED = ("name", "notes", "job_types_drawn")
-"""Fields of workloads that change no result."""
+            for file in sorted(Path(folder).rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    place = file.relative_to(folder).as_posix()
+                    digest.update(f"\n{name} {place} {_held(file)}".encode())
+    return digest.hexdigest()
 
 
 def workload_fingerprint(workload: Workload | ElasticWorkload) -> str:
@@ -95,12 +99,10 @@ def workload_fingerprint(workload: Workload | ElasticWorkload) -> str:
     The name and the notes do not count.
     """
     told = {each.name: getattr(workload, each.name) for each in fields(workload)}
-    if workload.elastic:
+    if workload.elastic is True:
         used = sorted(set(workload.jobs["application"]))
         told["applications"] = {name: workload.applications[name] for name in used}
-    digest = _Digest()
-    digest.add({name: told[name] for name in told if name not in _UNCOUNTED})
-    return digest.close()[:16]
+    return content({name: told[name] for name in told if name not in _UNCOUNTED})[:16]
 
 
 def fingerprint(*parts: object, names: Iterable[str] = ()) -> str:
@@ -133,238 +135,200 @@ def content(*values: object, names: Iterable[str] = ()) -> str:
     names
         More texts that may be names of parts; of files that they name only the names count.
     """
-    digest = _Digest()
-    for value in values:
-        digest.add(value)
-    digest.look_up(names)
-    return digest.close()
-
-
-_READ: dict[str, tuple[object, bytes]] = {}
-"""Text of files as it was when their module was met first: what runs is what was imported."""
-
-
-class _Digest:
-    """Goes through values and all that they are made of."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-        self._met: dict[int, tuple[int, object]] = {}
-        self._texts: set[str] = set()
-        self._modules: set[str] = set()
-        self._files: dict[str, tuple[str, str]] = {}
-        self._untold: dict[str, str] = {}
-
-    def close(self) -> str:
-        """Return the digest of all that was added; one that never comes again if it is untold."""
-        for each in sorted(self._files.values()):
-            self._write("source", *each)
-        for what, why in self._untold.items():
-            self._write(uuid4().hex)
-            if what not in _SAID:
-                _SAID.add(what)
-                logger.warning(
-                    "Nobody can tell whether %s is as it was (%s): what depends on it runs anew.",
-                    *(what, why),
-                )
-        return self._hash.hexdigest()
-
-    def look_up(self, names: Iterable[str]) -> None:
-        """Add every registered part and every file of which a name was met, and what parts name.
-
-        Of `names`, files do not count.
-        """
-        asked, told = set[str](), set(names)
-        while new := sorted((self._texts | told) - asked):
+    digest = hashlib.sha256()
+    writer, asked = _Writer(digest.update), set[str]()
+    try:
+        writer.dump(values)
+        while new := sorted({*writer.texts, *names} - asked):
             asked.update(new)
             for name in new:
                 for part in (*parts_named(name), *policies_named(name)):
-                    self._write("part", name)
-                    self.add(part, name)
-        for text in sorted(self._texts):
-            for held in _files_of(text):
-                self._write("file", text, held)
+                    writer.dump((name, part))
+    except Exception as error:  # of whatever class of one's own
+        if str(error) not in _SAID:
+            _SAID.add(str(error))
+            logger.warning(
+                "Nobody can tell whether %s is as it was (%s): what depends on it runs anew.",
+                *(written(values[0]), error),
+            )
+        return hashlib.sha256(uuid4().bytes).hexdigest()
+    files = {text: held for text in sorted(writer.texts) if (held := _files_of(text))}
+    writer.dump((files, sorted(writer.sources.values())))
+    return digest.hexdigest()
 
-    def add(self, value: Any, name: str = "") -> None:
-        """Add a value, which is called by a name where it stands."""
+
+class _Writer(pickle.Pickler):
+    """Writes values as `pickle` does, but nobody reads it; code by the files where it stands."""
+
+    def __init__(self, write: Any) -> None:
+        super().__init__(SimpleNamespace(write=write), 4)
+        self.fast = True  # equal texts read alike, whether they are one object or two
+        self.texts: set[str] = set()
+        self.sources: dict[str, tuple[str, str]] = {}
+        self._own: dict[str, bool] = {}
+        self._met: dict[int, object] = {}
+
+    def persistent_id(self, value: Any) -> Any:
+        """Return what stands for a value, if it is not written as `pickle` would."""
         kind = type(value)
-        if kind in (type(None), bool, int, float, complex, str, bytes, type(...)):
-            self._texts |= {value} if kind is str else set()
-            self._write(kind.__name__, value)
-        elif id(value) in self._met and kind is not tuple:  # compilers share equal tuples
-            self._write("again", self._met[id(value)][0])
-        else:
-            self._met[id(value)] = len(self._met), value
-            try:
-                self._add_new(value, kind)
-            except _UNTELLABLE as error:
-                self._untold[name or f"a {kind.__name__}"] = str(error)
-
-    def _write(self, *words: object) -> None:
-        self._hash.update(repr(words).encode("utf-8", "backslashreplace"))
-
-    def _add_new(self, value: Any, kind: type) -> None:
-        """Add what has parts, by its kind."""
-        if kind in (list, tuple, set, frozenset):
-            self._write(kind.__name__, len(value))
-            for member in value if kind in (list, tuple) else sorted(value, key=repr):
-                self.add(member)
-        elif kind in (dict, MappingProxyType):
-            self._write("dict", len(value))
-            for key, member in value.items():
-                self.add(key)
-                self.add(member, str(key))
+        if kind is str:
+            self.texts.add(value)
+        elif kind in (set, frozenset):
+            return kind.__name__, sorted(value, key=repr)
+        elif kind is MappingProxyType:
+            return kind.__name__, dict(value)
         elif isinstance(value, pd.DataFrame):
-            self.add(["table", *value.columns, len(value)])
-            self.add(pd.util.hash_pandas_object(value, index=True).to_numpy())
+            rows = pd.util.hash_pandas_object(value, index=True).to_numpy()
+            return kind.__name__, list(value.columns), rows
         elif isinstance(value, PurePath):
-            self.add(str(value))
+            return "path", str(value)
         elif isinstance(value, ModuleType):
-            self._write("module", value.__name__)
             self._module(value.__name__)
-        elif isinstance(value, FunctionType):
-            self._function(value)
-        elif isinstance(value, type):
-            self._class(value)
-        elif isinstance(value, (property, staticmethod, classmethod, cached_property)):
-            for each in ("fget", "fset", "fdel", "func", "__func__"):
-                self.add(getattr(value, each, None), each)
-        elif hasattr(value, "__wrapped__"):  # by a decorator that makes objects
-            self.add([kind, value.__wrapped__])
-        else:
-            self._object(value, kind)
+            return "module", value.__name__
+        elif isinstance(value, FunctionType | type):
+            again = id(value) in self._met
+            self._met[id(value)] = value
+            told = self._function(value) if isinstance(value, FunctionType) else self._class(value)
+            return told[:3] if again and told else told
+        elif isinstance(value, property | staticmethod | classmethod | cached_property) or hasattr(
+            value, "__wrapped__"
+        ):
+            return kind.__name__, [getattr(value, name, None) for name in _WRAPPED]
+        return None
 
-    def _function(self, value: FunctionType) -> None:
+    def reducer_override(self, value: Any) -> Any:
+        """Return what makes a copy of an object, without what it has worked out of the rest."""
+        kind = type(value)
+        if isinstance(value, type) or kind in copyreg.dispatch_table:
+            return NotImplemented
+        made = value.__reduce_ex__(4)
+        if not (isinstance(made, tuple) and len(made) > 2 and isinstance(made[2], dict)):
+            return made
+        worked_out = [n for n in made[2] if isinstance(getattr(kind, n, None), cached_property)]
+        return *made[:2], {n: made[2][n] for n in made[2] if n not in worked_out}, *made[3:]
+
+    def _function(self, value: FunctionType) -> Any:
         code, space = value.__code__, value.__globals__
-        module, name = str(space.get("__name__")), code.co_qualname
-        self._write("function", module, name, code.co_firstlineno)
+        name, module = code.co_qualname, str(space.get("__name__"))
         if code.co_filename == "<string>" and value.__name__.startswith("__"):
-            return  # made for a class by its fields
-        own = self._source(module, code.co_filename)
-        if own:
-            self._code(code, space)
-        if own or "<locals>" in name:
-            self.add([value.__defaults__, value.__kwdefaults__, vars(value)])
-            for free, cell in zip(code.co_freevars, value.__closure__ or (), strict=True):
-                with suppress(ValueError):  # not assigned yet
-                    self.add(cell.cell_contents, free)
+            return "made of the fields of a class", name
+        own = self._stands(module, code.co_filename)
+        head = ("function", module, f"{name}:{code.co_firstlineno}")
+        if not own and "<" not in name:
+            return head
+        held = [each.cell_contents for each in value.__closure__ or ()]
+        taken = _taken(code, space) if own else ()
+        return *head, value.__defaults__, value.__kwdefaults__, vars(value), held, taken
 
-    def _code(self, code: CodeType, space: Mapping[str, Any]) -> None:
-        """Add what a program may have put into a module: values that code takes from there."""
-        for constant in code.co_consts:
-            if isinstance(constant, CodeType):
-                self._code(constant, space)
-            else:
-                self.add(constant)
-        for name in code.co_names:
-            if name in space and name[:2] != "__":
-                self.add(space[name], name)
+    def _class(self, value: type) -> Any:
+        module = value.__module__
+        made = [each.__code__ for each in vars(value).values() if isinstance(each, FunctionType)]
+        files = [each.co_filename for each in made if _is_there(each.co_filename, module)]
+        file = [*files, getattr(sys.modules.get(module), "__file__", None) or ""][0]
+        named = getattr(sys.modules.get(module), value.__qualname__, None) is value
+        if not self._stands(module, file) and named:
+            return None  # by its name
+        members = {
+            name: each
+            for name, each in vars(value).items()
+            if isinstance(each, FunctionType) or not name.startswith(("__", "_abc_"))
+        }
+        return "class", module, value.__qualname__, type(value), value.__bases__, members
 
-    def _class(self, value: type) -> None:
-        self._write("class", value.__module__, value.__qualname__)
-        made = [each for each in vars(value).values() if isinstance(each, FunctionType)]
-        files = [each.__code__.co_filename for each in made if each.__code__.co_filename[0] != "<"]
-        file = [*files, getattr(sys.modules.get(value.__module__), "__file__", None) or ""][0]
-        if self._source(value.__module__, file) or "<locals>" in value.__qualname__:
-            self.add([type(value), value.__bases__])
-            for name, member in vars(value).items():
-                if isinstance(member, FunctionType) or not name.startswith(("__", "_abc_")):
-                    self.add(member, name)
+    def _stands(self, module: str, file: str) -> bool:
+        """Add the file where code stands, or its package; return whether it is of one's own.
 
-    def _object(self, value: Any, kind: type) -> None:
-        """Add an object by its class and by what makes a copy of it, as pickle would."""
-        reduce = copyreg.dispatch_table.get(kind)
-        made: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        if isinstance(made, str):  # its name in a module
-            home = str(pickle.whichmodule(value, made))  # type: ignore[attr-defined]
-            if getattr(sys.modules.get(home), made, None) is not value:
-                raise TypeError(f"{made!r} is all that it tells of itself")
-            self._write("named", home, made)
-            self._module(home)
+        Raises
+        ------
+        TypeError
+            If it is of one's own, and there is no file.
+        """
+        top = module.partition(".")[0]
+        if _is_there(file, module):
+            self._source(module, file)
+            return True
+        if (self._module(top) or _version(top) == "unknown") and not Path(file).is_file():
+            raise TypeError(f"the code of {module!r} is in no file")
+        return False
+
+    def _module(self, name: str) -> bool:
+        """Add a module that is imported by its name, or its package; whether it is one's own."""
+        around = name.rpartition(".")[0]
+        if name and name not in self._own and (not around or self._module(around)):
+            file = _place_of(name)
+            self._own[name] = bool(file) and is_own(file, name)
+            if _is_there(file, name):
+                self._source(name, file)
+            elif not around:
+                self.sources[name] = name, _version(name)
+        return self._own.get(name, False)
+
+    def _source(self, module: str, file: str) -> None:
+        """Add the text of a file, and what it imports, wherever in it."""
+        if file in self.sources:
             return
-        call, arguments, state, members, pairs = (*made, None, None, None)[:5]
-        if isinstance(state, dict):  # without what it has worked out of the rest
-            state = {n: each for n, each in state.items() if not _is_worked_out(kind, n)}
-        self.add([kind, call, arguments, state, members and [*members], pairs and [*pairs]])
-
-    def _source(self, module: str, file: str) -> bool:
-        """Add a file of one's own, and those that it imports; return whether it is of one's own."""
-        there = Path(file).is_file()
-        if not (there and is_own(file, module)):
-            top = module.partition(".")[0]
-            self._module(top)
-            if there or top in self._files:
-                return False
-            self._untold[f"code of {module}"] = "it has no file"
-        elif file not in self._files:
-            loaded = sys.modules.get(module)
-            spec = getattr(loaded, "__spec__", None)
-            if spec is None or _READ.get(file, (None,))[0] is not spec:
-                _READ[file] = spec, Path(file).read_bytes()
-            text = _READ[file][1]
-            self._files[file] = module, hashlib.sha256(text).hexdigest()
-            around = module if Path(file).name == "__init__.py" else module.rpartition(".")[0]
-            package = getattr(loaded, "__package__", None) or around
-            for name in _imported(text) if file.endswith(".py") else ():
-                with suppress(ImportError):
-                    self._module(resolve_name(name, package))
-        return True
-
-    def _module(self, name: str) -> None:
-        """Add the source of a module and of those around it; of an installed one its version."""
-        top = name.partition(".")[0]
-        if not name or name in self._modules:
-            return
-        self._modules.add(name)
-        self._module(name.rpartition(".")[0])
-        if top in self._files:  # installed
-            return
-        spec = None
-        with suppress(Exception):  # whatever a package of one's own raises when it is imported
-            spec = find_spec(name)
-        origin = spec.origin if spec is not None and spec.has_location else None
-        place = next(
-            filter(None, [origin, *((spec and spec.submodule_search_locations) or ())]), ""
-        )
-        if is_own(place, name) if place else top not in sys.stdlib_module_names:
-            if origin is not None:
-                self._source(name, origin)
-        else:
-            self._files[top] = top, "" if top in sys.stdlib_module_names else _version(top)
+        loaded = sys.modules.get(module)
+        spec = getattr(loaded, "__spec__", None)
+        if spec is None or _READ.get(file, (None,))[0] is not spec:
+            _READ[file] = spec, Path(file).read_bytes()
+        text = _READ[file][1]
+        self.sources[file] = module, hashlib.sha256(text).hexdigest()
+        around = module if Path(file).stem == "__init__" else module.rpartition(".")[0]
+        package = getattr(loaded, "__package__", None) or around
+        for name in (package, *(_imported(text) if file.endswith(".py") else ())):
+            with suppress(ImportError):
+                self._module(resolve_name(name, package))
 
 
-_UNTELLABLE = (
-    *(AttributeError, TypeError, ValueError, NotImplementedError, RecursionError),
-    *(pickle.PicklingError, SyntaxError),
-)
+def _taken(code: CodeType, space: Mapping[str, Any]) -> list[Any]:
+    """Return what a program may have put into a module, as far as code takes it from there.
+
+    And texts, which may name files.
+    """
+    names = [name for name in code.co_names if name in space and name[:2] != "__"]
+    found: list[Any] = [(name, space[name]) for name in names]
+    for each in code.co_consts:
+        found += _taken(each, space) if isinstance(each, CodeType) else []
+        found += [each] if isinstance(each, str) else []
+    return found
 
 
-def _is_worked_out(kind: type, name: object) -> bool:
-    """Whether an attribute holds what an object has worked out of the others."""
-    return isinstance(getattr(kind, str(name), None), cached_property)
+def _is_there(file: str, module: str) -> bool:
+    """Whether a file of one's own is there."""
+    return Path(file).is_file() and is_own(file, module)
+
+
+def _place_of(name: str) -> str:
+    """Return the file of a module, or a folder of one without; none of what is not there."""
+    with suppress(Exception):  # whatever a package of one's own raises when it is imported
+        spec = find_spec(name)
+        if spec is not None:
+            origin = [spec.origin] if spec.has_location else []
+            return str([*origin, *(spec.submodule_search_locations or ())][0])
+    return ""
 
 
 @cache
 def _imported(text: bytes) -> tuple[str, ...]:
-    """Return the names of modules that a source may import, wherever in it, dots included."""
+    """Return the names of modules that a source may import, with the dots before them."""
     found: list[str] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             found += [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom):
             home = "." * node.level + (node.module or "")
-            dot = "." if node.module else ""
-            found += [home, *(f"{home}{dot}{each.name}" for each in node.names)]
+            found += [home, *(f"{home}{'.' * bool(node.module)}{each.name}" for each in node.names)]
     return tuple(found)
 
 
-def _files_of(text: str) -> Iterator[str]:
-    """Yield digests of files that a text names: the whole, or parts of ``a.csv(b=c.csv)``."""
+def _files_of(text: str) -> list[str]:
+    """Return digests of files that a text names: the whole, or parts of ``a.csv(b=c.csv)``."""
+    found = []
     for name in (text, *re.split(r"[(),=]", text)):
         with suppress(OSError, ValueError):
             file = Path(name.strip(" '\""))
-            if file.is_file():
-                yield _held(file)
+            found += [_held(file)] if file.is_file() else []
+    return found
 
 
 def _held(file: Path) -> str:
