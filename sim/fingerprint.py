@@ -49,8 +49,6 @@ _PACKAGES = ("numpy", "pandas", "scipy", "cvxpy", "highspy", "clarabel")
 _UNCOUNTED = ("name", "notes", "job_types_drawn")
 """Fields of workloads that change no result."""
 
-_WRAPPED = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
-
 _SAID: set[str] = set()
 """What has been said to be unknowable, so that it is said once."""
 
@@ -73,6 +71,9 @@ def _version(module: str) -> str:
         return version(module)
     names = sorted({*packages_distributions().get(module, ())})
     return " ".join(map(version, names)) or "unknown"
+
+
+_WRAPPERS = (property, staticmethod, classmethod, cached_property, type(_version))
 
 
 @cache
@@ -190,10 +191,9 @@ class _Writer(pickle.Pickler):
             self._met[id(value)] = value
             told = self._function(value) if isinstance(value, FunctionType) else self._class(value)
             return told[:3] if again and told else told
-        elif isinstance(value, property | staticmethod | classmethod | cached_property) or hasattr(
-            value, "__wrapped__"
-        ):
-            return kind.__name__, [getattr(value, name, None) for name in _WRAPPED]
+        elif kind in _WRAPPERS:
+            names = ("fget", "fset", "fdel", "func", "__func__", "__wrapped__")
+            return kind.__name__, [getattr(value, name, None) for name in names]
         return None
 
     def reducer_override(self, value: Any) -> Any:
