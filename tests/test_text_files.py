@@ -134,8 +134,7 @@ INSIDE = {
     "src/apportion/experiments/machine/store.py",
     "src/apportion/service/store.py",
     "src/apportion/resumable.py",
-    "sim/fingerprint/__init__.py",
-    "sim/fingerprint/installed.py",
+    "sim/fingerprint.py",
     "sim/job_types.py",
     # what checks by itself: bytes with a seal, schedules of any size, lines of the service
     "sim/engine/snapshot.py",

@@ -33,6 +33,14 @@ def in_words(ratio: float, low: float, high: float) -> str:
     return f"x {ratio:.3f} [{low:.3f}, {high:.3f}]"
 
 
+def rests_on(draws: int, *, resampled: bool) -> str:
+    """Say what intervals are over."""
+    if resampled:
+        chance = "how far a log like it may be off by chance"
+        return f"{draws} resamples of stretches of one log, the same for all; {chance}"
+    return f"{draws} draws of the workload, the same for all"
+
+
 def between(
     one: pd.Series | Floats, other: pd.Series | Floats, *, blocks: int, level: float
 ) -> Paired:

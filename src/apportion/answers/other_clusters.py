@@ -12,7 +12,7 @@ import pandas as pd
 
 from apportion.annotations import checked
 from apportion.answers.clusters_page import changed_clusters, clusters_page, floors_in_words
-from apportion.answers.evidence import between, blocks_of, in_words, one_source
+from apportion.answers.evidence import between, blocks_of, in_words, one_source, rests_on
 from apportion.checks import listed, number
 from apportion.cluster import Cluster
 from apportion.errors import InputError
@@ -231,13 +231,8 @@ class OtherClusters:
     @property
     def rests_on(self) -> str:
         """Say what the intervals are over."""
-        pairs = int(self.sweep.table()["seed"].nunique())
-        if self.resampled:
-            return (
-                f"intervals: {pairs} resamples of stretches of this log, the same for all; how far "
-                f"a log like it may be off by chance"
-            )
-        return f"intervals: {pairs} draws of the workload, the same for all"
+        draws = int(self.sweep.table()["seed"].nunique())
+        return f"intervals: {rests_on(draws, resampled=self.resampled)}"
 
     def to_html(self, path: str | Path | None = None, *, level: float = 0.95) -> str:
         """Return the report as one self-contained HTML page, and write it if a path is given.

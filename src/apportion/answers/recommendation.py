@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.annotations import checked
-from apportion.answers.evidence import between, blocks_of, in_words, one_source
+from apportion.answers.evidence import between, blocks_of, in_words, one_source, rests_on
 from apportion.checks import choice, number, whole
 from apportion.errors import InputError
 from apportion.experiments import sweep
@@ -194,12 +194,10 @@ class Recommendation:
         with its interval (`recommend`).
         """
         apart = self.against_best(self.policies)
-        found = pd.DataFrame(
-            [each[:3] for each in apart.values()], columns=["ratio", "low", "high"]
-        )
-        found.insert(0, "draws", [each.pairs for each in apart.values()])
-        found.insert(1, self.figure, self.figures.mean()[list(apart)].to_numpy())
-        return found.set_index(pd.Index(apart, name="policy"))
+        means = self.figures.mean()
+        rows = [(label, each.pairs, means[label], *each[:3]) for label, each in apart.items()]
+        columns = ["policy", "draws", self.figure, "ratio", "low", "high"]
+        return pd.DataFrame(rows, columns=columns).set_index("policy")
 
     def sentence(self) -> str:
         """Say which policy to take, with the interval, or that there is no difference."""
@@ -223,17 +221,12 @@ class Recommendation:
         value = float(self.figures[best].mean())
         unit, seconds = time_unit(value) if self.figure.endswith("_s") else ("", 1.0)
         ratios = ", ".join(f"{label} {in_words(*each[:3])}" for label, each in others)
-        draws = "draws of the workload"
-        if self.resampled:
-            draws = (
-                "resamples of stretches of one log: intervals say how far a log like it may be off "
-                "by chance"
-            )
         return [
             self.sentence(),
             f"Least {FIGURES[self.figure]}: {best}, {f'{value / seconds:.3g} {unit}'.rstrip()}. "
             f"Times that: {ratios} (at {100 * self.level_of_pair:.6g}% each).",
-            f"It rests on {len(self.figures)} {draws}; on speeds and costs of starts as told.",
+            f"Intervals: {rests_on(len(self.figures), resampled=self.resampled)}. It rests on "
+            f"speeds and costs of starts as told.",
         ]
 
     def __repr__(self) -> str:
