@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import pandas as pd
@@ -136,8 +137,11 @@ def fewest_for_wait(
             waits[machines] = spread_of(found, blocks=blocks, level=level)
         return waits[machines]
 
+    def enough(end: int, machines: int) -> bool:
+        return at(machines)[end] <= asked.limit_s
+
     least = most = _least_machines(workload, cluster, kind)
-    while not at(most)[2] <= asked.limit_s:
+    while not enough(2, most):
         if most > _MOST_TIMES * least:
             raise InputError(
                 f"Waits stay above {asked.limit_s:g} s even with {most:,} machines: jobs wait for "
@@ -145,12 +149,9 @@ def fewest_for_wait(
             )
         most *= 2
     for end in (1, 0, 2):  # the lower end, the mean, the upper end
-        bisect_left(range(most), True, least, key=lambda n, end=end: at(n)[end] <= asked.limit_s)
+        bisect_left(range(most), True, least, key=partial(enough, end))
     # Ends of intervals need not fall with the size: what another search met is not denied.
-    few, best, safe = (
-        size * min(n for n, each in waits.items() if each[end] <= asked.limit_s)
-        for end in (1, 0, 2)
-    )
+    few, best, safe = (size * min(n for n in waits if enough(end, n)) for end in (1, 0, 2))
     table = pd.DataFrame(
         [(kind, n * size, *each) for n, each in sorted(waits.items())],
         columns=["accelerator", "gpus", "wait_s", "low", "high"],

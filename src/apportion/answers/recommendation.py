@@ -168,7 +168,7 @@ class Recommendation:
         blocks = blocks_of(self.runs) if self.resampled else 0
         found = {
             label: between(figures[label], best, blocks=blocks, level=self.level_of_pair)
-            for label in figures
+            for label in labels
         }
         return dict(sorted(found.items(), key=lambda each: each[1].estimate))
 
