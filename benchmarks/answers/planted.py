@@ -259,7 +259,7 @@ def main() -> None:
     options.add_argument("--logs", type=int, default=20, metavar="N", help="of each kind")
     options.add_argument("--first-log", type=int, default=FIRST_LOG, metavar="N")
     args = options.parse_args()
-    asks = cases(60, 6, 3) if args.quick else cases(JOBS, 16, 30)
+    asks = cases(60, 4, 3) if args.quick else cases(JOBS, 16, 30)
     names = chosen("case", (args.cases or ";".join(asks)).split(";"), list(asks))
     logs = range(args.first_log, args.first_log + (2 if args.quick else args.logs))
     answers: list[Answer] = []
