@@ -115,7 +115,9 @@ def test_a_cluster_without_the_types_of_the_log_changes_none_of_its_times(tmp_pa
 def test_a_log_of_more_gpus_than_there_are_has_no_impossible_figures(tmp_path: Path) -> None:
     file, log = slurm_log(tmp_path)
     workload = ap.read_workload(file)
-    compared = ap.compare(["as_recorded", "fcfs"], workload, "a100=4,v100=8", n_jobs=1)
+    compared = ap.compare(
+        ["as_recorded", "fcfs"], workload, "a100=4,v100=8", n_jobs=1, start_costs=[5]
+    )
     summary = compared.summary().set_index("policy")
     gpu_s = (log["gpus"] * (log["end"] - log["start"])).sum()
     assert gpu_s > 12 * summary.loc["as_recorded", "makespan_s"]  # busy would be above 100 %
@@ -124,6 +126,9 @@ def test_a_log_of_more_gpus_than_there_are_has_no_impossible_figures(tmp_path: P
     assert compared.runs["as_recorded"].by("user")["ftf_mean"].isna().all()
     table = compared.human_table()
     assert set(table.marks[0]) == {""}  # though no mean completion time is as short
+    costs = compared.start_costs()
+    assert costs is not None
+    assert set(costs.marks[0]) == {""}
     assert table.cells[0][table.header.index("busy")] == "-"
     assert table.cells[0][table.header.index("max FTF")] == "-"
     enough = ap.simulate("as_recorded", workload, "a100=47,v100=47").summary()

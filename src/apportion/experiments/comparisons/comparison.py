@@ -150,7 +150,7 @@ class Comparison(RunsByPolicy):
         """
         if not self.at_other_costs:
             return None
-        return at_costs({1.0: self.runs, **self.at_other_costs})
+        return at_costs({1.0: self.runs, **self.at_other_costs}, self.comparable)
 
     def differences_in_words(self, against: str) -> HumanTable | None:
         """Return by how much mean JCT and wait are above those of one policy, and how often.

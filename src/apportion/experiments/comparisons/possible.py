@@ -17,7 +17,7 @@ from apportion.sim.run import ALONE_ON_GPUS
 from apportion.statistics.intervals import batch_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from apportion.experiments.plan import Plan
     from apportion.experiments.simulations import Setup
@@ -167,13 +167,17 @@ def _nearest_at(
     return over + best_in_words(far, least_s)
 
 
-def at_costs(runs_at: Mapping[float, Mapping[str, Run]]) -> HumanTable:
+def at_costs(
+    runs_at: Mapping[float, Mapping[str, Run]], marked: Sequence[str] | None = None
+) -> HumanTable:
     """Return mean completion times, a column for each multiple of what a start costs, with marks.
 
     Parameters
     ----------
     runs_at
         Runs by policy, by these multiples. Policies that failed at one of them are left out.
+    marked
+        Policies that may be best; all by default.
     """
     at = dict(sorted(runs_at.items()))
     labels = [label for label in runs_at[1.0] if all(label in runs for runs in at.values())]
@@ -191,4 +195,5 @@ def at_costs(runs_at: Mapping[float, Mapping[str, Run]]) -> HumanTable:
         longest_s=max((each for row in means.values() for each in row), default=0.0),
         measures=[Measure(name, f"x {name}", "h", 3600.0) for name in means],
         replicates={name: each for name, each in found.items() if each is not None},
+        marked=marked,
     )
