@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.checks import label
+from apportion.cluster.accelerators import ACCELERATORS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, refuse_misplaced
 from apportion.policies.sessions import session_files
@@ -249,7 +250,8 @@ class Known(Accounts):
 
     def _with_speeds(self, job: str, told: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is told of a job, with columns called as a type among its throughputs."""
-        own = {*self.gpus} - {"throughputs", *JOB_COLUMNS, *self._needs}
+        types = {*self.gpus, *(name for name in told if name in ACCELERATORS)}
+        own = types - {"throughputs", *JOB_COLUMNS, *self._needs}
         speeds = {name: each for name, each in told.items() if name in own}
         said = told.get("throughputs", {})
         for name, speed in speeds.items():
