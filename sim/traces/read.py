@@ -246,6 +246,7 @@ def _format_of(file: TextFile) -> str:
             f"{missing_column(file, absent, present)} It looks most like format {best!r}, which "
             f"needs that column."
         )
+    file.text(lossy=True)  # refuses what is no text
     likely = likely_columns(_names(file, separator_of(file)))
     raise InputError(
         f"Cannot tell the format of {file.path} from its first line {file.head[:80]!r}. A table of "

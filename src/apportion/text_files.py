@@ -80,7 +80,9 @@ class TextFile:
         return name
 
     def text(self, *, lossy: bool = False) -> str:
-        """Return the body as text; with `lossy` a sign stands for each byte that is none.
+        """Return the body as text; with `lossy` a byte that is none as its number.
+
+        So names that differ stay different.
 
         Raises
         ------
@@ -90,7 +92,7 @@ class TextFile:
         if b"\0" in self.body:
             raise InputError(f"{self.path} is not text in UTF-8: it holds zero bytes.")
         try:
-            return self.body.decode("utf-8", errors="replace" if lossy else "strict")
+            return self.body.decode("utf-8", errors="backslashreplace" if lossy else "strict")
         except UnicodeDecodeError as error:
             line = self.body[: error.start].count(b"\n") + self.first_line
             raise InputError(

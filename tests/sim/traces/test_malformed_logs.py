@@ -229,3 +229,21 @@ def test_json_with_anything_anywhere_is_told_by_item_and_nothing_is_lost(
     assert not any("\n" in note for note in workload.notes)
     workload.save(tmp_path / "saved.csv")
     assert len(ap.read_workload(tmp_path / "saved.csv")) == len(workload)
+
+
+def test_users_stay_apart_in_a_log_that_is_not_in_utf_8(tmp_path: Path) -> None:
+    lines = ["JobID|User|State|Submit|Start|End|AllocTRES"]
+    for job, user in enumerate(["M\u00fcller", "M\u00f6ller", "Zo\u00eb", "M\u00fcller"]):
+        times = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T01:00:00"
+        lines.append(f"{job}|{user}|COMPLETED|{times}|gres/gpu:v100=1")
+    text = "\n".join(lines) + "\n"
+    file = tmp_path / "sacct.txt"
+    file.write_bytes(text.encode("latin-1"))
+    users = ap.read_workload(file).jobs["user"]
+    assert users.nunique() == 3
+    assert users.value_counts().max() == 2
+    file.write_bytes(text.encode("utf-8"))
+    assert set(ap.read_workload(file).jobs["user"]) == {"M\u00fcller", "M\u00f6ller", "Zo\u00eb"}
+    file.write_bytes(text.encode("utf-16"))
+    with pytest.raises(InputError, match="not text in UTF-8"):
+        ap.read_workload(file)
