@@ -91,6 +91,9 @@ def _load(
     yield "arrivals from first to last", 0.0 if np.isnan(span) else span, "s"
     yield "arrival rate", len(jobs) * _SECONDS_PER_HOUR / span, "jobs/hour"
     yield "work", work / _SECONDS_PER_HOUR, "GPU-hours"
+    if {"duration_s", "start_included"} <= {*jobs}:  # of a log: on the types on which jobs ran
+        told = jobs.loc[jobs["start_included"], ["duration_s", "scale_factor"]]
+        yield "work by the log", told.prod(axis=1).sum() / _SECONDS_PER_HOUR, "GPU-hours"
     yield "offered load", work / span, "GPUs"
     if cluster_gpus is not None:
         yield "offered load of the cluster", work / span / cluster_gpus, "share"

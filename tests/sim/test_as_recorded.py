@@ -135,6 +135,15 @@ def test_a_log_of_more_gpus_than_there_are_has_no_impossible_figures(tmp_path: P
     assert np.isfinite([enough["utilization"], enough["ftf_max"]]).all()
 
 
+def test_the_work_of_a_log_is_that_on_the_types_on_which_it_ran(tmp_path: Path) -> None:
+    file, log = slurm_log(tmp_path)
+    measures = ap.read_workload(file).describe()["value"]
+    gpu_hours = (log["gpus"] * (log["end"] - log["start"])).sum() / 3600
+    assert measures["work by the log"] == pytest.approx(gpu_hours)
+    assert measures["work"] < gpu_hours  # on the fastest type of each job
+    assert "work by the log" not in ap.generate_workload(jobs=3).describe().index
+
+
 def test_it_goes_on_from_a_file_of_its_jobs(tmp_path: Path) -> None:
     file, _ = slurm_log(tmp_path, 12)
     workload = ap.read_workload(file)
