@@ -192,6 +192,7 @@ def refuse_misplaced(
     types
         Accelerator types, of which speeds are told with the throughputs.
     """
+    lower = {str(kind).lower(): kind for kind in types}
     for name in map(str, names):
         if name in JOB_COLUMNS or name in read:
             continue
@@ -200,10 +201,10 @@ def refuse_misplaced(
                 f"Unknown column in the jobs table {name!r}. Did you mean {known!r}? That is "
                 f"{JOB_COLUMNS[known].meaning}."
             )
-        if name in types:
+        if (kind := lower.get(name.lower())) is not None:
             raise InputError(
-                f"The jobs table has a column {name!r}, which is an accelerator type; give the "
-                f"speeds on it with the throughputs."
+                f"The jobs table has a column {name!r}, and {kind!r} is an accelerator type; give "
+                f"the speeds on it with the throughputs."
             )
 
 

@@ -176,6 +176,7 @@ def test_a_column_called_as_a_type_is_a_throughput() -> None:
             ({"h100": "fast"}, "on h100 must be of type number"),
             ({"h100": None}, "on h100 must be of type number"),
             ({"h100": 1.0, "throughputs": {"h100": 2.0}}, "two speeds on 'h100'"),
+            ({"H100": 4.0}, "column 'H100', and 'h100' is an accelerator type"),
             ({"b200": 4.0}, "Unknown accelerator of job 'ana' 'b200'"),
             ({"priority_weight": 2.0}, "Did you mean 'weight'"),
             ({"SLO": 2.0}, "Did you mean 'deadline_s'"),

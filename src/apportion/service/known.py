@@ -259,7 +259,7 @@ class Known(Accounts):
             if name in said:
                 raise InputError(f"Job {written(job)} has two speeds on {name!r}; tell one.")
         rest = {name: each for name, each in told.items() if name not in speeds}
-        refuse_misplaced(rest.keys() - {"throughputs"}, self._needs)
+        refuse_misplaced(rest.keys() - {"throughputs"}, self._needs, self.gpus)
         return {**rest, "throughputs": {**said, **speeds}}
 
     def _speeds(self, job: str, told: Mapping[str, Any]) -> dict[str, float]:
