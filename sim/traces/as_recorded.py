@@ -11,7 +11,7 @@ from apportion.resumable import Resumable
 from apportion.sim.about import Parts
 from apportion.sim.engine import Fluid
 from apportion.sim.engine.speeds import Speeds
-from apportion.sim.traces.recorded_times import most_at_once, recorded_times
+from apportion.sim.traces.recorded_times import recorded_times, too_few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ def recorded_parts(label: str, about: AboutRun) -> Parts:
     """
     jobs = about.workload.jobs
     start_s, end_s = recorded_times(label, about.given, about.present)
-    if most_at_once(jobs) > about.cluster.total_gpus:
+    if too_few(jobs, about.cluster):
         about.truth.isolated_s[:] = np.nan
     kind = _types(jobs, about)
     rate = about.truth.remaining / (end_s - start_s)

@@ -44,6 +44,15 @@ def most_at_once(jobs: pd.DataFrame) -> int:
     return int(change.cumsum().max(initial=0))
 
 
+def too_few(jobs: pd.DataFrame, cluster: Cluster) -> list[tuple[str, int, int]]:
+    """Return the GPUs (of a type, or "") of which a log had more at once than a cluster has."""
+    rows = [("", jobs, cluster.total_gpus)]
+    if "recorded_on" in jobs:
+        ran = jobs[jobs["recorded_on"].isin(cluster.gpus)].groupby("recorded_on")
+        rows += [(f"{kind} ", each, cluster.gpus[str(kind)]) for kind, each in ran]
+    return [(kind, most, n) for kind, each, n in rows if (most := most_at_once(each)) > n]
+
+
 def recorded_times(
     label: str, workload: Workload | ElasticWorkload, cluster: Cluster
 ) -> tuple[Floats, Floats]:

@@ -80,9 +80,7 @@ class TextFile:
         return name
 
     def text(self, *, lossy: bool = False) -> str:
-        """Return the body as text; with `lossy` a byte that is none as its number.
-
-        So names that differ stay different.
+        """Return the body as text; with `lossy` bytes that are none as numbers.
 
         Raises
         ------

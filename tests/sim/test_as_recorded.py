@@ -135,6 +135,20 @@ def test_a_log_of_more_gpus_than_there_are_has_no_impossible_figures(tmp_path: P
     assert np.isfinite([enough["utilization"], enough["ftf_max"]]).all()
 
 
+def test_a_log_of_more_gpus_of_one_type_than_there_are_is_no_best(tmp_path: Path) -> None:
+    file, log = slurm_log(tmp_path)
+    workload = ap.read_workload(file)
+    compared = ap.compare(["as_recorded", "fcfs"], workload, "a100=4,v100=200", n_jobs=1)
+    summary = compared.summary().set_index("policy")
+    on_a100 = log[log["kind"] == "a100"]
+    gpu_s = (on_a100["gpus"] * (on_a100["end"] - on_a100["start"])).sum()
+    assert gpu_s > 4 * summary.loc["as_recorded", "makespan_s"]  # more than there are could do
+    assert np.isnan(summary.loc["as_recorded", "ftf_max"])
+    assert set(compared.human_table().marks[0]) == {""}
+    told = [note for note in compared.notes if "a100 GPUs in use at once, and the cluster" in note]
+    assert len(told) == 1
+
+
 def test_the_work_of_a_log_is_that_on_the_types_on_which_it_ran(tmp_path: Path) -> None:
     file, log = slurm_log(tmp_path)
     measures = ap.read_workload(file).describe()["value"]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from apportion.report.series import natural
 from apportion.report.tables import Measure, human_table, time_unit
-from apportion.sim.traces.recorded_times import most_at_once
+from apportion.sim.traces.recorded_times import too_few
 from apportion.statistics.typeset import HumanTable
 
 if TYPE_CHECKING:
@@ -169,11 +169,10 @@ def notes_on_recorded(jobs: pd.DataFrame, cluster: Cluster) -> list[str]:
                 f"others than {RECORDED} may run a job on any type, not on that of the log only; "
                 f"--types recorded holds them to it"
             )
-    most, there = most_at_once(jobs), int(cluster.counts.sum())
-    if most > there:
+    for kind, most, there in too_few(jobs, cluster)[:1]:
         notes.append(
-            f"{RECORDED}: the log had up to {most:,} GPUs in use at once, and the cluster has "
-            f"{there:,}: what others lose to it is not their doing"
+            f"{RECORDED}: the log had up to {most:,} {kind}GPUs in use at once, and the cluster "
+            f"has {there:,}: what others lose to it is not their doing"
         )
     return notes
 

@@ -28,7 +28,7 @@ from apportion.report.plots import kinds_of
 from apportion.report.tables import longest_time_s, notes_on
 from apportion.sim.floors import Floor, floor
 from apportion.sim.schedule_files import save_schedule
-from apportion.sim.traces.recorded_times import most_at_once
+from apportion.sim.traces.recorded_times import too_few
 from apportion.statistics.intervals import growing
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Comparison(RunsByPolicy):
     @property
     def comparable(self) -> list[str]:
         """Who ran and may be best: not ``as_recorded`` if its log had more GPUs than there are."""
-        more = RECORDED in self.runs and most_at_once(self.workload.jobs) > self.cluster.total_gpus
+        more = RECORDED in self.runs and bool(too_few(self.workload.jobs, self.cluster))
         return [label for label in self.runs if not (more and label == RECORDED)]
 
     @cached_property
