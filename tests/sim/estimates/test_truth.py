@@ -63,7 +63,7 @@ def test_books_are_those_kept_by_hand(seed: int) -> None:
         later = [at for at in jobs["arrival_s"] if at > now_s]
         assert truth.next_arrival_s == min(later, default=math.inf)
         for job in active:
-            steps, kind, seconds = float(rng.uniform(0, 30)), int(rng.integers(2)), float(now_s + 1)
+            steps, kind, seconds = left[job] * rng.uniform(0, 0.3), int(rng.integers(2)), now_s + 1
             times = int(rng.choice([1, 3]))
             truth.work(np.array([job]), np.array([steps]), times=times)
             truth.hold(
