@@ -18,7 +18,7 @@ from apportion.estimators.goodput import (
     MeasuredApplication,
     MeasuredTraining,
 )
-from apportion.own_code import answered_by, asked
+from apportion.own_code import answered_by
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.traces.jobs_csv import jobs_column
 from apportion.sim.traces.table import TraceTable, missing_column, users_table
@@ -233,9 +233,8 @@ def _asked(
     found: dict[str, dict[str, dict[int, float]]] = {}
     for application, kind, count in counts():
         what = f"The steps/s of {application!r} with {count} GPUs on {kind!r}"
-        said = asked(what, speeds, application, kind, count)
         try:
-            speed = number(what, said)
+            speed = number(what, speeds(application, kind, count))
         except InputError as error:
             raise InputError(f"{error}{answered_by(speeds)}") from error
         found.setdefault(application, {}).setdefault(kind, {})[count] = speed

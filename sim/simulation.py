@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from apportion.annotations import checked
 from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
 from apportion.mechanisms.past import Past, TakesOver
-from apportion.own_code import note_place
 from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine import run as run_jobs
@@ -120,40 +119,26 @@ def simulate(
     told = charged([decider], mechanism, told, elastic=elastic)
     chosen, known = settings_for([decider], mechanism, told, elastic=elastic)
     about = AboutRun.of(workload, cluster, chosen, known, beliefs)
-    run = _carried_out(decider, chosen, about, Progress(progress))
-    return replace(run, wall_seconds=time.perf_counter() - started)
-
-
-def _carried_out(decider: AnyDecider, mechanism: Any, about: AboutRun, progress: Progress) -> Run:
-    """Run jobs under a decider by a mechanism until all are complete.
-
-    Parameters are as `simulate` makes them: `mechanism` is as
-    `apportion.sim.settings.settings_for` returns it.
-    """
+    parts = watched(chosen, decider, about)
+    about.check_heeded(decider.label)
+    columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
+    asked = parts.asked if isinstance(parts.asked, Solves) else None
+    if about.settings.get("record_prices"):
+        if asked is None:
+            raise InputError(f"record_prices=True is for policies; {decider.label!r} is none.")
+        asked.keep_prices()
+    record = Record(about, columns, Progress(progress))
     try:
-        parts = watched(mechanism, decider, about)
-        about.check_heeded(decider.label)
-        columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
-        asked = parts.asked if isinstance(parts.asked, Solves) else None
-        if about.settings.get("record_prices"):
-            if asked is None:
-                raise InputError(f"record_prices=True is for policies; {decider.label!r} is none.")
-            asked.keep_prices()
-        record = Record(about, columns, progress)
-        try:
-            run_jobs(about.truth, parts.scheduler, parts.runtime, record)
-        except SolveError as error:
-            why = "" if asked is None else asked.why_none()
-            error.args = (" ".join(filter(None, (str(error), why))),)
-            raise
-        run = record.run(decider.label, parts)
-        if asked is None or asked.prices is None:
-            return run
-        table = asked.price_table(about.cluster.accelerators)
-        return replace(run, tables={**run.tables, "prices": table})
-    except Exception as error:  # of a part of the user's, which gets a note of where it stands
-        note_place(error)
+        run_jobs(about.truth, parts.scheduler, parts.runtime, record)
+    except SolveError as error:
+        why = "" if asked is None else asked.why_none()
+        error.args = (" ".join(filter(None, (str(error), why))),)
         raise
+    run = record.run(decider.label, parts)
+    if asked is not None and asked.prices is not None:
+        prices = asked.price_table(about.cluster.accelerators)
+        run = replace(run, tables={**run.tables, "prices": prices})
+    return replace(run, wall_seconds=time.perf_counter() - started)
 
 
 @one_thread

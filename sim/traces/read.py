@@ -10,7 +10,7 @@ from apportion.annotations import checked
 from apportion.checks import choice, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
-from apportion.own_code import answered_by, note_place
+from apportion.own_code import answered_by
 from apportion.registry import Registry
 from apportion.sim.traces import (
     elasticflow,
@@ -201,11 +201,7 @@ def read_workload(
 def _read(chosen: str, file: TextFile, options: ReadOptions) -> Workload:
     """Read a file by a format, which may be one's own."""
     reader = TRACE_FORMATS[chosen].read
-    try:
-        workload: Any = reader(file, options)
-    except Exception as error:  # of a reader of the user's, which gets a note of where it stands
-        note_place(error)
-        raise
+    workload: Any = reader(file, options)
     if not hasattr(workload, "throughput_of"):
         raise InputError(
             f"The reader of the trace format {chosen!r} returns {written(workload)}; it must "

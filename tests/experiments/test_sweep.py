@@ -114,32 +114,6 @@ def test_more_of_everything_runs_only_what_is_new(
     assert len((tmp_path / FILE).read_text().splitlines()) == 2
 
 
-HELPED = """
-import cvxpy as cp
-from apportion.policies import Policy
-POWER = 1.0
-def rank(p):
-    return p.elapsed_s * POWER + {}
-class Helped(Policy):
-    name, columns = "helped", ("elapsed_s",)
-    def objective(self, p):
-        return cp.Maximize(p.total(cp.multiply(rank(p), p.throughput)))
-"""
-
-
-@pytest.mark.thorough
-def test_a_change_of_what_a_policy_calls_runs_again(
-    simulated: list[tuple[str, int]], tmp_path: Path
-) -> None:
-    ran = []
-    for number in (1.0, 2.0, 2.0, 1.0):
-        space: dict[str, Any] = {"__name__": "helped"}
-        exec(HELPED.format(number), space)
-        sweep([space["Helped"]()], JOBS, "v100=2", n_jobs=1, mechanism="exact", out=tmp_path)
-        ran.append(len(simulated))
-    assert ran == [1, 2, 2, 2]
-
-
 @pytest.mark.thorough
 def test_a_half_written_line_costs_one_run(
     tmp_path: Path, simulated: list[tuple[str, int]]

@@ -51,7 +51,6 @@ INSIDE = (
     "apportion.sim.contention.PlainEngine",
     "apportion.sim.elastic",
     "apportion.sim.engine",
-    "apportion.sim.fingerprint",
     "apportion.sim.leasing",
 )
 """Parts of the loop and of the solvers, and what the loop makes; users do not call them."""

@@ -136,9 +136,8 @@ class Failing(MaxMinFairness):
 def test_an_error_of_the_policy_says_which_policy_and_when() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         simulate(Failing(), workload([10.0], [77.0]), {"v100": 1})
-    when, where = caught.value.__notes__
+    (when,) = caught.value.__notes__
     assert when == "while solving 'failing' at 77 s of the simulation for 1 jobs"
-    assert where.startswith("raised in Failing.objective (")
 
 
 def test_shares_of_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
