@@ -133,7 +133,7 @@ INSIDE = {
     "src/apportion/experiments/machine/cells.py",
     "src/apportion/experiments/machine/store.py",
     "src/apportion/service/store.py",
-    "sim/fingerprint/installed.py",
+    "sim/fingerprint.py",
     "sim/job_types.py",
     # what checks by itself: schedules of any size, lines of the service
     "sim/schedule_files.py",
