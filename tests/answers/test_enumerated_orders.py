@@ -89,20 +89,17 @@ def enumerated(kinds: list[int], lasts_s: list[float]) -> tuple[list[tuple[int, 
     "seed", [0, *(pytest.param(each, marks=pytest.mark.slow) for each in range(1, 20))]
 )
 @pytest.mark.thorough
-def test_a_race_of_all_orders_never_drops_the_best_of_them(seed: int) -> None:
+def test_among_all_orders_the_best_is_never_left_out(seed: int) -> None:
     """Six orders of three classes, over all 4,096 resamples of eight jobs."""
     kinds, lasts_s = drawn(seed)
     orders, truth = enumerated(kinds, lasts_s)
     log, policies = log_of(kinds, lasts_s), [named(order) for order in orders]
     found = ap.recommend(
-        policies, log, "gpu=1", looks=[8, 16], n_jobs=1, preemption_overhead_seconds=0.0
+        policies, log, "gpu=1", draws=12, n_jobs=1, preemption_overhead_seconds=0.0
     )
-    labels = list(found.race.policies)
+    labels = found.policies
     best = [label for label, each in zip(labels, truth, strict=True) if each < truth.min() + 1e-9]
-    assert set(best) & set(found.left)
-    by_label = dict(zip(labels, truth, strict=True))
-    for label, (better, _) in found.dropped.items():
-        assert by_label[better] < by_label[label]
+    assert set(best) <= set(found.left)
     if found.best is not None:
         assert best == [found.best]
     if np.ptp(truth) < 1e-9:
@@ -111,6 +108,4 @@ def test_a_race_of_all_orders_never_drops_the_best_of_them(seed: int) -> None:
         some = ap.resample(log, int(str(seed_)), blocks=True).jobs["kind"].tolist()
         expected = [mean_s(tuple(some), lasts_s, order) for order in orders]
         known = own.set_index("policy")["mean_jct_s"]
-        for label, each in zip(labels, expected, strict=True):
-            if label in known.index:
-                assert known[label] == pytest.approx(each)
+        assert known[labels].tolist() == pytest.approx(expected)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import apportion as ap
+from apportion.answers.clusters_page import changed_clusters, read_changes
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
@@ -115,3 +116,32 @@ def test_gpus_that_nobody_needs_make_no_difference_at_all() -> None:
 def test_nothing_changed_is_refused() -> None:
     with pytest.raises(InputError, match="Nothing is changed"):
         ap.what_if(["fcfs"], SPEC, "v100=20")
+
+
+@pytest.mark.parametrize("text", ["a100=8,16,h100=4", {"a100": [8, 16], "h100": 4}])
+def test_changes_stand_apart(text: object) -> None:
+    assert read_changes("add", text) == {"a100": [8, 16], "h100": [4]}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["8", "a100", "a100=x", "a100=0", "=8", "a100=8,,4", 3, {"a": "8"}, ""]
+)
+def test_changes_that_are_none_are_refused(wrong: object) -> None:
+    with pytest.raises(InputError, match="add"):
+        read_changes("add", wrong)  # type: ignore[arg-type]
+
+
+def test_clusters_are_changed_one_by_one() -> None:
+    today = ap.Cluster({"v100": 8, "k80": 4}, prices_per_gpu_hour={"k80": 0.5})
+    found = changed_clusters(today, "a100=8", "k80=2,4")
+    assert {name: dict(each.gpus) for name, each in found.items()} == {
+        "today": {"v100": 8, "k80": 4},
+        "+8 a100": {"v100": 8, "k80": 4, "a100": 8},
+        "-2 k80": {"v100": 8, "k80": 2},
+        "-4 k80": {"v100": 8},
+    }
+    assert found["-2 k80"].prices_per_gpu_hour["k80"] == 0.5
+    with pytest.raises(InputError, match=r"takes 5 k80 away.*has 4"):
+        changed_clusters(today, None, "k80=5")
+    with pytest.raises(InputError, match=r"'v10'.*v100"):
+        changed_clusters(today, None, "v10=5")

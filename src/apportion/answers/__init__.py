@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from apportion.answers.futures import forecast as forecast
     from apportion.answers.other_clusters import OtherClusters as OtherClusters
     from apportion.answers.other_clusters import what_if as what_if
-    from apportion.answers.race import Recommendation as Recommendation
-    from apportion.answers.race import recommend as recommend
+    from apportion.answers.recommendation import Recommendation as Recommendation
+    from apportion.answers.recommendation import recommend as recommend
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from apportion.annotations import checked
 from apportion.answers.advice import Advice
-from apportion.answers.evidence import LOOKS, usual_looks
 from apportion.answers.other_clusters import what_if
 from apportion.answers.page import RECORDED, Page
-from apportion.answers.race import recommend
+from apportion.answers.recommendation import recommend
+from apportion.checks import whole
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.experiments import compare
@@ -44,7 +44,7 @@ def advise(
     *,
     add: str | None = None,
     by: str | None = None,
-    draws: int = 16,
+    draws: int = 8,
     seed: int = 0,
     out: str | Path | None = None,
     n_jobs: int | None = None,
@@ -72,7 +72,7 @@ def advise(
     by
         A column of the jobs for what groups had; ``user`` by default, if there is one.
     draws
-        Resamples of the log, 4 at least.
+        Resamples of the log, two at least.
     seed
         For what a log leaves open.
     out
@@ -95,8 +95,7 @@ def advise(
     cluster = Cluster.of(cluster)
     if len(policies) < 2:
         raise InputError("advise chooses among policies; give two at least.")
-    if draws < LOOKS[0]:
-        raise InputError(f"draws is {draws}; it must be {LOOKS[0]} at least.")
+    whole("draws", draws, 2)
     (source,) = sources_of([log])
     jobs = made_for(source, cluster, 1.0, seed, resample=False)
     if jobs.elastic is True:
@@ -117,13 +116,12 @@ def advise(
     names = [*[RECORDED] * recorded, *policies]
     compared = compared_on(names, () if recorded else "usual", out=inside("compare"))
     at_costs = compared_on(policies, "usual") if recorded else compared
-    looks = usual_looks(draws)
-    race = recommend(policies, log, cluster, looks=looks, out=inside("recommend"), **given)
+    race = recommend(policies, log, cluster, draws=draws, out=inside("recommend"), **given)
     about, lacks = (tuple(command), ()) if command else _as_command(log, jobs, cluster, settings)
     page = Page(compared, at_costs, race, knowing, command=about, seed=seed, lacks=lacks)
     most = max(cluster.gpus, key=lambda name: cluster.gpus[name])
     more = add or f"{most}={_MORE_GPUS}"
-    by_label = dict(zip(race.race.policies, policies, strict=True))
+    by_label = dict(zip(race.policies, policies, strict=True))
     asked = [by_label[each] for each in dict.fromkeys([*race.left[:_ASKED], *page.unaware()[:1]])]
     others = range(draws, 2 * draws)
     change = what_if(asked, log, cluster, add=more, seeds=others, out=inside("whatif"), **given)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import pandas as pd
@@ -18,7 +20,7 @@ from apportion.experiments.sweeps.plan import AskedSweep, planned
 from apportion.experiments.sweeps.run import carried_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from apportion.mechanism.own import Decides
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _GOAL = re.compile(r"p(\d+(?:\.\d+)?) wait (?:under|below|<) ?(\d+(?:\.\d+)?) ?(s|min|h|d)")
-_MOST_DOUBLINGS = 20
+_MOST_TIMES = 2**18
 
 
 class Goal(NamedTuple):
@@ -116,24 +118,44 @@ def fewest_for_wait(
         loads=(1.0,),
     )
 
-    def wait_s(machines: int) -> tuple[float, float, float]:
-        gpus = {**cluster.gpus, kind: machines * size}
-        plan = planned([policy], [workload], replace(cluster, gpus=gpus), what, settings)
-        swept = carried_out(
-            *(plan, Where(None, None, n_jobs)), out=out, progress=progress, raise_on_failure=True
-        )
-        runs = swept.table()
-        blocks = blocks_of(runs) if resampled else 0
-        return spread_of(runs["wait_s"].to_numpy(dtype=float), blocks=blocks, level=level)
+    waits = dict[int, tuple[float, float, float]]()
 
-    search = _Bisection(wait_s, asked.limit_s)
-    least = _least_machines(workload, cluster, kind)
-    sizes = search.sizes(least)
+    def at(machines: int) -> tuple[float, float, float]:
+        """Return the wait with so many machines, and the ends of its interval."""
+        if machines not in waits:
+            gpus = {**cluster.gpus, kind: machines * size}
+            plan = planned([policy], [workload], replace(cluster, gpus=gpus), what, settings)
+            swept = carried_out(
+                *(plan, Where(None, None, n_jobs)),
+                out=out,
+                progress=progress,
+                raise_on_failure=True,
+            )
+            runs = swept.table()
+            blocks = blocks_of(runs) if resampled else 0
+            found = runs["wait_s"].to_numpy(dtype=float)
+            waits[machines] = spread_of(found, blocks=blocks, level=level)
+        return waits[machines]
+
+    def enough(end: int, machines: int) -> bool:
+        return at(machines)[end] <= asked.limit_s
+
+    least = most = _least_machines(workload, cluster, kind)
+    while not enough(2, most):
+        if most > _MOST_TIMES * least:
+            raise InputError(
+                f"Waits stay above {asked.limit_s:g} s even with {most:,} machines: jobs wait for "
+                f"something else than these GPUs."
+            )
+        most *= 2
+    for end in (1, 0, 2):  # the lower end, the mean, the upper end
+        bisect_left(range(most), True, least, key=partial(enough, end))
+    # Ends of intervals need not fall with the size: what another search met is not denied.
+    few, best, safe = (size * min(n for n in waits if enough(end, n)) for end in (1, 0, 2))
     table = pd.DataFrame(
-        [(kind, n * size, *values) for n, values in sorted(search.known.items())],
+        [(kind, n * size, *each) for n, each in sorted(waits.items())],
         columns=["accelerator", "gpus", "wait_s", "low", "high"],
     )
-    few, best, safe = (each * size for each in sizes)
     return FewestForWait(asked, kind, best, few, safe, table, level, resampled, draws)
 
 
@@ -146,54 +168,6 @@ def _least_machines(workload: Any, cluster: Cluster, kind: str) -> int:
     if others >= largest or source.fitting.get("too_large") == "drop":
         return 1
     return -(-largest // cluster.machine_size(kind))
-
-
-@dataclass
-class _Bisection:
-    """Bisection over numbers of machines, of which each is simulated once."""
-
-    wait_s: Callable[[int], tuple[float, float, float]]
-    limit_s: float
-
-    def __post_init__(self) -> None:
-        self.known: dict[int, tuple[float, float, float]] = {}
-
-    def at(self, machines: int) -> tuple[float, float, float]:
-        """Return the wait with so many machines, and the ends of its interval."""
-        if machines not in self.known:
-            self.known[machines] = self.wait_s(machines)
-        return self.known[machines]
-
-    def sizes(self, least: int) -> tuple[int, int, int]:
-        """Return the least sizes at which the lower end, the mean and the upper end are under."""
-        most = least
-        for _ in range(_MOST_DOUBLINGS):
-            if self.at(most)[2] <= self.limit_s:
-                break
-            most *= 2
-        else:
-            raise InputError(
-                f"Waits stay above {self.limit_s:g} s even with {most:,} machines: jobs wait for "
-                f"something else than these GPUs."
-            )
-        while True:  # what one search simulates may speak against another's end
-            seen = len(self.known)
-            few, best, safe = (self._least(end, least, most) for end in (1, 0, 2))
-            if seen == len(self.known):
-                return few, best, safe
-
-    def _least(self, end: int, low: int, high: int) -> int:
-        """Return the least size at which an end of the interval is under the limit."""
-        first = low
-        while low < high:
-            middle = (low + high) // 2
-            if self.at(middle)[end] <= self.limit_s:
-                high = middle
-            else:
-                low = middle + 1
-        enough = [n for n, each in self.known.items() if n < low and each[end] <= self.limit_s]
-        # Ends of intervals need not fall with the size: what another search met is not denied.
-        return self._least(end, first, min(enough)) if enough else low
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
@@ -11,7 +12,7 @@ import pandas as pd
 
 from apportion.annotations import checked
 from apportion.answers.clusters_page import changed_clusters, clusters_page, floors_in_words
-from apportion.answers.evidence import MATTERS, TELLS, Difference, between, blocks_of, one_source
+from apportion.answers.evidence import between, blocks_of, in_words, one_source, rests_on
 from apportion.checks import listed, number
 from apportion.cluster import Cluster
 from apportion.errors import InputError
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 
 MOST_JOBS = 1000
 """Jobs of which a floor is worked out unasked, as it takes seconds."""
-
-SURE = 0.999
-"""The level from which a change is called what it is: of a hundred changes that do nothing, one in
-ten times one is called something."""
 
 FIGURES = ("mean_jct_s", "p95_jct_s", "queueing_s")
 """Figures that are set against those of today."""
@@ -156,7 +153,7 @@ class OtherClusters:
             for figure in FIGURES:
                 row[figure] = own[figure].mean()
                 found = between(own[figure], today[figure], blocks=blocks, level=level)
-                row |= {f"{figure}_ratio": found.ratio, f"{figure}_low": found.low}
+                row |= {f"{figure}_ratio": found.estimate, f"{figure}_low": found.low}
                 row[f"{figure}_high"] = found.high
             rows.append(row | self._dollars(self.clusters[str(change)], own))
         return pd.DataFrame(rows)
@@ -203,19 +200,12 @@ class OtherClusters:
         return said
 
     def effects(self, level: float = 0.95) -> list[str]:
-        """Say for each change what it does to the mean completion time, and how sure that is.
-
-        What is more than chance at `level` only, and not at `SURE`, is "probably" so.
-        """
-        table, wide = self.table(level), self.table(SURE)
+        """Say for each change what it does to the mean completion time, with its interval."""
         said = []
-        for policy, rows in table.groupby("policy", sort=False):
+        for policy, rows in self.table(level).groupby("policy", sort=False):
             today = rows.iloc[0]
-            surely = wide[wide["policy"] == policy]
-            for place in range(1, len(rows)):
-                row = rows.iloc[place]
-                effect = _effect(row, surely.iloc[place], today, level)
-                said.append(f"{policy}, {_change(row)}: {effect}.")
+            for _, row in rows.iloc[1:].iterrows():
+                said.append(f"{policy}, {_change(row)}: {_effect(row, today, level)}.")
         return said
 
     def _first_means_s(self) -> dict[str, dict[str, float]]:
@@ -241,13 +231,8 @@ class OtherClusters:
     @property
     def rests_on(self) -> str:
         """Say what the intervals are over."""
-        pairs = int(self.sweep.table()["seed"].nunique())
-        if self.resampled:
-            return (
-                f"intervals: {pairs} resamples of stretches of this log, the same for all; how far "
-                f"a log like it may be off by chance"
-            )
-        return f"intervals: {pairs} draws of the workload, the same for all"
+        draws = int(self.sweep.table()["seed"].nunique())
+        return f"intervals: {rests_on(draws, resampled=self.resampled)}"
 
     def to_html(self, path: str | Path | None = None, *, level: float = 0.95) -> str:
         """Return the report as one self-contained HTML page, and write it if a path is given.
@@ -269,32 +254,15 @@ def _change(row: pd.Series[Any]) -> str:
     return " at ".join(filter(None, [change, rate]))
 
 
-def _effect(row: pd.Series[Any], sure: pd.Series[Any], today: pd.Series[Any], level: float) -> str:
-    """Say what becomes of the mean completion time; `sure` has the intervals that decide."""
+def _effect(row: pd.Series[Any], today: pd.Series[Any], level: float) -> str:
+    """Say what becomes of the mean completion time, and whether that is more than chance."""
     unit, seconds = time_unit(today["mean_jct_s"])
-    low, high = row["mean_jct_s_low"], row["mean_jct_s_high"]
-    interval = f"x {row['mean_jct_s_ratio']:.3f}"
-    if not np.isnan(low):
-        interval += f" [{low:.3f}, {high:.3f}] at {level:.0%}"
+    ratio, low, high = (float(row[f"mean_jct_s_{end}"]) for end in ("ratio", "low", "high"))
     means = f"mean JCT {today['mean_jct_s'] / seconds:.2f} -> {row['mean_jct_s'] / seconds:.2f}"
     if low == high == 1:
         return f"no difference at all: {means} {unit}"
-    found, surely = (_difference(each) for each in (row, sure))
-    if found.none:
-        return f"no difference that matters, within {MATTERS:.0%}: {means} {unit}, {interval}"
-    if not found.tells:
-        return (
-            f"too little is known to tell: the ends of the interval are over {TELLS:g} times apart"
-        )
-    if not found.sure:
-        return f"no difference that is more than chance: {means} {unit}, {interval}"
-    word = "shorter" if found.ratio < 1 else "longer"
-    if not surely.sure:
-        word = f"probably {word}"
-    return f"{word}: {means} {unit}, {interval}"
-
-
-def _difference(row: pd.Series[Any]) -> Difference:
-    """Return by what factor the mean completion time is that of today."""
-    ratio, low, high = (float(row[f"mean_jct_s_{end}"]) for end in ("ratio", "low", "high"))
-    return Difference(ratio, low, high, int(row["pairs"]))
+    effect = "no difference that is more than chance"
+    if low > 1 or high < 1:
+        effect = "shorter" if ratio < 1 else "longer"
+    at = f" at {100 * level:g}%" * math.isfinite(low)
+    return f"{effect}: {means} {unit}, {in_words(ratio, low, high)}{at}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from apportion.answers.other_clusters import OtherClusters
-    from apportion.answers.race import Recommendation
+    from apportion.answers.recommendation import Recommendation
     from apportion.experiments import Comparison
 
 RECORDED = "as_recorded"
@@ -76,9 +76,7 @@ class Page:
 
     def unaware(self) -> list[str]:
         """Return who goes by no durations, and is beaten by nobody who does neither."""
-        return self.race.unbeaten(
-            [each for each in self.race.race.policies if not self._knows(each)]
-        )
+        return self.race.unbeaten([each for each in self.race.policies if not self._knows(each)])
 
     def _knows(self, label: str) -> bool:
         """Whether a decider goes by how long jobs still run."""
@@ -86,7 +84,7 @@ class Page:
 
     @property
     def _racing(self) -> str:
-        return ",".join(self.race.race.policies)
+        return ",".join(self.race.policies)
 
     def _line(self, name: str, *words: str) -> str:
         return shlex.join(["apportion", name, *self.command, *words])
@@ -95,7 +93,7 @@ class Page:
         return self._compared([*self.compared, *self.compared.errors], *words)
 
     def _compare_policies(self) -> str:
-        return self._compared(self.race.race.policies)
+        return self._compared(self.race.policies)
 
     def _compared(self, policies: Sequence[str], *words: str) -> str:
         seed = ("--seed", str(self.seed)) if self.seed else ()
@@ -239,7 +237,7 @@ class Page:
         """Say what more GPUs bring."""
         table = change.sweep.table()
         policies, seeds = list(dict.fromkeys(table["policy"])), table["seed"].unique()
-        among = len(self.race.race.policies)
+        among = len(self.race.policies)
         level = 1 - (1 - LEVEL) / among
         words = ["--policies", ",".join(policies), "--add", add, "--draws", str(len(seeds))]
         words += ["--first-seed", str(seeds.min()), "--level", f"{level:g}"]

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.answers.advising import advise
-from apportion.answers.evidence import usual_looks
 from apportion.answers.fewest import fewest_for_wait
 from apportion.answers.futures import forecast
 from apportion.answers.other_clusters import what_if
-from apportion.answers.race import recommend
+from apportion.answers.recommendation import recommend
 from apportion.cli.inputs import (
     generator_options,
     generator_source,
@@ -88,7 +87,7 @@ def run_whatif(args: argparse.Namespace) -> None:
 
 
 def run_recommend(args: argparse.Namespace) -> None:
-    """Race policies, or look for the fewest GPUs, and say what was found."""
+    """Compare policies, or look for the fewest GPUs, and say what was found."""
     what = asked_about(args)
     how = {"out": args.out, "n_jobs": args.jobs}
     if args.goal is not None:
@@ -102,12 +101,11 @@ def run_recommend(args: argparse.Namespace) -> None:
         return
     if args.of is not None:
         raise InputError("--of is for --goal; give both, or leave it out.")
-    looks = usual_looks(args.draws)
-    answer = recommend(**what, figure=args.figure, looks=looks, **how)
-    write_table(Path(args.out) / "race.csv", answer.table().reset_index())
+    answer = recommend(**what, figure=args.figure, draws=args.draws, **how)
+    write_table(Path(args.out) / "recommend.csv", answer.table().reset_index())
     for line in answer.sentences():
         say(line)
-    print(f"Files: race.csv, runs.jsonl in {args.out}")
+    print(f"Files: recommend.csv, runs.jsonl in {args.out}")
 
 
 def run_forecast(args: argparse.Namespace) -> None:

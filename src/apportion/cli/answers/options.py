@@ -43,10 +43,10 @@ def add_recommend(commands: Any) -> None:
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     text = "that is to be least: mean_jct_s, p95_jct_s, makespan_s, cost, ..."
     add_option(parser, "--figure", "NAME", text, usual="mean_jct_s")
-    text = "in place of a race: the fewest GPUs for 'p95 wait under 2 h', under the first policy"
+    text = "in place of that: the fewest GPUs for 'p95 wait under 2 h', under the first policy"
     add_option(parser, "--goal", "TEXT", text)
     add_option(parser, "--of", "TYPE", "of --goal: GPUs of this type")
-    _add_draws(parser, 32)
+    _add_draws(parser, 16)
     _add_workload(parser, "out/recommend")
 
 
@@ -78,7 +78,7 @@ def add_advise(commands: Any) -> None:
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     add_option(parser, "--add", "TYPE=N", "GPUs to ask about (default: 8 more)")
     add_option(parser, "--by", "COLUMN", "groups of jobs (default: user, if told)")
-    _add_draws(parser, 16)
+    _add_draws(parser, 8)
     add_option(parser, "--out", "DIR", "", usual="out/advise")
     add_option(parser, "--jobs", "N", "runs at once", whole(1))
     add_trace(parser)
