@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -157,39 +157,6 @@ class EstimatedPairs:
         self._known, self._count = self._known[block], self._count[block]
         self._place = {name: row for row, name in enumerate(kept)}
         self._believed = None
-
-    def state(self) -> dict[str, Any]:
-        """Everything that was learnt, for JSON."""
-        known = self._known.astype(object)
-        known[np.isnan(self._known)] = None
-        return {
-            "jobs": self._jobs.state(),
-            "rows": [[name, place] for name, place in self._place.items()],
-            "known": known.tolist(),
-            "count": self._count.tolist(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`.
-
-        Raises
-        ------
-        InputError
-            If it is none; then nothing changes.
-        """
-        try:
-            place = {name: int(row) for name, row in state["rows"]}
-            total = self._estimator.references_ + len(place)
-            shape = total, total, self._known.shape[2]
-            known, count = (
-                np.array(state[name], dtype=np.float64).reshape(shape)
-                for name in ("known", "count")
-            )
-            jobs = [(job, row, left, family) for job, row, left, family in state["jobs"]]
-        except (LookupError, TypeError, ValueError) as error:
-            raise InputError(f"This is no state of estimated pairs: {written(error)}.") from error
-        self._jobs.restore(jobs)
-        self._place, self._known, self._count, self._believed = place, known, count, None
 
     def _rows(self, jobs: list[int | str]) -> Ints:
         """Places of the rows of jobs, after the references; new ones know nothing."""

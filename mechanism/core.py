@@ -11,10 +11,9 @@ from apportion.mechanism.priorities import Candidates, idle_first, preferences, 
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanism.selection import select
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("ids", "number", "scale", "served", "last_type", "target", "speed", "received", "owed")
 
 
-class RoundCore(Resumable):
+class RoundCore:
     """Gavel's round-based mechanism over rows of arrays; knows neither labels nor the clock.
 
     A row is a job, or a combination of jobs that share devices. Rows of one job keep the order of
@@ -69,8 +68,6 @@ class RoundCore(Resumable):
     ``received`` (seconds since the last target, on top of what it began with) and ``owed`` (seconds
     that earlier targets have left open).
     """
-
-    kept = (*_COLUMNS, "slots", "elapsed_s", "_next_id", "_next_number", "placer")
 
     def __init__(
         self,
@@ -335,7 +332,26 @@ class RoundCore(Resumable):
         """Drop what follows from target, speed and rows."""
         self._candidates = self._preference = None
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        super().restore(state)
-        self._forget()
+    def state(self) -> dict[str, Any]:
+        """Return rows, clocks, who holds which devices and where draws stand, as JSON holds it."""
+        rows = {name: getattr(self, name).tolist() for name in (*_COLUMNS, "slots")}
+        held = [[gang, kind, devices] for gang, (kind, devices) in self.devices.held.items()]
+        return rows | {
+            "elapsed_s": self.elapsed_s,
+            "next": [self._next_id, self._next_number],
+            "held": held,
+            "draws": self.placer.rng.bit_generator.state,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a `state` where nobody has devices."""
+        for name in _COLUMNS:
+            now = getattr(self, name)
+            setattr(self, name, np.array(state[name], dtype=now.dtype).reshape(-1, *now.shape[1:]))
+        if state["slots"]:
+            self.slots = np.array(state["slots"], dtype=np.intp)
+        self.elapsed_s = float(state["elapsed_s"])
+        self._next_id, self._next_number = state["next"]
+        for gang, kind, devices in state["held"]:
+            self.devices.hold(gang, kind, devices)
+        self.placer.rng.bit_generator.state = state["draws"]

@@ -9,7 +9,6 @@ import numpy as np
 from apportion.mechanism.scheduler import Gangs
 from apportion.mechanism.shares import NO_PAIRS
 from apportion.mechanisms.past import told_otherwise
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +23,7 @@ _NOBODY = -1
 _MOST_JOBS = 2**31
 
 
-class CoreRows(Resumable):
+class CoreRows:
     """Keeps the rows of a `RoundCore` in step with the jobs of a simulation.
 
     Rows of single jobs come in the order of submission; rows of pairs lie between them. A pair
@@ -35,8 +34,6 @@ class CoreRows(Resumable):
     second
         Second job of each row, by its number in the job table; -1 for a single job.
     """
-
-    kept = ("second",)
 
     def __init__(self, core: RoundCore) -> None:
         self.core = core

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -73,7 +73,6 @@ class Devices:
         sizes = [len(pool.machine_of) for pool in self.pools]
         self._memory = None if memory_gb is None else GPUMemory(accelerators, memory_gb, sizes)
         self._split: set[int] = set()
-        self._memory_gb: dict[int, float] = {}  # of each GPU of a gang, where it is told
         self._loads = DeviceLoads(sizes)
 
     @classmethod
@@ -152,8 +151,6 @@ class Devices:
             split = self.pools[kind].claim(devices)
         else:
             split = self._enter(gang, kind, devices, memory_gb)
-        if memory_gb:
-            self._memory_gb[gang] = memory_gb
         self.held[gang] = (kind, devices)
         if load:
             self.set_loads([gang], [load])
@@ -211,8 +208,6 @@ class Devices:
             free[kind] += devices
             if gang in split:
                 split.remove(gang)
-            if self._memory_gb:
-                self._memory_gb.pop(gang, None)
         for pool, devices in zip(self.pools, free, strict=True):
             if devices:
                 pool.give_back(devices)
@@ -220,8 +215,6 @@ class Devices:
     def hand_over(self, old: int, new: int) -> None:
         """Let one gang take over the devices of another as they are, and what it takes of them."""
         held, due_s = self.held.pop(old), self._loads.due_s(old)
-        if old in self._memory_gb:
-            self._memory_gb[new] = self._memory_gb.pop(old)
         if self.shared and self._memory is not None:
             self._memory.hand_over(old, new, *held)
         self.held[new] = held
@@ -248,21 +241,6 @@ class Devices:
         """Tell which gangs have devices in more than one machine, shape (gangs,)."""
         split = self._split
         return np.array([gang in split for gang in gangs.tolist()], dtype=bool)
-
-    def state(self) -> dict[str, Any]:
-        """Return who holds what, for JSON."""
-        held = [[gang, kind, devices] for gang, (kind, devices) in self.held.items()]
-        told = ((g, self._memory_gb.get(g, 0.0), self._loads.due_s(g)) for g in self.held)
-        needs = [[gang, gb, due_s or 0.0] for gang, gb, due_s in told if gb or due_s is not None]
-        return {"held": held} | ({"needs": needs} if needs else {})
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a state of `state`, whoever holds devices now."""
-        self.release([*self.held])
-        needs = {gang: rest for gang, *rest in state.get("needs", [])}
-        for gang, kind, devices in state["held"]:
-            memory_gb, load = needs.get(gang, (0.0, 0.0))
-            self.hold(gang, kind, devices, memory_gb=memory_gb, load=load)
 
     def _enter(self, gang: int, kind: int, devices: list[int], memory_gb: float) -> bool:
         """Let a gang onto devices whose memory counts; tell whether they lie in many machines."""

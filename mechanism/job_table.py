@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from apportion.resumable import Resumable
-
 if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Mapping, Sequence
 
@@ -174,7 +172,7 @@ class JobTable:
         return priority
 
 
-class EntityUse(Resumable):
+class EntityUse:
     """GPU-seconds that each entity has had, of which those of long ago count less.
 
     With the half-life H, what was used at the time t counts 2^(-(now - t) / H): the integral of the
@@ -192,8 +190,6 @@ class EntityUse(Resumable):
     entity
         Place of the entity of each job, shape (jobs,).
     """
-
-    kept = ("_used", "_at_s")
 
     def __init__(self, jobs: JobTable, half_life_s: float = math.inf) -> None:
         self._jobs, self._rate = jobs, math.log(2.0) / half_life_s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeGuard
 
 import numpy as np
@@ -64,7 +63,6 @@ class Watched:
             if hasattr(scheduler, old) and not hasattr(scheduler, new):
                 self._refuse(f"has {old}, which is called {new} now")
         self.event_driven = bool(getattr(scheduler, "event_driven", True))
-        self.resumes = hasattr(scheduler, "state") and hasattr(scheduler, "restore")
         self._before: dict[int, Held] = {}
 
     def take_over(self, past: Past) -> Ints:
@@ -237,26 +235,3 @@ class Watched:
             valid = "it must be seconds >= 0, or infinite"
             self._refuse(f"answers {name} {written(said)}; {valid}", name)
         return seconds
-
-    def state(self) -> dict[str, Any]:
-        """Return what it keeps, and who holds what, for JSON.
-
-        Raises
-        ------
-        InputError
-            If what it keeps is nothing that JSON holds.
-        """
-        own = self._own.state()
-        try:
-            json.dumps(own)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"What state() of {self.name} returns is no JSON: {error}.") from error
-        before = [[job, *held] for job, held in self._before.items()]
-        return {"own": own, "devices": self._about.devices.state(), "before": before}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`; devices too, unless the scheduler has done so itself."""
-        self._own.restore(state["own"])
-        if not self._about.devices.held:
-            self._about.devices.restore(state["devices"])
-        self._before = {job: (kind, devices) for job, kind, devices in state["before"]}

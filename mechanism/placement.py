@@ -14,7 +14,6 @@ from apportion.mechanism.placements.by_speed import Placing
 from apportion.mechanism.placements.strategy import WatchedPlacement
 from apportion.mechanism.scheduler import Placement, can_hold, tier_of
 from apportion.own_code import answered_by
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Gangs
 
 
-class Placer(Resumable):
+class Placer:
     """Devices, and the placement by which gangs get them.
 
     Parameters
@@ -45,14 +44,14 @@ class Placer(Resumable):
     ----------
     devices
         Who holds what.
+    rng
+        What placements at random draw from.
 
     Raises
     ------
     InputError
         If there is no placement of that name.
     """
-
-    kept = ("devices", "_rng", "_choice")
 
     @explained
     def __init__(
@@ -65,11 +64,11 @@ class Placer(Resumable):
     ) -> None:
         self.devices = cluster if isinstance(cluster, Devices) else Devices.of(cluster)
         self.strategy = PLACEMENTS.name_of(strategy)
-        self._rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
         self.placings: list[Placing] = []
         if pace is not None:
             self.placings = [Placing(pool.gpus, pace) for pool in self.devices.pools]
-        self._choice = get_placement(strategy, self._rng, self.placings)
+        self._choice = get_placement(strategy, self.rng, self.placings)
         self._own = not type(self._choice).__module__.startswith("apportion.")
         if self._own:
             self._choice = cast("Strategy", WatchedPlacement(self._choice))

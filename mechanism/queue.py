@@ -12,7 +12,6 @@ from apportion.mechanism.decider import Decider
 from apportion.mechanism.own import WHOLE
 from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.own_code import answered_by
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +61,7 @@ class QueueScheduler(Decider, ABC):
         return InQueue(self, about)
 
 
-class InQueue(Resumable):
+class InQueue:
     """Serves jobs in the order of a queue; see `apportion.mechanism.scheduler.Scheduler`.
 
     Parameters
@@ -73,8 +72,6 @@ class InQueue(Resumable):
         Jobs, and the devices with the placement by which gangs get them. A gang that it declines
         waits.
     """
-
-    kept: tuple[str, ...] = ("_devices",)
 
     event_driven = True
 

@@ -10,7 +10,6 @@ from apportion.mechanism.core import RoundCore
 from apportion.mechanism.core_rows import CoreRows
 from apportion.mechanism.scheduler import NOBODY, Decision
 from apportion.mechanism.tiered.core import TieredCore
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from apportion.mechanism.core_rows import GangRound
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from apportion.types import Floats, Ints
 
 
-class InRounds(Resumable):
+class InRounds:
     """Turns shares of time into rounds; what happens within one waits for the next.
 
     Arrivals and completions wait for the next round. GPUs of a job that completes are given away
@@ -53,8 +52,6 @@ class InRounds(Resumable):
     tiered
         Whether shares are of tiers, see `TieredCore`.
     """
-
-    kept = ("_core", "_core_rows", "_rows", "_columns", "_sharing")
 
     event_driven = False
 

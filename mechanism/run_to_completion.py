@@ -13,7 +13,6 @@ from apportion.mechanism.gates import GATES
 from apportion.mechanism.orders import ORDERS, Demand, turns_of
 from apportion.mechanism.placements import PLACEMENTS, Gang
 from apportion.mechanism.scheduler import NOBODY, Decision
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +133,7 @@ class StayNeeds:
 
 
 @dataclass(eq=False)
-class RunToCompletion(Resumable):
+class RunToCompletion:
     """Gives GPUs for good; see `apportion.mechanism.scheduler.Scheduler`.
 
     Parameters
@@ -150,8 +149,6 @@ class RunToCompletion(Resumable):
     starts_s
         Seconds from when each job has its GPUs to its first iteration, shape (jobs,).
     """
-
-    kept = ("devices", "_waiting", "_option")  # of who waits, and who has which type, else -1
 
     decider: GatedScheduler
     jobs: JobTable

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -202,7 +201,7 @@ class Event(NamedTuple):
     ran: GangProgress | None
 
 
-class Scheduler(Resumable, Protocol):
+class Scheduler(Protocol):
     """Decides who holds which devices from now on.
 
     It gets its job table and its devices when it is made; both are kept up to date by whoever runs

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from apportion.mechanism.scheduler import NOBODY, Decision, Gangs
-from apportion.resumable import Resumable
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class Resources(NamedTuple):
         return room if held is None else room - held.sum(axis=0)
 
 
-class Sharing(Resumable, Protocol):
+class Sharing(Protocol):
     """Finds the shares of the active jobs; policies are behind it, and what they believe.
 
     Attributes
@@ -140,7 +139,7 @@ class Sharing(Resumable, Protocol):
         ...
 
 
-class Exactly(Resumable):
+class Exactly:
     """Gives each job its shares of time, all types at once; the bound of any mechanism.
 
     What a policy would achieve if time were divisible at will. Nobody has devices: a gang here is
@@ -156,8 +155,6 @@ class Exactly(Resumable):
     name
         What messages call it.
     """
-
-    kept = ("_active", "_sharing", "_shares")
 
     event_driven = True
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import copyreg
 import hashlib
-import json
 import logging
 import pickle
 import platform
@@ -343,29 +342,3 @@ def texts_of(workload: Workload | ElasticWorkload, facts: Mapping[str, object]) 
     lists = [each if isinstance(each, list | tuple) else [each] for each in facts.values()]
     found = chain.from_iterable([*lists, *(column.unique() for column in columns)])
     return sorted({each for each in found if isinstance(each, str)})
-
-
-def settings_text(settings: Mapping[str, object]) -> str:
-    """Write settings, in one order of names."""
-    return json.dumps(dict(settings), sort_keys=True, default=_mark)
-
-
-def changed_settings(before: str, now: str) -> list[str]:
-    """Say which settings differ in two texts of `settings_text`, with what they were and are."""
-    old, new = json.loads(before), json.loads(now)
-    return [
-        f"{name} was {_shown(old, name)} and is {_shown(new, name)} now"
-        for name in sorted({*old, *new})
-        if (name in old) != (name in new) or old.get(name) != new.get(name)
-    ]
-
-
-def _shown(settings: Mapping[str, object], name: str) -> str:
-    """Write the value of a setting that may not be among them."""
-    return written(settings[name]) if name in settings else "not there"
-
-
-def _mark(value: object) -> str:
-    """Write an object among the settings so that others read differently, in any process."""
-    shown = re.sub(r" at 0x[0-9a-fA-F]+", "", written(value))
-    return f"{shown} {content(value)[:16]}"

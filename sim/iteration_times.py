@@ -39,8 +39,6 @@ class IterationTimes(Columns):
         knows.
     """
 
-    kept = ("_rows", "_last", "_before")
-
     def __init__(
         self,
         ids: Sequence[Any],

@@ -137,13 +137,5 @@ def watched(mechanism: Any, decider: Any, about: AboutRun) -> Parts:
     return parts._replace(scheduler=watches)
 
 
-_RUNTIME = ("apply", "run", "awaits", "tables", "state", "restore")
-_SCHEDULER = (
-    "name",
-    "event_driven",
-    "decide",
-    "valid_for_s",
-    "unchanged_until_s",
-    "state",
-    "restore",
-)
+_RUNTIME = ("apply", "run", "awaits", "tables")
+_SCHEDULER = ("name", "event_driven", "decide", "valid_for_s", "unchanged_until_s")

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.repetition import running_sums
-from apportion.resumable import Resumable
 from apportion.sim.metrics import jobs_table
 from apportion.sim.phases.busiest import busiest_links
 from apportion.sim.run import Run
@@ -49,7 +48,7 @@ class Progress:
             self._report(1.0, truth.done)
 
 
-class Columns(Resumable, Protocol):
+class Columns(Protocol):
     """What a mechanism adds to what every run tells: columns of the jobs table, and tables.
 
     The base of such; what it lacks is nothing.
@@ -94,7 +93,6 @@ class RoundLog(Columns):
     """
 
     in_place = True
-    kept = ("_stopped", "_resolved", "rounds", "_rows")
 
     def __init__(self, accelerators: Sequence[str]) -> None:
         self._types = len(accelerators)
@@ -136,11 +134,6 @@ class RoundLog(Columns):
         columns["resolved"] = columns["resolved"].astype(bool)
         return {"rounds": pd.DataFrame(columns).rename_axis("round")}
 
-    def state(self) -> dict[str, Any]:
-        """Return the rows so far, for JSON."""
-        self._rows = self._rows[: self.rounds]
-        return super().state()
-
 
 def _gpu_seconds(ran: GangProgress, types: int) -> Floats:
     """Return the GPU-seconds in use on each type; what two jobs share counts once."""
@@ -161,7 +154,7 @@ def _running(gangs: Gangs) -> int:
     return int(np.count_nonzero(np.bincount(gangs.job)))
 
 
-class Record(Resumable):
+class Record:
     """Writes down what the tables of a run are made of; nobody decides by it.
 
     A stay for each job on its devices, rows of the rounds table, and what else the mechanism has
@@ -176,8 +169,6 @@ class Record(Resumable):
     progress
         Is told of how far the run is.
     """
-
-    kept = ("schedule", "_columns")
 
     def __init__(
         self, about: AboutRun, columns: Sequence[Columns] = (), progress: Progress | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
 from apportion.policies.sessions.warm_jobs import WarmJobs
-from apportion.resumable import Resumable, packed
 from apportion.sim.solves.own_constraints import OwnConstraints
 from apportion.sim.solves.standing import Answer, Solves, StandingClasses
 
@@ -39,7 +38,7 @@ _PATIENCE = 100
 but at the times that a policy names."""
 
 
-class Resolver(Resumable):
+class Resolver:
     """Solves the policy over the active jobs when they come and go, and periodically.
 
     Implements `apportion.mechanism.shares.Sharing`.
@@ -66,11 +65,6 @@ class Resolver(Resumable):
     constraints
         How the mechanism keeps those of the policy's own.
     """
-
-    kept = (
-        *("believed", "asked", "changed", "_in_vain", "_last_s", "_change_s", "_running_on"),
-        *("_own", "_entity_use"),
-    )
 
     def __init__(
         self,
@@ -100,12 +94,9 @@ class Resolver(Resumable):
         self._standing: StandingClasses | None = None
         self._warm = WarmJobs(policy) if constraints != "exactly" else None
         self._running_on: Floats = np.full(jobs.jobs, -1.0)
-        half_life_s = getattr(policy, "half_life_s", np.inf)
-        self._entity_use = None
         if "entity_used_s" in policy.columns:
-            self._entity_use = jobs.entity_use = self._counted.entity_use = EntityUse(
-                self._counted, half_life_s
-            )
+            use = EntityUse(self._counted, getattr(policy, "half_life_s", np.inf))
+            jobs.entity_use = self._counted.entity_use = use
 
     @property
     def _counted(self) -> JobTable:
@@ -183,18 +174,6 @@ class Resolver(Resumable):
         somewhere = np.logical_or.reduce(all_the_time, axis=1)
         self._running_on[active] = np.where(somewhere, all_the_time.argmax(axis=1), -1.0)
         return Shares(X[: active.size], pairs, X[active.size :])
-
-    def state(self) -> dict[str, Any]:
-        """Return what later solves depend on, and what was learnt, for JSON."""
-        return super().state() | {"standing": packed(self._standing)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        super().restore(state)
-        if state["standing"] is not None:
-            self._standing = StandingClasses.of(self.policy, self.jobs, self._pose)
-        if self._standing is not None:
-            self._standing.restore(state["standing"])
 
     def _columns(self, now_s: float) -> dict[str, Floats]:
         """Return what the policy is told of the active jobs."""

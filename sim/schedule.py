@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-
-from apportion.resumable import Resumable, array_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +27,7 @@ SCHEDULE_COLUMNS = ("job", "accelerator", "machines", "devices", "start_s", "end
 """Columns of the schedule of a run."""
 
 
-class ScheduleLog(Resumable):
+class ScheduleLog:
     """One row for each uninterrupted stay of a job on the same devices.
 
     Only what begins and what ends is written; a round in which everybody goes on costs nothing.
@@ -42,8 +40,6 @@ class ScheduleLog(Resumable):
     jobs
         Number of jobs of the workload.
     """
-
-    kept = ("_job", "_times_s", "_row", "_places")
 
     def __init__(self, cluster: Cluster, jobs: int) -> None:
         self._names = cluster.accelerators
@@ -96,17 +92,6 @@ class ScheduleLog(Resumable):
         places = self._places
         self._place.extend([places[kind, tuple(devices)] for kind, devices in self._held])
         self._held.clear()
-
-    def state(self) -> dict[str, Any]:
-        """Return the stays so far, for JSON."""
-        self._number_places()
-        self._job, self._times_s = self._job[: self._count], self._times_s[:, : self._count]
-        return super().state() | {"place": plain(np.array(self._place, dtype=np.int64))}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        super().restore(state)
-        self._count, self._place = self._job.size, array("q", array_of(state["place"]).tolist())
 
     def table(self, ids: pd.Index) -> pd.DataFrame:
         """Return the schedule; `ids` are the names of the jobs.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from apportion.policies import PairTable
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats, Ints
 
 
-class BelievedPairs(Resumable, Protocol):
+class BelievedPairs(Protocol):
     """What is believed in a run of pairs of jobs."""
 
     def table(self, jobs: Ints) -> PairTable:
@@ -30,7 +29,7 @@ class BelievedPairs(Resumable, Protocol):
 
 
 @dataclass(eq=False)
-class PairSpeeds(Resumable):
+class PairSpeeds:
     """Steps/s of jobs beside each other, as they are and as the policy believes.
 
     Attributes
@@ -55,11 +54,6 @@ class PairSpeeds(Resumable):
     learns: bool = False
     rows: Literal["job", "type"] = "job"
     _seen: dict[tuple[int, int], set[int]] = field(default_factory=dict)
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """What was learnt; nothing where all is known."""
-        return () if self.believed is self.own else ("believed", "_seen")
 
     @classmethod
     def of(cls, workload: Workload, cluster: Cluster) -> PairSpeeds | None:

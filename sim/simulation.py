@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
 
 from apportion.annotations import checked
-from apportion.checks import file_path, seconds
 from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
 from apportion.mechanisms.past import Past, TakesOver
 from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
 from apportion.sim.engine import run as run_jobs
-from apportion.sim.engine.snapshot import Snapshots, call_of, check_resumes
 from apportion.sim.iteration_times import iterations_on_links
 from apportion.sim.own_mechanism import watched
 from apportion.sim.record import Progress, Record
@@ -26,7 +24,6 @@ from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
-    from pathlib import Path
 
     from apportion.mechanism.own import Decides
     from apportion.mechanisms import Mechanism
@@ -52,8 +49,6 @@ def simulate(
     record_prices: bool | None = None,
     seed: int = 0,
     beliefs: Beliefs | None = None,
-    snapshot: str | Path | None = None,
-    snapshot_seconds: float = 30.0,
     progress: Callable[[float, int], None] | None = None,
     **settings: Unpack[SimulationSettings],
 ) -> Run:
@@ -100,14 +95,6 @@ def simulate(
         a value ``speeds="told"``, ``"agnostic"`` or ``"estimated"``, the latter with
         ``references=12``, ``optimism=1.0`` and ``rows="job"``, may stand among the settings.
         Schedulers that offer GPUs or work in a queue ask for no speeds.
-    snapshot
-        A file to which the state of the run is written from time to time. The same call goes on
-        from there if it was stopped, and ends with the same results. The file is deleted in the
-        end. A damaged file, or one of another call, is an error; a state that cannot be written
-        later on, as on a full disk, is a warning. Gates of one's own must remember nothing: what
-        they do is not in the state.
-    snapshot_seconds
-        Least time between two writings, seconds of the wall clock.
     progress
         Called with (fraction done, jobs done) a few times per second at most.
     **settings
@@ -131,55 +118,27 @@ def simulate(
     told |= {"record_prices": record_prices, "seed": seed}
     told = charged([decider], mechanism, told, elastic=elastic)
     chosen, known = settings_for([decider], mechanism, told, elastic=elastic)
-    snapshots = None
-    if snapshot is not None:
-        least_s = seconds("snapshot_seconds", snapshot_seconds)
-        call = call_of(decider, workload, cluster, {**known, "beliefs": beliefs})
-        snapshots = Snapshots(file_path("snapshot", snapshot), call, least_s)
     about = AboutRun.of(workload, cluster, chosen, known, beliefs)
-    run = carried_out(decider, chosen, about, snapshots, Progress(progress))
-    return replace(run, wall_seconds=time.perf_counter() - started)
-
-
-def carried_out(
-    decider: AnyDecider,
-    mechanism: Any,
-    about: AboutRun,
-    snapshots: Snapshots | None = None,
-    progress: Progress | None = None,
-) -> Run:
-    """Run jobs under a decider by a mechanism until all are complete.
-
-    Parameters are as `simulate` makes them: `mechanism` is as
-    `apportion.sim.settings.settings_for` returns it.
-
-    Raises
-    ------
-    NoStateError
-        If there are snapshots, and the scheduler cannot say where it is.
-    """
-    parts = watched(mechanism, decider, about)
+    parts = watched(chosen, decider, about)
     about.check_heeded(decider.label)
-    if snapshots is not None:
-        check_resumes(parts.scheduler)
     columns = [*parts.columns, *iterations_on_links(about, parts.runtime)]
     asked = parts.asked if isinstance(parts.asked, Solves) else None
     if about.settings.get("record_prices"):
         if asked is None:
             raise InputError(f"record_prices=True is for policies; {decider.label!r} is none.")
         asked.keep_prices()
-    record = Record(about, columns, progress)
+    record = Record(about, columns, Progress(progress))
     try:
-        run_jobs(about.truth, parts.scheduler, parts.runtime, record, snapshots)
+        run_jobs(about.truth, parts.scheduler, parts.runtime, record)
     except SolveError as error:
         why = "" if asked is None else asked.why_none()
         error.args = (" ".join(filter(None, (str(error), why))),)
         raise
     run = record.run(decider.label, parts)
-    if asked is None or asked.prices is None:
-        return run
-    table = asked.price_table(about.cluster.accelerators)
-    return replace(run, tables={**run.tables, "prices": table})
+    if asked is not None and asked.prices is not None:
+        prices = asked.price_table(about.cluster.accelerators)
+        run = replace(run, tables={**run.tables, "prices": prices})
+    return replace(run, wall_seconds=time.perf_counter() - started)
 
 
 @one_thread

@@ -133,11 +133,9 @@ INSIDE = {
     "src/apportion/experiments/machine/cells.py",
     "src/apportion/experiments/machine/store.py",
     "src/apportion/service/store.py",
-    "src/apportion/resumable.py",
     "sim/fingerprint.py",
     "sim/job_types.py",
-    # what checks by itself: bytes with a seal, schedules of any size, lines of the service
-    "sim/engine/snapshot.py",
+    # what checks by itself: schedules of any size, lines of the service
     "sim/schedule_files.py",
     "src/apportion/service/lines.py",
     # the readers
@@ -165,4 +163,4 @@ def test_text_from_outside_is_read_by_the_checked_readers_only() -> None:
                         found.add((str(file.relative_to(ROOT)), name))
     outside = {(file, name) for file, name in found if file not in INSIDE}
     assert outside == {("src/apportion/cli/for_schedulers.py", "open")}  # the standard input
-    assert {file for file, _ in found} >= INSIDE - {"src/apportion/resumable.py"}
+    assert {file for file, _ in found} >= INSIDE

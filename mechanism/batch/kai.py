@@ -99,8 +99,6 @@ class FairShareScheduler(Decider):
 class InFairShareQueues(InQueue):
     """Serves the jobs of a run by fair shares; see `InQueue`."""
 
-    kept = (*InQueue.kept, "_use", "_waits")
-
     def __init__(self, decider: FairShareScheduler, about: About) -> None:
         super().__init__(decider, about)
         self._told, jobs = decider, about.jobs

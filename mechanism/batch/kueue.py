@@ -62,8 +62,6 @@ class QuotaScheduler(Decider):
 class InClusterQueues(InQueue):
     """Admits the jobs of a run; see `InQueue`."""
 
-    kept = (*InQueue.kept, "_admitted_s")
-
     def __init__(self, decider: QuotaScheduler, about: About) -> None:
         super().__init__(decider, about)
         self.decider, self.jobs = decider, about.jobs

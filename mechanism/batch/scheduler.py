@@ -109,8 +109,6 @@ class BatchScheduler(Decider):
 class InBatch(InQueue):
     """Serves the jobs of a run in its order; see `InQueue`."""
 
-    kept = (*InQueue.kept, "_use", "_ready_s", "reservations")
-
     def __init__(self, decider: BatchScheduler, about: About) -> None:
         super().__init__(decider, about)
         jobs = about.jobs

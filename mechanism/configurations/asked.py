@@ -14,7 +14,6 @@ import numpy as np
 
 from apportion.checks import choice
 from apportion.mechanism.placements import Gang
-from apportion.resumable import Resumable
 from apportion.table_checks import at_least_0
 from apportion.ties import EXACT
 
@@ -68,7 +67,7 @@ class Asked(NamedTuple):
     capacity: Ints
 
 
-class OptionChoice(Resumable, Protocol):
+class OptionChoice(Protocol):
     """Chooses an option for every job, by a policy or otherwise."""
 
     def choose(self, asked: Asked) -> Ints:
@@ -116,7 +115,7 @@ class Standing(NamedTuple):
     held: dict[int, Held]
 
 
-class ByLinks(Resumable):
+class ByLinks:
     """Places gangs again that have just been packed, by a placement that compares links.
 
     Parameters
@@ -126,8 +125,6 @@ class ByLinks(Resumable):
     models
         What a gang trains on a type at a place, as the placement knows it.
     """
-
-    kept = ("_placer",)
 
     def __init__(self, placer: Placer, models: Callable[[int, int, Placement], str]) -> None:
         self._placer, self._models = placer, models
@@ -221,7 +218,7 @@ RESTARTS: Mapping[str, Price] = MappingProxyType(
 """Ways to go on with other GPUs, by name."""
 
 
-class Checkpoints(Resumable):
+class Checkpoints:
     """Jobs save what they have after every so many seconds of work, and whenever workers change.
 
     Parameters
@@ -236,8 +233,6 @@ class Checkpoints(Resumable):
     since_s, steps
         Seconds of work, and steps, of each job since its last checkpoint, shape (jobs,).
     """
-
-    kept = ("since_s", "steps")
 
     def __init__(self, jobs: int, interval_s: float) -> None:
         self._interval_s = interval_s

@@ -92,15 +92,11 @@ class BesideRequests(InConfigurations):
         All GPUs that were called back, in order.
     """
 
-    kept = (*InConfigurations.kept, "_feed", "_rule", "_checkpoints", "reclaims")
-
     event_driven = True
 
     def __init__(self, *args: Any, serving: ServingSide, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._serving, self._gpus = serving, serving.feed.gpus
-        self._feed, self._rule = serving.feed, serving.rule
-        self._checkpoints = serving.checkpoints
         self.reclaims: list[Reclaim] = []
         self._undone: dict[int, float] = {}
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from apportion.checks import choice
-from apportion.resumable import Resumable
 from apportion.ties import EXACT, first_of
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class GangWorth(Protocol):
         ...
 
 
-class ReclaimRule(Resumable, Protocol):
+class ReclaimRule(Protocol):
     """Chooses loans to be called back."""
 
     def choose(
@@ -111,7 +110,7 @@ def change_of_speedup(worth: GangWorth, job: int, shape: Shape, node: int, gpus:
     return after - worth.speedup(job, kind, had, len(there))
 
 
-class LeastLoss(Resumable):
+class LeastLoss:
     """The largest change of the sum of speed-ups (DeepBoot, ATS-Inference).
 
     Ties go to the lower job and node; of the GPUs of a node the last is called back.
@@ -133,7 +132,7 @@ class LeastLoss(Resumable):
         return [last[cells[first_of([loss], absolute=EXACT, relative=EXACT)]]]
 
 
-class AtRandom(Resumable):
+class AtRandom:
     """Any loan.
 
     Parameters
@@ -141,8 +140,6 @@ class AtRandom(Resumable):
     seed
         Of the draws.
     """
-
-    kept = ("_rng",)
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
@@ -154,7 +151,7 @@ class AtRandom(Resumable):
         return [loans[int(self._rng.integers(len(loans)))]]
 
 
-class WholeServer(Resumable):
+class WholeServer:
     """All loans of the node that has the fewest, the first of equal ones (Lyra, Aryl)."""
 
     def choose(

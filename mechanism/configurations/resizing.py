@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apportion.resumable import Resumable
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
@@ -90,15 +88,13 @@ _ROUNDING = 1e-12
 """Part of the time by which workers may seem late that are ready right now."""
 
 
-class Joining(Resumable):
+class Joining:
     """Which GPUs of which jobs work, where others are not ready yet, and when they will be.
 
     New workers prepare for as long as a restart takes, perhaps for some mini-batches of the old
     ones more, and all that are new join at the same time. If there are more new ones before that,
     they all begin anew.
     """
-
-    kept = ("_old", "_due_s")
 
     def __init__(self) -> None:
         self._old: dict[int, list[int]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from apportion.mechanism.configurations.asked import Asked, Standing, lost_secon
 from apportion.mechanism.configurations.packing import pack
 from apportion.mechanism.configurations.resizing import Joining, grow, shrink
 from apportion.mechanism.scheduler import NOBODY, Decision
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from apportion.mechanism.configurations.asked import ByLinks, JobRestarts, OptionChoice
@@ -26,7 +25,7 @@ _ROUNDING = 1e-12
 """Part of the time by which an edge of an interval may be missed: multiples of it are rounded."""
 
 
-class InConfigurations(Resumable):
+class InConfigurations:
     """Gives every job a type and a number of GPUs; see `apportion.mechanism.scheduler.Scheduler`.
 
     It decides at its intervals only: who arrives waits for the next one. Jobs whose option stays
@@ -65,11 +64,6 @@ class InConfigurations(Resumable):
     intervals
         Decisions so far.
     """
-
-    kept: ClassVar[tuple[str, ...]] = (
-        *("option", "restarts", "most", "ready_s", "_edge_s", "intervals", "_joining", "_devices"),
-        *("_choice", "_by_links"),
-    )
 
     event_driven = False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from apportion.annotations import explained
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.inference.life_cycle import InferenceGpus
 
 
-class RequestFeed(Resumable):
+class RequestFeed:
     """Lets requests come, up to a time or until training must give way.
 
     Parameters
@@ -23,8 +22,6 @@ class RequestFeed(Resumable):
     arrival_s, services, duration_s
         Of the requests, in order of arrival.
     """
-
-    kept = ("_next", "gpus")
 
     @explained
     def __init__(

@@ -23,7 +23,6 @@ from apportion.mechanism.inference.slots import (
     WaitingRequest,
     WaitingRequests,
 )
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -48,10 +47,8 @@ class Due(NamedTuple):
     number: int
 
 
-class Agenda(Resumable):
+class Agenda:
     """At most one end for each slot and each GPU; a new one takes the place of the old."""
-
-    kept = ("_heap", "_valid", "_count")
 
     def __init__(self) -> None:
         self._heap: list[tuple[Due, int]] = []
@@ -98,7 +95,7 @@ class StateChange(NamedTuple):
     service: Hashable = None
 
 
-class StateLedger(Resumable):
+class StateLedger:
     """States of GPUs, all of them free at first.
 
     Parameters
@@ -113,8 +110,6 @@ class StateLedger(Resumable):
     changes
         Every change, in order.
     """
-
-    kept = ("states", "changes", "_since_s", "_spent_s")
 
     def __init__(self, gpus: int) -> None:
         self.states = [GpuState.FREE] * gpus
@@ -140,13 +135,8 @@ class StateLedger(Resumable):
         return spent
 
 
-class GpuLives(Resumable):
+class GpuLives:
     """The books of `apportion.mechanism.inference.InferenceGpus`, which has its parameters."""
-
-    kept = (
-        *("now_s", "served", "_ledger", "_slots", "_agenda", "_known", "_queue"),
-        *("_yielding", "_loads"),
-    )
 
     @explained
     def __init__(

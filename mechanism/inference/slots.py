@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from apportion.resumable import Resumable, packed, unpacked
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -42,7 +40,7 @@ class Slot:
         self.since_s = 0.0
 
 
-class ServiceSlots(Resumable):
+class ServiceSlots:
     """All slots, found by what is in them.
 
     Parameters
@@ -54,8 +52,6 @@ class ServiceSlots(Resumable):
     rng
         Draws the slot of a request for which no GPU is protected; by default none is drawn.
     """
-
-    kept = ("rng",)
 
     def __init__(
         self, nodes: Sequence[int], per_gpu: int, rng: np.random.Generator | None = None
@@ -113,25 +109,6 @@ class ServiceSlots(Resumable):
             return found if found or loaded else self._any(service, self.rng)
         found = self._loaded(service)
         return found if found or loaded else self._empty(service) or self._other(service)
-
-    def state(self) -> dict[str, Any]:
-        """Return what is in each slot, which GPUs are lent, and the draws, for JSON."""
-        slots = [slot for slots in self.of_gpu for slot in slots]
-        rows = [(slot.state, slot.service, slot.count, slot.since_s) for slot in slots]
-        used = self._partly.union(*self.free_on.values())
-        used |= {slot.gpu for slot in slots if slot.service is not None}
-        lent = [gpu for gpu in range(len(self.of_gpu)) if gpu not in used]
-        return super().state() | {"slots": packed(rows), "lent": lent}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state` where nothing is loaded."""
-        super().restore(state)
-        slots = (slot for slots in self.of_gpu for slot in slots)
-        for slot, row in zip(slots, unpacked(state["slots"]), strict=True):
-            its, service, slot.count, slot.since_s = row
-            self.fill(slot, its, service)
-        for gpu in state["lent"]:
-            self.lend(gpu)
 
     def _loaded(self, service: Hashable) -> Slot | None:
         slots = self._idle.get(service)
@@ -207,10 +184,8 @@ class WaitingRequest(NamedTuple):
     duration_s: float
 
 
-class WaitingRequests(Resumable):
+class WaitingRequests:
     """First come, first served within a service; services by their oldest request."""
-
-    kept = ("of_service", "count")
 
     def __init__(self, services: Iterable[Hashable]) -> None:
         self.of_service: dict[Hashable, deque[WaitingRequest]] = {

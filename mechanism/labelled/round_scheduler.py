@@ -14,10 +14,9 @@ from apportion.mechanism.core import RoundCore
 from apportion.mechanism.labelled.rows import LabelledRows, labelled_plan, places, times_of
 from apportion.mechanism.labelled.tables import (
     read_scale_factors,
-    read_snapshot,
     read_table,
     refuse_uneven,
-    snapshot,
+    state_of,
 )
 from apportion.mechanism.placement import Placer
 
@@ -252,7 +251,7 @@ class RoundScheduler:
             raise InputError(
                 f"Round {self._round} is under way; tell() its plan before the state is taken."
             )
-        return snapshot(self.cluster, self._core, self._rows, self._where, self._round)
+        return state_of(self.cluster, self._core, self._rows, self._where, self._round)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> RoundScheduler:
@@ -264,12 +263,13 @@ class RoundScheduler:
             If it is none that `state` returned.
         """
         try:
-            parts = read_snapshot(state)
-            scheduler = cls(parts.cluster, **parts.settings)
-            scheduler._core.restore(parts.core)
+            scheduler = cls(Cluster(**state["cluster"]), **state["settings"])
+            scheduler._core.restore(state["core"])
+            scheduler._rows.labels = [tuple(label) for label in state["labels"]]
+            scheduler._rows.scale = {job: gpus for job, gpus in state["scale"]}
+            scheduler._where = {job: (name, tuple(held)) for job, name, held in state["where"]}
+            scheduler._round = int(state["round"])
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            why = str(error).rstrip(".")
+            why = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
             raise InputError(f"This is no state of a round scheduler: {why}.") from error
-        scheduler._rows.labels, scheduler._rows.scale = parts.labels, parts.scale
-        scheduler._where, scheduler._round = parts.where, parts.number
         return scheduler

@@ -1,24 +1,23 @@
-"""What users hand to the round scheduler, read and checked; its state as plain data, and back."""
+"""What users hand to the round scheduler, read and checked; its state as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from apportion.checks import as_float, hashable, is_number, mapping
-from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.table_checks import as_floats, check_unique
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from apportion.cluster import Cluster
     from apportion.mechanism.core import RoundCore
     from apportion.mechanism.labelled.rows import LabelledRows
 
@@ -154,19 +153,7 @@ def refuse_uneven(labels: Iterable[Label], scale: Mapping[Hashable, int]) -> Non
             )
 
 
-class Snapshot(NamedTuple):
-    """What `RoundScheduler.from_state` puts together."""
-
-    cluster: Cluster
-    settings: dict[str, Any]
-    core: dict[str, Any]
-    labels: list[tuple[Hashable, ...]]
-    scale: dict[Hashable, int]
-    where: Where
-    number: int
-
-
-def snapshot(
+def state_of(
     cluster: Cluster, core: RoundCore, rows: LabelledRows, where: Where, number: int
 ) -> dict[str, Any]:
     """Write down a scheduler between two rounds in lists, numbers and texts."""
@@ -187,28 +174,6 @@ def snapshot(
         "where": [[_plain(job), name, list(devices)] for job, (name, devices) in where.items()],
         "round": number,
     }
-
-
-def read_snapshot(state: Mapping[str, Any]) -> Snapshot:
-    """Read what `snapshot` wrote.
-
-    Raises
-    ------
-    InputError
-        If a part is missing.
-    """
-    for part in ("cluster", "settings", "core", "labels", "scale", "where", "round"):
-        if not isinstance(state, Mapping) or part not in state:
-            raise InputError(f"The state of the round scheduler has no {part!r}.")
-    return Snapshot(
-        cluster=Cluster(**state["cluster"]),
-        settings=dict(state["settings"]),
-        core=state["core"],
-        labels=[tuple(label) for label in state["labels"]],
-        scale={job: gpus for job, gpus in state["scale"]},
-        where={job: (name, tuple(devices)) for job, name, devices in state["where"]},
-        number=int(state["round"]),
-    )
 
 
 def _plain(job: Hashable) -> str | float:

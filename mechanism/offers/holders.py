@@ -11,7 +11,6 @@ import numpy as np
 
 from apportion.mechanism.scheduler import NOBODY, Decision, DutyCycle, Gangs
 from apportion.mechanisms.settings import TICK_S
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats, Ints
 
 
-class Holders(Resumable):
+class Holders:
     """Jobs that have GPUs, and who came or was stopped.
 
     Who has the same devices as at the last decision, or as many of the same machines, goes on,
@@ -34,8 +33,6 @@ class Holders(Resumable):
     devices
         Who has which devices, kept up to date by whoever places.
     """
-
-    kept = ("_before", "_job")
 
     def __init__(self, scale: Ints, devices: Devices) -> None:
         self._scale, self._held, self._layout = scale, devices.held, devices.layout
@@ -119,10 +116,8 @@ def _of_the_last(lines: int, marks: Sequence[bool]) -> Bools:
     return marked
 
 
-class DutyCycles(Resumable):
+class DutyCycles:
     """When each job works: from when on, for how long, and how long it rests after that."""
-
-    kept = ("_rows",)
 
     def __init__(self, jobs: int) -> None:
         self._rows: Floats = np.full((3, jobs), np.inf)
@@ -179,7 +174,7 @@ class End(IntEnum):
     """A lease."""
 
 
-class Ends(Resumable):
+class Ends:
     """A heap in which an end of a job replaces the one that it had.
 
     Parameters
@@ -187,8 +182,6 @@ class Ends(Resumable):
     jobs
         Number of jobs.
     """
-
-    kept = ("_heap", "_version")
 
     def __init__(self, jobs: int) -> None:
         self._heap: list[tuple[float, End, int, int]] = []

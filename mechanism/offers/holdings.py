@@ -9,7 +9,6 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import Placement, Room, room_of, tier_of
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,7 +39,7 @@ def machines_of(cluster: Cluster) -> list[NDArray[np.int64]]:
     return [np.array(cluster.racks(name)) for name in cluster.accelerators]
 
 
-class Holdings(Resumable):
+class Holdings:
     """Takes GPUs from jobs and gives them some, by a placement.
 
     Parameters
@@ -55,8 +54,6 @@ class Holdings(Resumable):
     pools
         The machines of each type, and what is free in them.
     """
-
-    kept = ("held", "_given_back")
 
     def __init__(self, placer: Placer) -> None:
         self.placer, self.pools = placer, placer.pools

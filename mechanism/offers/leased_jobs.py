@@ -8,7 +8,6 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.scheduler import NOBODY
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +19,8 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-_KEPT = ("released_s", "compute_s", "run_s", "tier", "kind", "waiting", "type_code")
 
-
-class LeasedJobs(Resumable):
+class LeasedJobs:
     """Columns beside those of a job table, with an entry for each of its jobs.
 
     Option ``type * 3 + tier`` is a tier of an accelerator type. Only entries of jobs that have been
@@ -66,8 +63,6 @@ class LeasedJobs(Resumable):
     job_types
         Names of the job types.
     """
-
-    kept = (*_KEPT, "job_types", "entered", "waiting_of_size")  # `slowdown` follows from models
 
     def __init__(self, told: JobTable, types: int = 1) -> None:
         self.told, self.types = told, types

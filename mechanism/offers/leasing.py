@@ -28,7 +28,6 @@ from apportion.mechanism.offers.holders import (
 from apportion.mechanism.offers.keeping import Renewals, remembered
 from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanisms.settings import TICK_S
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from apportion.types import Floats, Ints
 
 
-class LeaseScheduler(Resumable):
+class LeaseScheduler:
     """Offers, leases, checkpoints and migrations, see `apportion.mechanism.scheduler.Scheduler`.
 
     Parameters
@@ -70,11 +69,6 @@ class LeaseScheduler(Resumable):
         Is told of (time, GPUs of the gang) whenever the delay timers of a size may have changed;
         nobody by default.
     """
-
-    kept = (
-        *("_mechanism", "_ends", "_asleep", "_change_s", "_asked_s", "_holders", "_end_s"),
-        *("_started", "_duty_cycles", "offers", "seconds"),
-    )
 
     event_driven = True
 

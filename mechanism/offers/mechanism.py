@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from apportion.mechanism.offers.offering import Offering
 from apportion.mechanism.offers.on_types import OnTypes
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.waiting import ClusterSize
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-class LeaseMechanism(Resumable):
+class LeaseMechanism:
     """Jobs, GPUs and delay timers of a running scheduler, without a clock of its own.
 
     Whoever runs jobs tells it what happens (`arrive`, `ran`, `release`, `complete`) and then calls
@@ -94,8 +93,6 @@ class LeaseMechanism(Resumable):
         self.placer, self.holdings = placer, Holdings(placer)
         self.held: Mapping[int, Placement] = self.holdings.held
         self._takers = takers = candidates or scheduler.candidates()
-        parts = ("jobs", "placer", "holdings", "timers")
-        self.kept = (*parts, "_takers") if hasattr(takers, "restore") else parts
         self._on_types = OnTypes(self.placer.placings, self.jobs)
         self._offering = Offering(
             takers, self.jobs, self.holdings, self.timers, self.size, self._on_types
@@ -254,17 +251,3 @@ class LeaseMechanism(Resumable):
             self.placer.remember(job, told.job_type[job])
         if hasattr(self._takers, "take_over"):
             self._takers.take_over(past)
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state` in a new mechanism of the same scheduler and cluster.
-
-        Raises
-        ------
-        InputError
-            If jobs have come already.
-        """
-        if self.jobs.entered:
-            raise InputError("A state can only be restored before the first job arrives.")
-        super().restore(state)
-        for job in range(self.jobs.entered):
-            self.jobs.set_slowdown(job, self._on_types.slowdowns(job))

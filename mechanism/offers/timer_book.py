@@ -160,22 +160,6 @@ class TimerBook:
         self._settle(scale_factor)
         return known is None or self._timer_s[key] != before_s
 
-    def state(self) -> list[list[Any]]:
-        """Return the lists of waits, for JSON: tier, GPUs, times, waits."""
-        return [
-            [tier, scale_factor, window.times_s.tolist(), window.seconds.tolist()]
-            for (tier, scale_factor), window in self._windows.items()
-        ]
-
-    def restore(self, state: list[list[Any]]) -> None:
-        """Take up a state of `state` in a book without waits."""
-        for tier, scale_factor, times_s, waits_s in state:
-            window = self._windows[tier, scale_factor] = Waits()
-            for time_s, wait_s in zip(times_s, waits_s, strict=True):
-                window.add(time_s, wait_s)
-            self._timer_s.pop((tier, scale_factor), None)
-            self._settle(scale_factor)
-
     def _settle(self, scale_factor: int) -> None:
         """Work out the timers of one size."""
         beyond = (scale_factor > self._machine) + (scale_factor > self._rack)

@@ -63,8 +63,6 @@ class Compatible(Strategy):
     Source: Rajasekaran et al., CASSINI, NSDI 2024, Algorithm 2.
     """
 
-    kept = ("_models", "_counts")
-
     name = "cassini"
     chooses_anew = True
     largest_first = True

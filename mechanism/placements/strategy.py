@@ -10,7 +10,6 @@ import numpy as np
 from apportion.errors import InputError, written
 from apportion.mechanism.own import WHOLE
 from apportion.own_code import answered_by
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +54,7 @@ class Gang(NamedTuple):
     load: float = 0.0
 
 
-class Strategy(Resumable, ABC):
+class Strategy(ABC):
     """Chooses devices for one gang after the other; gangs that keep theirs are never asked about.
 
     A class of one's own has a `name`, says what it does in `choose`, and is made known by
@@ -139,6 +138,7 @@ class Strategy(Resumable, ABC):
 
     def remember(self, gang: int, model: str) -> None:  # most remember nothing
         """Take down what a gang trains now that holds devices."""
+        return
 
     def figures(self) -> dict[str, list[int]]:
         """Return what a run is to tell of the placement, a column each; nothing as a rule."""

@@ -12,7 +12,6 @@ from apportion.checks import choice, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.scheduler import NOBODY
 from apportion.pairs import PairThroughputs
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +36,7 @@ class Beliefs(Protocol):
         ...
 
 
-class Believed(Resumable, Protocol):
+class Believed(Protocol):
     """What is believed in the course of a run.
 
     Attributes
@@ -150,13 +149,11 @@ class Agnostic:
         return _Fixed(speed, lambda: truth.beside and truth.beside.believed_times(ratio))
 
 
-class _Fixed(Resumable):
+class _Fixed:
     """Speeds of single jobs that stay as told, and pairs of which the truth may come out.
 
     `pairs` returns what is told of these; it is asked where they matter.
     """
-
-    kept = ("pairs",)
 
     fixed = True
 

@@ -14,7 +14,6 @@ from apportion.checks import seed as check_seed
 from apportion.errors import InputError
 from apportion.estimators import EstimatedPairs, InterferenceEstimator
 from apportion.policies import PairTable
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from apportion.cluster import Cluster
@@ -112,10 +111,8 @@ class CompletedPairs:
         return _Completing(self, truth, truth.beside.key, normalized, gangs)
 
 
-class _Completing(Resumable):
+class _Completing:
     """What is believed of pairs in a run, see `apportion.sim.sharing.BelievedPairs`."""
-
-    kept = ("_profiled", "_apart", "_rng", "_estimated")
 
     def __init__(
         self, options: CompletedPairs, truth: TrueState, key: Ints, normalized: Floats, gangs: Ints

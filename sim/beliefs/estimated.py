@@ -18,7 +18,6 @@ from apportion.errors import InputError, written
 from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, SpeedModel
 from apportion.estimators.speeds.job_rows import ROWS, checked_optimism
 from apportion.mechanism.scheduler import NOBODY
-from apportion.resumable import Resumable
 from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.beliefs.completed_pairs import CompletedPairs
 
@@ -149,10 +148,8 @@ class _Ran(NamedTuple):
     column: Ints
 
 
-class _Learning(Resumable):
+class _Learning:
     """What is believed in a run; see `apportion.sim.beliefs.Believed`."""
-
-    kept = ("_estimated",)
 
     fixed = False
 
@@ -187,11 +184,6 @@ class _Learning(Resumable):
         """Return the standard deviation of ln(speed), shape (jobs, types)."""
         spread = np.asarray(self._estimated.spread(jobs))
         return np.take_along_axis(spread, self._columns[jobs], axis=1)
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        super().restore(state)
-        self._read(np.arange(len(self.speed)))
 
     def _read(self, jobs: Ints) -> None:
         """Take over what is told of jobs; where they cannot run is known."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from apportion.errors import SolveError, written
-from apportion.resumable import Resumable
 from apportion.sim.network.link_sharing import check_there
 
 if TYPE_CHECKING:
@@ -58,19 +57,8 @@ class SoFar(NamedTuple):
     sent: Floats
 
 
-class Engine(Resumable, Protocol):
-    """What lets iterations run; such as `PlainEngine`.
-
-    Attributes
-    ----------
-    at_once
-        Events after which `run` comes back in between, `paused`, if it is asked to.
-    paused
-        Whether it did so the last time: the next `run` goes on from the time that it returned.
-    """
-
-    at_once: int
-    paused: bool
+class Engine(Protocol):
+    """What lets iterations run; such as `PlainEngine`."""
 
     @property
     def events(self) -> int:
@@ -101,7 +89,6 @@ class Engine(Resumable, Protocol):
         *,
         to_completion: bool,
         more_come: bool = False,
-        pauses: bool = False,
     ) -> tuple[float, list[tuple[int, float]]]:
         """Let jobs run to a time, or until some are done; return when that is, and who and when.
 

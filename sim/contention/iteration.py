@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from apportion.checks import number, whole
 from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from apportion.sim.network.profile import ModelProfile
 
@@ -99,12 +99,6 @@ class Iteration(NamedTuple):
                     f"Task {done} of {what} waits for transfer {needs[done] - 1}, and that for it."
                 )
         return self._replace(needs=needs)
-
-
-def iteration_of(state: Sequence[Sequence[Any]]) -> Iteration:
-    """Return the iteration that was written down in JSON."""
-    gpu_s, sends, needs = state
-    return Iteration(tuple(gpu_s), tuple(Send(*each) for each in sends), tuple(needs))
 
 
 def all_reduced(

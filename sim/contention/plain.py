@@ -21,7 +21,6 @@ from apportion.sim.contention.plain_state import (
     READY,
     TASKS,
     OnGPUs,
-    PlainState,
     Transfer,
 )
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from apportion.types import Ints
 
 
-class PlainEngine(PlainState):
+class PlainEngine:
     """Lets iterations run on GPUs and links, see `Engine`.
 
     Parameters
@@ -53,8 +52,6 @@ class PlainEngine(PlainState):
         What users call the jobs, by number, for errors; by default their numbers.
     """
 
-    at_once = 20_000
-
     def __init__(
         self,
         gpus: int,
@@ -65,8 +62,16 @@ class PlainEngine(PlainState):
         names: Sequence[object] = (),
     ) -> None:
         check_links(sharing, links)
-        super().__init__(gpus, timeline)
-        self._links = links
+        self._links, self._timeline = links, timeline
+        self.events = 0
+        self._jobs: dict[int, OnGPUs] = {}  # those that are done or gone included
+        self._here = 0
+        self._heap: list[tuple[float, int, int, Any, Any]] = []
+        self._count = 0  # of events ever planned: of equal times, first planned first served
+        self._ready: list[list[tuple[tuple[int, int], int, OnGPUs]]] = [[] for _ in range(gpus)]
+        self._busy: list[OnGPUs | None] = [None] * gpus
+        self._look: set[int] = set()  # GPUs that may have something to begin
+        self._finished: list[tuple[int, float]] = []
         self._ended: list[tuple[OnGPUs, float, list[int]]] = []  # tasks of an instant
         self._transfers = Transfers(links, sharing, gate, self._plan, timeline, names)
 
@@ -123,7 +128,6 @@ class PlainEngine(PlainState):
         *,
         to_completion: bool,
         more_come: bool = False,
-        pauses: bool = False,
     ) -> tuple[float, list[tuple[int, float]]]:
         """Let jobs run, see `Engine`.
 
@@ -133,9 +137,7 @@ class PlainEngine(PlainState):
             If they would stand still for ever; it says who waits for what.
         """
         heap, transfers = self._heap, self._transfers
-        if not self.paused:
-            self._finished = []
-        self.paused, stop = False, self.events + (self.at_once if pauses else math.inf)
+        self._finished = []
         last_s = until_s + instant_s(until_s)
         while True:
             soon_s = now_s + instant_s(now_s)
@@ -153,9 +155,6 @@ class PlainEngine(PlainState):
             if not heap or heap[0][0] > last_s:
                 return until_s, self._finished
             now_s = max(heap[0][0], now_s)
-            if self.events >= stop:
-                self.paused = True
-                return now_s, []
 
     def _take_in(self, now_s: float, until_s: float) -> None:
         """Take in all events of an instant."""

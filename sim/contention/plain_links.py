@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import insort
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apportion.checks import is_number
 from apportion.errors import InputError, written
@@ -14,21 +14,16 @@ from apportion.sim.contention.plain_state import ASK, FIRST_BYTE, LAST_BYTE, Vie
 from apportion.sim.network.link_sharing import FairSharing, SharedCost, checked_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from apportion.errors import SolveError
     from apportion.mechanism.gates import Flow, Gate
-    from apportion.sim.contention.plain_state import OnGPUs, Transfer
+    from apportion.sim.contention.plain_state import Transfer
     from apportion.sim.contention.record import Timeline
     from apportion.sim.network.link_sharing import LinkSharing
 
 _FEW = 8
 """Up to so many transfers under way, to look at all is quicker than to find out at which."""
-
-_LISTS = ("waiting", "under_way", "_new", "_unlinked")
-_LINKS = ("on_link", "_waits_for")
-_SETS = ("_ask_at", "_freed", "_changed")
-_FIGURES = ("_ask", "_share_anew", "_named", "_events", "_stamp", "_begun")
 
 
 class Transfers:
@@ -86,28 +81,6 @@ class Transfers:
         self._ask_at: set[float] = set()  # times that gates have named
         self._named, self._events = 0, -1  # how many came since so many events
         self._stamp = self._begun = 0
-
-    def state(self) -> dict[str, Any]:
-        """Return who waits and who sends, by the numbers of the jobs, for JSON."""
-        lists = {name: [transfer.job.number for transfer in getattr(self, name)] for name in _LISTS}
-        by_link = {
-            name: [[transfer.job.number for transfer in on] for on in getattr(self, name)]
-            for name in _LINKS
-        }
-        sets = {name: sorted(getattr(self, name)) for name in _SETS}
-        return lists | by_link | sets | {name: getattr(self, name) for name in _FIGURES}
-
-    def restore(self, state: dict[str, Any], jobs: Mapping[int, OnGPUs]) -> None:
-        """Take up a state of `state`, of these jobs."""
-        of = {number: job.transfer for number, job in jobs.items()}
-        for name in _LISTS:
-            setattr(self, name, [of[number] for number in state[name]])
-        for name in _LINKS:
-            setattr(self, name, [[of[number] for number in on] for on in state[name]])
-        for name in _SETS:
-            setattr(self, name, set(state[name]))
-        for name in _FIGURES:
-            setattr(self, name, state[name])
 
     def wants(self, transfer: Transfer, now_s: float) -> None:
         """Take in a transfer that wants to start; one that uses no link does."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from apportion.resumable import Resumable
 from apportion.sim.network.link_sharing import busiest
 
 if TYPE_CHECKING:
@@ -15,13 +14,11 @@ if TYPE_CHECKING:
     from apportion.mechanism.gates import Flow
 
 
-class Timeline(Resumable):
+class Timeline:
     """Takes down tasks, iterations, and transfers with how many shared their busiest link.
 
     For small cases: there is a line for every task.
     """
-
-    kept = ("_tasks", "_sends", "_iterations", "_task", "_send", "_begun")
 
     def __init__(self) -> None:
         self._tasks: list[tuple[int, int, int, float, float]] = []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import NO_GANGS, Decision, GangProgress, Gangs
-from apportion.resumable import Resumable
 from apportion.sim.contention.engine import instant_s
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class LinkMap:
         return gpus, links if len(servers) > 1 else []
 
 
-class Iterating(Resumable):
+class Iterating:
     """Lets gangs go through iterations, and books the whole ones in the truth.
 
     A gang that loses its devices loses what it has done of an iteration.
@@ -96,8 +95,6 @@ class Iterating(Resumable):
         GPU-seconds of tasks, and bytes, of the jobs that are done, shape (jobs,).
     """
 
-    kept = ("_gangs", "_at_s", "_left", "_computed", "computed_s", "sent")
-
     def __init__(
         self,
         truth: TrueState,
@@ -108,7 +105,6 @@ class Iterating(Resumable):
         time_sliced: bool = False,
     ) -> None:
         self._truth, self.engine, self._links = truth, engine, links
-        self._at_s: float | None = None  # where the engine pauses
         self._iteration, self._time_sliced = iteration, time_sliced
         self._gangs: Gangs = NO_GANGS
         self.computed_s, self.sent, self._computed = np.zeros((3, truth.jobs))
@@ -155,22 +151,15 @@ class Iterating(Resumable):
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
-    ) -> tuple[float, GangProgress] | None:
+    ) -> tuple[float, GangProgress]:
         """Let gangs work for a while, see `apportion.sim.engine.loop.Runtime`."""
         gangs, arrival_s = self._gangs, self._truth.next_arrival_s
         stop_s = now_s + length_s
         if abs(stop_s - arrival_s) <= instant_s(now_s):  # sums of seconds may miss it
             stop_s = arrival_s
         end_s, finished = self.engine.run(
-            now_s if self._at_s is None else self._at_s,
-            stop_s,
-            to_completion=to_completion,
-            more_come=math.isfinite(arrival_s),
-            pauses=True,
+            now_s, stop_s, to_completion=to_completion, more_come=math.isfinite(arrival_s)
         )
-        self._at_s = end_s if self.engine.paused else None
-        if self._at_s is not None:
-            return None
         if not gangs.job.size and (math.isinf(end_s) or math.isinf(until_s)):
             nothing = np.zeros(0)
             return math.inf, GangProgress(gangs, nothing, nothing, nothing, gangs.job, length_s)
@@ -218,12 +207,3 @@ class Iterating(Resumable):
         """Return what the engine has done."""
         counted = {"engine": [type(self.engine).__name__], "events": [self.engine.events]}
         return {"engine": pd.DataFrame(counted)}
-
-    def state(self) -> dict[str, Any]:
-        """Return who iterates and how far each is, for JSON."""
-        return {"engine": self.engine.state()} | super().state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.engine.restore(state["engine"])
-        super().restore(state)

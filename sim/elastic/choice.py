@@ -6,14 +6,13 @@ A policy that lets a job wait for very long though others have GPUs to spare is 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.policies import Instance, solve_instance
 from apportion.policies.problem import Problem
 from apportion.policies.whole.values import fair_throughput, reallocation_factor
-from apportion.resumable import Resumable
 from apportion.sim.solves.standing import Answer, Solves
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ _GAP = 1e-6
 """Relative: far below what goodputs are known to, and decisions are made each minute."""
 
 
-class PolicyChoice(Resumable):
+class PolicyChoice:
     """Asks a policy; see `apportion.mechanism.configurations.OptionChoice`.
 
     The policy is told the goodputs of the options that a job may have now, of all options in
@@ -103,8 +102,6 @@ class PolicyChoice(Resumable):
         What each job would make with a fair share of the GPUs, as it was reckoned last, progress
         per second, shape (jobs,).
     """
-
-    kept: ClassVar[tuple[str, ...]] = ("asked", "fair", "_trainers")
 
     def __init__(
         self, policy: Policy, jobs: JobTable, options: GangOptions, trainers: Trainers

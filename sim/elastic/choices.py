@@ -85,8 +85,6 @@ class LyraChoice(PolicyChoice):
 class RuleChoice(PolicyChoice):
     """Asks a rule, which is shown what a policy would be told, and the GPU-time of each job."""
 
-    kept = (*PolicyChoice.kept, "attained")
-
     def __init__(
         self,
         rule: ElasticRule,

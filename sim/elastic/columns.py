@@ -40,8 +40,6 @@ class PauseColumns(Columns):
         that prepare while others train on.
     """
 
-    kept = ("paused_s", "paused_gpu_s")
-
     def __init__(
         self,
         truth: TrueState,

@@ -8,7 +8,6 @@ import numpy as np
 
 from apportion.errors import InputError
 from apportion.estimators.goodput import StepObservations, StepTimes, best_batches, fit_step_times
-from apportion.resumable import Resumable
 from apportion.sim.elastic.speeds import Step, epoch_of
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Running(NamedTuple):
     step: Step
 
 
-class Trainers(Resumable):
+class Trainers:
     """Chooses batches for gangs and tells goodputs, as the agent of each job believes them.
 
     Progress and the noise of the gradients at the present batch are known; step times come from a
@@ -72,8 +71,6 @@ class Trainers(Resumable):
         At which decision, on which type and GPUs each job last chose its batch, and what progress
         per second it makes with it; for `apportion.sim.elastic.ElasticSpeeds`.
     """
-
-    kept = ("_batch", "_seen", "_running", "since", "rates")
 
     def __init__(
         self,

@@ -10,7 +10,6 @@ import pandas as pd
 from apportion.errors import InputError, written
 from apportion.mechanism.configurations import ServingPlaces, ServingSide, reclaim_rule
 from apportion.mechanism.inference import InferenceGpus, RequestFeed
-from apportion.resumable import Resumable
 from apportion.sim.inference.serving import POOLED
 from apportion.sim.inference.tables import gpu_states_table, requests_table
 from apportion.sim.record import Columns
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from apportion.sim.inference.serving import Serving
 
 
-class FluidBesideRequests(Resumable):
+class FluidBesideRequests:
     """Lets gangs work while requests come; a stretch is over when a request needs a loaned GPU.
 
     Requests that get a GPU by themselves concern nobody else, and cost no decision.
@@ -43,8 +42,6 @@ class FluidBesideRequests(Resumable):
     feed
         Lets the requests come.
     """
-
-    kept = ("_fluid",)
 
     def __init__(self, fluid: Fluid, feed: RequestFeed) -> None:
         self._fluid, self._feed = fluid, feed

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from apportion.mechanism.scheduler import NO_GANGS, NOBODY, Decision, DutyCycle, GangProgress, Gangs
-from apportion.resumable import Resumable, packed, unpacked
 from apportion.sim.engine.duty_cycle import DutyClock, one_after_the_other, repeats, seconds_of
 from apportion.sim.engine.speeds import LastingRates, Speeds
 from apportion.sim.engine.true_state import ROUNDING
@@ -23,7 +22,7 @@ _SURE_S = 1.0
 times are some 1e-6 s."""
 
 
-class Fluid(Resumable):
+class Fluid:
     """Books what gangs do between two decisions, at the rates that `Speeds` gives them.
 
     Parameters
@@ -35,8 +34,6 @@ class Fluid(Resumable):
     tick_s
         Jobs are done at multiples of it, seconds; at 0, when they are done.
     """
-
-    kept = ("_gangs", "_rate", "_lost_s", "_speeds")
 
     def __init__(self, truth: TrueState, speeds: Speeds, *, tick_s: float = 0.0) -> None:
         self._truth, self._speeds, self._tick_s = truth, speeds, tick_s
@@ -165,16 +162,6 @@ class Fluid(Resumable):
     def tables(self, jobs: pd.Index) -> dict[str, pd.DataFrame]:
         """Return what there is to tell of the speeds."""
         return self._speeds.tables(jobs)
-
-    def state(self) -> dict[str, Any]:
-        """Return who has devices, and what they still lose, for JSON."""
-        return super().state() | {"duty_cycle": packed(self._clock and self._clock.duty_cycle)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        super().restore(state)
-        gangs, self._gangs = self._gangs, NO_GANGS
-        self._take(gangs, unpacked(state["duty_cycle"]))
 
     def _take(self, gangs: Gangs, duty_cycle: DutyCycle | None) -> None:
         """Let these gangs have devices; of a pair, each accounts for half of them."""

@@ -9,14 +9,12 @@ import numpy as np
 
 from apportion.errors import SolveError, written
 from apportion.mechanism.scheduler import NOBODY, Event
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
     from apportion.mechanism.scheduler import Decision, GangProgress, Scheduler
-    from apportion.sim.engine.snapshot import Snapshots
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.record import Record
 
@@ -27,7 +25,7 @@ _FOR_EVER = 1_000
 _NAMED = 5
 
 
-class Standstill(Resumable):
+class Standstill:
     """Counts decisions by which nobody gets ahead, although nothing else is awaited.
 
     Not counted are those before the last arrival, those in which somebody makes a step, and those
@@ -45,8 +43,6 @@ class Standstill(Resumable):
     name
         What messages call who decides.
     """
-
-    kept = ("_quiet", "_at", "_decided")
 
     def __init__(self, truth: TrueState, name: str) -> None:
         self._truth, self._name, self._quiet = truth, name, 0
@@ -113,7 +109,7 @@ class Standstill(Resumable):
         return ", ".join(names) + (", ..." if truth.active.size > _NAMED else "")
 
 
-class Runtime(Resumable, Protocol):
+class Runtime(Protocol):
     """What happens on the devices: lets gangs work, and books it in the truth."""
 
     def apply(self, now_s: float, decision: Decision) -> None:
@@ -126,11 +122,8 @@ class Runtime(Resumable, Protocol):
 
     def run(
         self, now_s: float, length_s: float, until_s: float, *, to_completion: bool
-    ) -> tuple[float, GangProgress] | None:
+    ) -> tuple[float, GangProgress]:
         """Let them work for a while; return when it is over and what has come of it.
-
-        ``None`` if it is not over yet, and the same call is to go on with it: for who wants to
-        leave states more often than something is decided.
 
         Parameters
         ----------
@@ -167,21 +160,11 @@ class Runtime(Resumable, Protocol):
         ...
 
 
-class _Stretch(Resumable):
-    """For how long gangs work that have been let work: length, until when, and active jobs."""
-
-    kept = ("under_way",)
-
-    def __init__(self) -> None:
-        self.under_way: tuple[float, float, int] | None = None
-
-
 def run(
     truth: TrueState,
     scheduler: Scheduler,
     runtime: Runtime,
     record: Record,
-    snapshots: Snapshots | None = None,
     begins: tuple[float, NDArray[np.intp]] | None = None,
 ) -> None:
     """Run the jobs until every one is complete.
@@ -196,8 +179,6 @@ def run(
         Lets gangs work at the speeds that they really have.
     record
         Is told of all of it.
-    snapshots
-        Where the run goes on if it was stopped before, and leaves its state from time to time.
     begins
         In the middle, where a scheduler has taken over: the time, and jobs that are there of which
         it is still to be told. By default with the first arrival.
@@ -208,46 +189,27 @@ def run(
         If jobs wait for ever: no decision lets any of them work, and nothing else will happen. It
         names some of them.
     """
-    now_s, ran = truth.next_arrival_s, None
-    untold = NOBODY
+    now_s, untold, ran = truth.next_arrival_s, NOBODY, None
     if begins is not None:
         now_s, untold = begins
-    parts: dict[str, Resumable] = {
-        "truth": truth,
-        "scheduler": scheduler,
-        "runtime": runtime,
-        "record": record,
-        "stretch": (stretch := _Stretch()),
-        "standstill": (standstill := Standstill(truth, scheduler.name)),
-    }
-    if snapshots is not None:
-        now_s, ran = snapshots.resume(parts) or (now_s, ran)
-    decision: Decision | None = None
+    standstill = Standstill(truth, scheduler.name)
     while truth.left:
-        if snapshots is not None:
-            snapshots.note(now_s, ran, parts)
-        if stretch.under_way is None:
-            arrived = (
-                np.concatenate([untold, truth.admit(now_s)]) if untold.size else truth.admit(now_s)
-            )
-            untold = NOBODY
-            if truth.idle:
-                now_s = truth.next_arrival_s
-                continue
-            decision = scheduler.decide(Event(now_s, arrived, ran))
-            if decision is not None:
-                runtime.apply(now_s, decision)
-                record.changed(now_s, decision)
-            length_s, arrival_s = scheduler.valid_for_s(now_s), truth.next_arrival_s
-            until_s = min(scheduler.unchanged_until_s(now_s), arrival_s)
-            if scheduler.event_driven:
-                length_s = min(length_s, arrival_s - now_s)
-            stretch.under_way = length_s, until_s, truth.active.size
-        length_s, until_s, active = stretch.under_way
-        over = runtime.run(now_s, length_s, until_s, to_completion=scheduler.event_driven)
-        if over is None:
+        arrived = truth.admit(now_s)
+        if untold.size:
+            arrived, untold = np.concatenate([untold, arrived]), NOBODY
+        if truth.idle:
+            now_s = truth.next_arrival_s
             continue
-        stretch.under_way, (end_s, ran) = None, over
+        decision = scheduler.decide(Event(now_s, arrived, ran))
+        if decision is not None:
+            runtime.apply(now_s, decision)
+            record.changed(now_s, decision)
+        length_s, arrival_s = scheduler.valid_for_s(now_s), truth.next_arrival_s
+        until_s = min(scheduler.unchanged_until_s(now_s), arrival_s)
+        if scheduler.event_driven:
+            length_s = min(length_s, arrival_s - now_s)
+        active = truth.active.size
+        end_s, ran = runtime.run(now_s, length_s, until_s, to_completion=scheduler.event_driven)
         if isinf(end_s):
             standstill.end(now_s, active)
         standstill.note(now_s, end_s, decision, ran, runtime)
@@ -255,5 +217,3 @@ def run(
             truth.told.entity_use.add(ran, now_s, end_s)
         record.ran(now_s, end_s, ran, active)
         now_s = end_s
-    if snapshots is not None:
-        snapshots.drop()

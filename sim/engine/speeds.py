@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from apportion.resumable import Resumable
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 
-class Speeds(Resumable, Protocol):
+class Speeds(Protocol):
     """Who slows whom: the base of speeds of one's own."""
 
     apart: ClassVar[bool] = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from apportion.mechanism.job_table import JobTable, read_only
 from apportion.mechanism.repetition import add_repeatedly
 from apportion.mechanism.scheduler import NOBODY
 from apportion.policies import isolated_share
-from apportion.resumable import Resumable, unpacked
 from apportion.sim.sharing import PairSpeeds
 
 if TYPE_CHECKING:
@@ -29,12 +28,7 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9
 
 
-_BOOKS = (
-    *("remaining", "start_s", "completion_s", "isolated_s", "preemptions", "held_s", "gpu_s"),
-)
-
-
-class TrueState(Resumable):
+class TrueState:
     """Entries per job in order of submission, and ``active``: the jobs that are in the cluster.
 
     Only entries of active jobs are touched between arrivals, so finished jobs cost nothing.
@@ -68,8 +62,6 @@ class TrueState(Resumable):
     ``speed``, if it is to count. Gangs that no machine holds are always split: their ``speed`` is
     the one that they have then.
     """
-
-    kept = (*_BOOKS, "_arrived", "active")
 
     def __init__(
         self,
@@ -241,13 +233,6 @@ class TrueState(Resumable):
         self._are_here(self.active[stay])
         self._divided = False
         return stay
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state` in books of the same jobs."""
-        for name in _BOOKS:  # of which others hold views
-            getattr(self, name)[:] = unpacked(state[name])
-        self._arrived, self._divided = state["arrived"], False
-        self._are_here(unpacked(state["active"]))
 
     def _rate_alone(self) -> Floats:
         """Steps/s of the active jobs in an isolated 1/n share, shape (jobs,)."""

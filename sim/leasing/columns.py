@@ -10,7 +10,6 @@ import pandas as pd
 from apportion.cluster import TIERS
 from apportion.mechanism.scheduler import NOBODY, tier_of
 from apportion.mechanisms.settings import TICK_S
-from apportion.resumable import Resumable
 from apportion.sim.record import Columns
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _COUNTS = ("active_jobs", "running_jobs", "preemptions", "resolved")
 
 
-class IntervalLog(Resumable):
+class IntervalLog:
     """One row for each interval between events, or for several that fill no more than a lease.
 
     Parameters
@@ -47,11 +46,6 @@ class IntervalLog(Resumable):
     offered
         Whether GPUs have been offered in this row.
     """
-
-    kept = (
-        *("_rows", "active", "running", "gpus", "_start_s", "_now_s", "_sums", "preemptions"),
-        "offered",
-    )
 
     def __init__(self, accelerators: Sequence[str], lease_s: float) -> None:
         self._names = ["start_s", "end_s", *_COUNTS]
@@ -118,8 +112,6 @@ class TimerLog(Columns):
         Brings them to the end of the run, when all jobs are done.
     """
 
-    kept = ("_rows", "_last")
-
     def __init__(self, book: TimerBook, finish: Callable[[], None]) -> None:
         self._book, self._finish = book, finish
         self._rows: list[tuple[float, int, float, float]] = []
@@ -159,8 +151,6 @@ class LeaseColumns(Columns):
     tier_s
         Seconds that it has held GPUs in each tier, checkpoints included, shape (jobs, tiers).
     """
-
-    kept = ("_log", "_tier", "_kind", "_beyond_s", "_left_s", "communication_s", "tier_s")
 
     in_place = True
 

@@ -128,7 +128,6 @@ class OwnSpeeds(Speeds):
                 f"rates(gangs, there=None); see apportion.sim.engine.Speeds."
             )
         self._own, self._name, self._ids = own, name, ids
-        self.kept = ("_own",) if hasattr(own, "restore") else ()
         self._at_once = np.nan, 0
         asked = signature(rates).parameters.values()
         positional = (each for each in asked if each.kind is not each.KEYWORD_ONLY)

@@ -54,8 +54,6 @@ class PhaseSpeeds(Speeds):
         In which machines and racks devices are.
     """
 
-    kept = ("_epochs", "_shifts", "_paces", "_planned", "_settled", "_books", "_lines")
-
     def __init__(
         self,
         free: Speeds,

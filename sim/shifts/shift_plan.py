@@ -16,7 +16,6 @@ from apportion.mechanism.time_shifts.circle import (
     commensurate_groups,
     tolerance_over,
 )
-from apportion.resumable import Resumable
 from apportion.sim.shifts.meeting import connected
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ ROUNDING = 1e-9
 """Part of an epoch that sums of seconds may be off by."""
 
 
-class Epochs(Resumable):
+class Epochs:
     """Epochs of one length from the first time that is told.
 
     Parameters
@@ -166,8 +165,6 @@ class Epochs(Resumable):
         Seconds; 0 if every time is the start of one.
 
     """
-
-    kept = ("_first_s", "_number", "_due")
 
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s

@@ -12,7 +12,6 @@ from apportion.policies.base import ChangesAtTimes
 from apportion.policies.solving.copies import check_stated
 from apportion.policies.solving.rows import believed as believed_by
 from apportion.policies.stated_resources import stated_resources, states_constraints
-from apportion.resumable import Resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +33,7 @@ _LASTING = frozenset({"arrival_s", "total_steps", "scale_factor", "count", "orde
 """Columns that say the same of a job all the time, beside its facts, and the time."""
 
 
-class OwnConstraints(Resumable):
+class OwnConstraints:
     """Reads resources off the constraints of a policy, for the jobs that are here at some time.
 
     Parameters
@@ -56,7 +55,6 @@ class OwnConstraints(Resumable):
         Labels of those that single instants need not keep, as of the last solve.
     """
 
-    kept = ("any",)
     _none_at: float | None = None
 
     def __init__(

@@ -6,7 +6,7 @@ How often a policy was asked in a run, and what came of it.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ import pandas as pd
 
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.solving.rows import group_rows
-from apportion.resumable import Resumable, array_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +44,7 @@ class Answer(NamedTuple):
     labels: Mapping[str, Ints]
 
 
-class Solves(Resumable):
+class Solves:
     """How often a policy was asked, how long that took, and how many answers are in doubt.
 
     Parameters
@@ -64,15 +63,13 @@ class Solves(Resumable):
     on_average
         Labels of constraints of the policy's own that are kept on average only.
     last
-        What the policy answered last, if it has answered; not kept in snapshots.
+        What the policy answered last, if it has answered.
     prices
         Of each answer, if they are kept (`keep_prices`): time, jobs, names of the resources, and
         what one more unit of each would improve the objective by. None otherwise.
     why_none
         Says what keeps jobs from running of which the policy can have none run; empty otherwise.
     """
-
-    kept = ("count", "seconds", "uncertified", "on_average", "prices")
 
     def __init__(self, policy: str) -> None:
         self._policy = policy
@@ -166,7 +163,6 @@ class StandingClasses:
 
     class_of: Ints
     _warm: WarmClasses
-    _asked: list[Floats] = field(default_factory=list)
     _left: int = 0
 
     @classmethod
@@ -195,20 +191,9 @@ class StandingClasses:
         return None if solution is None else (solution.X[own], solution.prices)
 
     def _solved(self, count: Floats, *, least_prices: bool) -> Solution | None:
-        self._asked.append(count)
         warm = self._warm
         if warm.compiled or self._left >= _ANEW:
             return warm.certified(count, least_prices=least_prices)
         solution = warm.alone(count, least_prices)
         self._left += solution is None
         return solution
-
-    def state(self) -> dict[str, Any]:
-        """Return all counts that were solved for, for JSON."""
-        asked = np.array(self._asked, dtype=np.int32).reshape(len(self._asked), -1)
-        return {"asked": plain(asked)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Solve for all of them again: the last digits of a warm solve hang on those before it."""
-        for count in array_of(state["asked"]).astype(float):
-            self._solved(count, least_prices=False)

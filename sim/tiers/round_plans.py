@@ -13,7 +13,6 @@ from apportion.mechanism.scheduler import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
 from apportion.policies.placements.round_places import RoundPlaces, Taken
 from apportion.policies.stated_resources import stated_resources, states_constraints
-from apportion.resumable import Resumable
 from apportion.sim.solves.standing import Answer, Solves
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _LAST_TYPE = 1e-6
 """By so much, relatively, the type that a job had last is preferred to others as fast."""
 
 
-class RoundPlans(Resumable):
+class RoundPlans:
     """Lets a policy decide over all waiting jobs and all that is free, at every offer.
 
     Jobs accept tiers by a rule, as from schedulers that offer GPUs to one job after the other. What
@@ -63,8 +62,6 @@ class RoundPlans(Resumable):
     InputError
         If the policy lets jobs share GPUs, which leases do not.
     """
-
-    kept = ("asked",)
 
     def __init__(self, policy: Policy, rule: Rule, speed: Floats) -> None:
         if policy.space_sharing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -102,13 +102,6 @@ class TieredResolver(Resolver):
         if moved.size:
             self._options.believe(moved)
         return moved
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self.jobs.active = self._options.told.active
-        super().restore(state)
-        if not self.believed.fixed:
-            self._options.believe(np.arange(self.jobs.jobs))
 
 
 def seen_in_rounds(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from apportion.cluster import TIERS
 from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
 from apportion.mechanism.priorities import Candidates, time_at_start
 from apportion.mechanisms.past import told_otherwise
-from apportion.resumable import Resumable
 from apportion.sim.tiers.tier_problem import TierOptions, tier_slowdowns
 from apportion.sim.tiers.tier_resolver import TieredResolver
 from apportion.ties import OWED_S, order_of
@@ -32,10 +31,8 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
     from apportion.types import Bools, Floats, Ints
 
-_ARRAYS = ("_target", "_run_s", "_owed", "_at_start", "_priority", "_active")
 
-
-class TierShares(Resumable):
+class TierShares:
     """Offers free GPUs by share of time wanted over time received, per job, type and tier.
 
     Option ``type * 3 + tier`` is a tier of an accelerator type. The policy is solved over these
@@ -78,8 +75,6 @@ class TierShares(Resumable):
     InputError
         If the policy lets jobs share GPUs, which leases do not, or a job cannot run.
     """
-
-    kept = (*_ARRAYS, "_solved_s", "_moved", "resolver")
 
     def __init__(
         self,
@@ -171,12 +166,6 @@ class TierShares(Resumable):
         if moved.size:
             self._fastest[moved] = _at_fastest_tier(self._table.speed[moved])
             self._moved = self.resolver.changed = True
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        super().restore(state)
-        self._fastest = _at_fastest_tier(self._table.speed)
-        self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
 
     def _within(self, now_s: float, waiting: WaitingJobs) -> Bools:
         """Tell which options leave all that is held as the policy states, shape (waiting, options).

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.mechanism.scheduler import Decision, Gangs
-from apportion.resumable import Resumable
 from apportion.sim.about import Parts
 from apportion.sim.engine import Fluid
 from apportion.sim.engine.speeds import Speeds
@@ -54,10 +53,9 @@ def _types(jobs: pd.DataFrame, about: AboutRun) -> Ints:
     return np.array([place.get(name, most) for name in jobs["recorded_on"]], dtype=np.intp)
 
 
-class _Replay(Resumable):
+class _Replay:
     """Lets jobs begin at their times; see `apportion.mechanism.scheduler.Scheduler`."""
 
-    kept = ("_begun",)
     event_driven = True
 
     def __init__(self, name: str, jobs: JobTable, start_s: Floats, kind: Ints) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,21 +78,6 @@ def test_any_imputer_serves() -> None:
         assert ((told > 0) & (told < 1.5)).all()
 
 
-def test_a_run_goes_on_from_its_state() -> None:
-    pairs, other = exact(), exact()
-    pairs.observe(1, 2, 0, 0.5, 0.6)
-    other.restore(json.loads(json.dumps(pairs.state())))
-    for each in (pairs, other):
-        each.observe(1, 3, 0, 0.8, 0.9)
-        each.observe(1, 2, 0, 0.7, 0.6)
-    np.testing.assert_array_equal(pairs.throughputs([1, 2, 3]), other.throughputs([1, 2, 3]))
-    before = pairs.state()
-    for wrong in ({}, None, {**before, "known": [[1.0]]}):
-        with pytest.raises(InputError, match="This is no state"):
-            pairs.restore(wrong)  # type: ignore[arg-type]
-    assert pairs.state() == before
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -107,11 +91,10 @@ def test_a_run_goes_on_from_its_state() -> None:
 )
 def test_bad_runs_are_named_and_teach_nothing(given: Any, message: str) -> None:
     pairs = exact()
-    pairs.throughputs([1, 2])
-    before = pairs.state()
+    before = pairs.throughputs([1, 2])
     with pytest.raises(InputError, match=message):
         pairs.observe(*given)
-    assert pairs.state() == before
+    np.testing.assert_array_equal(pairs.throughputs([1, 2]), before)
 
 
 @pytest.mark.parametrize(
@@ -138,4 +121,3 @@ def test_jobs_that_are_forgotten_leave_no_trace() -> None:
     kept.observe(1, 3, 0, 0.5, 0.6)
     kept.keep([2])
     np.testing.assert_array_equal(kept.throughputs([2, 5]), fresh.throughputs([2, 5]))
-    assert kept.state()["rows"] == fresh.state()["rows"]

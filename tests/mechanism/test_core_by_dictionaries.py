@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -205,44 +204,6 @@ def test_jobs_that_share_go_on_where_their_devices_are(seed: int) -> None:
         plain.aim(wanted)
         for _ in range(4):
             one_round(rng, core, plain)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_core_goes_on_from_its_state(seed: int) -> None:
-    """What comes out is the same as without a stop, at whatever moment the state was taken."""
-    rng = np.random.default_rng([seed, 2])
-    core, plain = begin(rng)
-    add(rng, core, plain, int(rng.integers(0, 6)))
-    rounds, stop = 8, int(rng.integers(8))
-    aims = [target(rng, len(plain.rows), len(plain.gpus)) for _ in range(rounds)]
-    again, outcomes = core, list[object]()
-    for which in range(2):
-        used = core if which == 0 else again
-        plans: list[object] = []
-        for k in range(rounds):
-            if which == 0 and k == stop:
-                state = json.loads(json.dumps(core.state()))
-                again = RoundCore(
-                    *(core.capacity, Placer(Cluster(dict(core_types(core))), "first_fit"), LENGTH),
-                    carry_over=core.carry_over,
-                    work_conserving=core.work_conserving,
-                )
-                again.restore(state)
-            if which == 1 and k < stop:
-                continue
-            if k == stop:
-                plans.clear()
-            if k % 3 == 0:
-                used.aim(np.array(aims[k]).reshape(used.target.shape))
-            got = used.ask()
-            used.tell(got.rows, got.types, np.linspace(50, LENGTH, got.rows.size))
-            plans.append((got.rows.tolist(), got.types.tolist(), dict(used.placer.held)))
-        outcomes.append(plans)
-    assert outcomes[1] == outcomes[0]
-
-
-def core_types(core: RoundCore) -> list[tuple[str, int]]:
-    return list(zip(core.placer.accelerators, core.capacity.tolist(), strict=True))
 
 
 def test_a_row_that_is_evicted_starts_again() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,6 @@ from apportion.mechanism.core_rows import CoreRows
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.priorities import preferences
 from apportion.mechanism.shares import NO_PAIRS, Shares
-from apportion.resumable import packed, unpacked
 
 if TYPE_CHECKING:
     from apportion.mechanism.core_rows import GangRound
@@ -109,8 +107,6 @@ def test_rows_follow_the_jobs(seed: int, sharing: bool) -> None:
                 shares = Shares(shares.alone, NO_PAIRS, np.zeros((0, 2)))
             core_rows.aim(active, shares, scale)
             check_rows(core_rows, active, shares)
-        if rng.random() < 0.3:
-            core_rows = restored(core_rows)
         for _ in range(2):
             chosen = core_rows.core.ask()
             before = check_lines(core_rows, chosen, before)
@@ -129,17 +125,6 @@ def test_rows_follow_the_jobs(seed: int, sharing: bool) -> None:
         on = [(kind, device) for kind, devices in held.values() for device in devices]
         assert len(set(on)) == len(on)
         assert set(on) == {(kind, device) for kind, on_it in before.values() for device in on_it}
-
-
-def restored(core_rows: CoreRows) -> CoreRows:
-    """The same from what JSON makes of its state."""
-    text = json.dumps([core_rows.state(), core_rows.core.state()])
-    again = made()
-    state, core = json.loads(text)
-    again.core.restore(core)
-    again.restore(state)
-    assert json.dumps([again.state(), again.core.state()]) == text
-    return again
 
 
 def test_believed_speeds_are_corrected_for_the_jobs_named() -> None:
@@ -173,9 +158,3 @@ def test_shares_of_jobs_that_come_and_go_are_those_of_their_names(seed: int) -> 
         for pair, share in zip(kept.pairs.tolist(), kept.together.tolist(), strict=True)
     }
     assert found == {pair: share for pair, share in by_name.items() if pair <= set(names)}
-    again = unpacked(json.loads(json.dumps(packed(kept))))
-    for name in ("alone", "pairs", "together"):
-        one, other = getattr(kept, name), getattr(again, name)
-        assert (one.shape, one.dtype, one.tolist()) == (other.shape, other.dtype, other.tolist())
-    nobody = unpacked(packed(Shares.none(3)))
-    assert nobody.alone.shape == nobody.together.shape == (0, 3)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -74,17 +72,12 @@ def test_no_device_is_held_twice_and_none_is_lost(data: st.DataObject, strategy:
     assert {g: (k, len(d)) for g, (k, d) in placer.held.items()} == running
 
 
-def test_random_placement_repeats_with_its_seed_and_goes_on_from_its_state() -> None:
+def test_random_placement_repeats_with_its_seed() -> None:
     cluster = Cluster({"v100": 16})
     one, two = Placer(cluster, "random", seed=5), Placer(cluster, "random", seed=5)
     for placer in (one, two):
         placer.place([0, 1], [0, 0], [3, 4])
     assert one.held == two.held
-    three = Placer(cluster, "random")
-    three.restore(json.loads(json.dumps(one.state())))
-    for placer in (one, three):
-        placer.place([2], [0], [5])
-    assert one.held == three.held
     assert Placer(cluster, "random", seed=6).held != one.held
 
 
@@ -112,6 +105,3 @@ def test_split_gangs_are_those_with_devices_in_several_machines(
     there = np.array([99, *gangs[1:]])
     expected = [len(machines_of(placer, gang)) > 1 for gang in there.tolist()]
     assert placer.is_split(there).tolist() == expected
-    again = Placer(Cluster({"v100": 14, "k80": 9}, gpus_per_machine=4), strategy)
-    again.restore(json.loads(json.dumps(placer.state())))
-    assert again.is_split(there).tolist() == expected

@@ -118,29 +118,6 @@ def test_the_public_check_of_schedulers() -> None:
     ap.check_scheduler(ShortestLeft())
 
 
-def test_a_run_goes_on_from_its_snapshot(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from apportion.sim.engine.snapshot import Snapshots
-
-    load = ap.generate_workload(jobs=12, seed=1, jobs_per_hour=8, scale_factors="gavel")
-    whole = ap.simulate(ShortestLeft(), load, "v100=8,k80=8")
-    write, calls = Snapshots.write, 0
-
-    def stops(self: Snapshots, *args: Any) -> None:
-        nonlocal calls
-        write(self, *args)
-        calls += 1
-        if calls == 7:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Snapshots, "write", stops)
-    how = {"snapshot": tmp_path / "run.json", "snapshot_seconds": 0.0}
-    with pytest.raises(KeyboardInterrupt):
-        ap.simulate(ShortestLeft(), load, "v100=8,k80=8", **how)
-    run = ap.simulate(ShortestLeft(), load, "v100=8,k80=8", **how)
-    assert run.jobs.equals(whole.jobs)
-    assert run.schedule.equals(whole.schedule)
-
-
 def test_names_and_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
     load = ap.generate_workload(jobs=2)
     monkeypatch.setitem(DECIDERS._known, "mine", ShortestLeft())

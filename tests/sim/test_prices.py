@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -10,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.seeds import sampled
-from tests.sim.stopping.stops import run_with_stops
 
 import apportion as ap
 from apportion.report import kinds_of, plot
@@ -124,17 +122,6 @@ def test_the_order_of_jobs_and_types_changes_no_price() -> None:
     other = ap.simulate("makespan", turned, "slow=3,fast=2", record_prices=True).prices
     assert list(other.columns[2:]) == ["slow", "fast"]
     pd.testing.assert_frame_equal(other[plain.columns], plain, rtol=1e-9)
-
-
-@pytest.mark.thorough
-def test_a_run_that_goes_on_has_all_prices(tmp_path: Path) -> None:
-    whole = ap.simulate("max_min_fairness", drawn(7), CLUSTER, record_prices=True)
-    again = run_with_stops(
-        partial(ap.simulate, "max_min_fairness", drawn(7), CLUSTER, record_prices=True),
-        tmp_path / "state",
-        every=2,
-    )
-    pd.testing.assert_frame_equal(again.prices, whole.prices)
 
 
 def test_who_has_no_prices_says_so() -> None:

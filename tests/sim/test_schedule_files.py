@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,7 @@ from tests.sim.workloads.generated import draw
 import apportion as ap
 from apportion.errors import InputError
 from apportion.sim.schedule_files import intervals, numbers_in, read_schedule, save_schedule
+from apportion.whole_files import this_machine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +37,18 @@ def test_the_schedule_of_a_run_comes_back(seed: int, ending: str, tmp_path: Path
     again = run.save_schedule(str(tmp_path / f"again.{ending}"))
     assert again.read_bytes() == path.read_bytes()
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_drafts_of_dead_processes_are_removed_and_others_stay(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        pass
+    ours = f".run.csv.{this_machine()}"
+    left = [f"{ours}.{dead.pid}.tmp", f"{ours}.{os.getppid()}.tmp", ".run.csv.mine.tmp"]
+    left += [f".run.csv.another.{dead.pid}.tmp"]  # a process elsewhere, which may well be alive
+    for name in left:
+        (tmp_path / name).write_text("half")
+    draw("fifo", np.random.default_rng(1)).run().save_schedule(tmp_path / "run.csv")
+    assert {file.name for file in tmp_path.iterdir()} == {"run.csv", *left[1:]}
 
 
 def test_names_that_are_no_names_of_a_spreadsheet_come_back(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.scheduler import Decision
-from apportion.resumable import Resumable
 from apportion.sim.about import Parts
 from apportion.sim.network.registry import NETWORKS
 from apportion.sim.record import Columns
@@ -183,29 +182,6 @@ def test_mistakes_of_networks(model: Any, said: str) -> None:
     assert f"{HERE}:" in text
 
 
-class Counting(Uplink):
-    """Grows slower by what has worked, and forgets that in a snapshot."""
-
-    def speeds(self, alone: Any, about: Any) -> Any:
-        return Tiring(alone, about.layout)
-
-
-class Tiring(OnUplink):
-    worked_s = 0.0
-
-    def rates(self, gangs: Any, there: Any = None) -> Any:
-        return super().rates(gangs, there) / (1 + self.worked_s / 1e5)
-
-    def worked(self, gangs: Any, worked_s: Any) -> None:
-        self.worked_s += float(worked_s.sum())
-
-
-@pytest.mark.slow
-def test_speeds_that_forget_what_they_have_seen_are_found_in_runs() -> None:
-    with pytest.raises(AssertionError, match="not the same when it goes on from a snapshot"):
-        check_network(Counting(), n_jobs=1)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("made", [Hops(), Uplink()], ids=lambda made: type(made).__name__)
 def test_networks_without_mistakes_pass(made: Any) -> None:
@@ -252,9 +228,8 @@ class Lottery:
         return [Won(told.jobs.jobs)]
 
 
-class Draws(Resumable):
+class Draws:
     event_driven = False
-    kept: ClassVar[tuple[str, ...]] = ("rng", "sharing")
 
     def __init__(self, seconds: float, told: Any, sharing: Any) -> None:
         self.seconds, self.told, self.sharing = seconds, told, sharing
@@ -286,8 +261,6 @@ class Draws(Resumable):
 
 
 class Won(Columns):
-    kept: ClassVar[tuple[str, ...]] = ("rounds",)
-
     def __init__(self, jobs: int) -> None:
         self.rounds = np.zeros(jobs, dtype=int)
 
@@ -314,10 +287,6 @@ def lottery(scheduler: type[Draws] = Draws, columns: Any = None) -> Any:
 class Unseeded(Draws):
     def seeded(self, told: Any) -> np.random.Generator:
         return np.random.default_rng()
-
-
-class ForgetsDraws(Draws):
-    kept = ("sharing",)
 
 
 class NeverStarts(Draws):
@@ -356,21 +325,12 @@ class Wider(Won):
         return {"rounds_won": self.rounds[:-1]}
 
 
-class Amnesia(Won):
-    kept = ()
-
-
 @pytest.mark.parametrize(
     ("mechanism", "said"),
     sampled(
         [
             (Nothing(), r"able to run: InputError: .*must return apportion.sim.about.Parts"),
             (lottery(Unseeded), "deterministic"),
-            (lottery(ForgetsDraws), "the same when it goes on from a snapshot"),
-            (
-                lottery(columns=Amnesia),
-                "the same when it goes on from a snapshot: .*rounds_won in row",
-            ),
             (lottery(NeverStarts), "able to run: InputError: .*go on where it was not"),
             (lottery(Endless), "able to run: InputError: .*valid_for_s -1.0"),
             (lottery(Stumbling), r"able to run: KeyError: .*Raised in Stumbling.starts"),

@@ -17,18 +17,16 @@ import apportion as ap
 from apportion.mechanism.gates import GATES, HOLD, START
 from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy
 from apportion.mechanism.scheduler import Decision
-from apportion.resumable import Resumable
 from apportion.testing import check_scheduler
 
 pytestmark = pytest.mark.usefixtures("own_registry")
 HERE = Path(__file__).name
 
 
-class Patient(Resumable):
+class Patient:
     """Keeps the contract: first come, first served, on the fastest type, until a job is done."""
 
     name = "patient"
-    kept: ClassVar[tuple[str, ...]] = ("waiting", "here")
 
     def start(self, about: Any) -> None:
         self.jobs, self.devices, self.about = about.jobs, about.devices, about
@@ -89,15 +87,6 @@ class Crowding(Patient):
         return decision
 
 
-class Forgetting(Patient):
-    kept = ("here",)
-
-
-class Secretive(Patient):
-    def state(self) -> dict[str, Any]:
-        return {"waiting": {1, 2}}
-
-
 class Locked(Patient):
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -127,8 +116,6 @@ class Idle(Patient):
             (Counting(), r"Counting\(\) is not (deterministic|indifferent)"),
             (Raising(), rf"Raising\(\) is not able to run: KeyError: .*Raised in .*{HERE}:\d+"),
             (Crowding(), "gives device . of type . to two gangs"),
-            (Forgetting(), "not the same when it goes on from a snapshot: "),
-            (Secretive(), "not the same when it goes on from a snapshot: .*no JSON"),
             (
                 Locked(),
                 r"Locked\(.*is not (able to run|the same after pickling): TypeError: cannot pickle",
@@ -207,17 +194,6 @@ class Never(Choosing):
         return None
 
 
-class Turning(Choosing):
-    """Goes on where it chose last, and forgets that in a snapshot."""
-
-    last = 0
-
-    def among(self, numbers: list[int], gpus: int) -> Any:
-        self.last += gpus
-        turned = self.last % len(numbers)
-        return sorted([*numbers[turned:], *numbers[:turned]][:gpus])
-
-
 class Everywhere(Choosing):
     turns: ClassVar[Any] = itertools.count()
 
@@ -235,10 +211,6 @@ class Everywhere(Choosing):
             (Taken, r"Taken is not able to run: InputError: .* not free.*Answered by Taken.choose"),
             (Pairs, r"Pairs is not able to run: IndexError.*Raised in Pairs.among"),
             (Never, "Never is not able to run: .*would wait for ever"),
-            (
-                Turning,
-                "Turning is not the same when it goes on from a snapshot: then it has another",
-            ),
             (Everywhere, "Everywhere is not deterministic"),
         ],
         4,

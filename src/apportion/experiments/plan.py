@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -20,15 +19,11 @@ from apportion.sim.metrics import told_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from apportion.cluster import Cluster
     from apportion.experiments.sources import Source
     from apportion.mechanism.own import Decides
     from apportion.sim import ElasticWorkload, Workload
-
-STATES = "states"
-"""Folder of the states of simulations that are under way, inside an output folder."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +43,6 @@ class Plan:
     cells: tuple[Cell, ...]
     setup: Setup
     notes: tuple[str, ...] = ()
-
-    def with_snapshots(self, folder: Path | None, *, resume: bool) -> Plan:
-        """Let simulations leave their states in a folder, by which they go on if stopped.
-
-        Without `resume` those that are there are dropped. A folder on another machine than the one
-        of a worker serves that worker only.
-        """
-        if folder is None:
-            return self
-        if not resume:
-            shutil.rmtree(folder, ignore_errors=True)
-        return replace(self, cells=tuple(_with_snapshot(cell, folder) for cell in self.cells))
-
-
-def _with_snapshot(cell: Cell, folder: Path) -> Cell:
-    file = str((folder / f"{cell.fingerprint}.json").absolute())
-    return replace(cell, task=replace(cell.task, snapshot=file))
 
 
 def deciders_of(

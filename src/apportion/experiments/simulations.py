@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from apportion.experiments.fitted_jobs import made_for
@@ -13,7 +10,6 @@ from apportion.experiments.machine.cells import Work
 from apportion.experiments.provenance import plain
 from apportion.experiments.run_records import record_of, run_of
 from apportion.sim import Run, simulate
-from apportion.sim.engine.snapshot import NoStateError, SnapshotError
 from apportion.sim.settings import STARTS, heeded_by
 
 if TYPE_CHECKING:
@@ -23,8 +19,6 @@ if TYPE_CHECKING:
     from apportion.experiments.machine.cells import Cell, Report
     from apportion.experiments.sources import Source
     from apportion.sim.deciders import AnyDecider
-
-logger = logging.getLogger(__name__)
 
 _NO_FIGURES = ("fingerprint", "error")
 
@@ -81,8 +75,8 @@ class Setup:
 class Simulation:
     """What tells one simulation from others of the same `Setup`; small, to be sent anywhere.
 
-    `starts` is how many times as much as the settings say a start costs; `snapshot` the file in
-    which it leaves its state, so that it goes on if it is stopped; `cluster` is the one of several.
+    `starts` is how many times as much as the settings say a start costs; `cluster` is the one of
+    several.
     """
 
     policy: AnyDecider
@@ -90,7 +84,6 @@ class Simulation:
     load: float
     seed: int
     starts: float = 1.0
-    snapshot: str | None = None
     cluster: str | None = None
 
     @property
@@ -134,33 +127,18 @@ def figures_of(setup: Setup) -> Work:
 
 
 def _run(task: Simulation, report: Report | None, setup: Setup) -> Run:
-    """Make the workload and simulate, in a worker.
-
-    From a state that is damaged nothing can go on: the run begins anew. A scheduler of one's own
-    without a state leaves none.
-    """
+    """Make the workload and simulate, in a worker."""
     source = setup.sources[task.source]
     cluster = setup.on(task.cluster)
     workload = made_for(
         source, cluster, task.load, task.seed, resample=setup.resample, beside=setup.clusters
     )
-    run = partial(
-        simulate,
+    return simulate(
         *(task.policy, workload, cluster),
         seed=task.seed,
-        snapshot=task.snapshot,
         progress=report,
         **heeded_by(task.policy, setup.settings_of(task.policy.label, task.starts)),
     )
-    try:
-        return run()
-    except SnapshotError as error:
-        logger.warning("%s The run begins anew.", error)
-        Path(str(task.snapshot)).unlink()
-        return run()
-    except NoStateError as error:
-        logger.info("%s", error)
-        return run(snapshot=None)
 
 
 def _figures(task: Simulation, report: Report | None, setup: Setup) -> dict[str, Any]:

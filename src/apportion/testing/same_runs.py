@@ -1,25 +1,17 @@
-"""What leaves a run as it is: another order of its input, a pause, another process."""
+"""What leaves a run as it is: another order of its input, another process."""
 
 from __future__ import annotations
 
 import pickle
-import tempfile
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from joblib.externals.loky.backend.reduction import dumps
 
 from apportion.experiments import sweep
-from apportion.sim.about import AboutRun
-from apportion.sim.engine.snapshot import NoStateError, Snapshots
-from apportion.sim.settings import charged, settings_for
-from apportion.sim.simulation import carried_out
 from apportion.sim.workload_tables import by_arrival_and_id
 from apportion.testing.stays import TOLERANCE
-from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,9 +19,6 @@ if TYPE_CHECKING:
     from apportion.sim.run import Run
     from apportion.sim.workload import Workload
     from apportion.testing.run_case import RunCase
-
-_STOPS, _FOR_GOOD = 4, 10**9
-"""So often a run is stopped; more steps than it has."""
 
 
 def same_twice(case: RunCase, run: Run) -> None:
@@ -69,65 +58,6 @@ def same_in_two_workers(case: RunCase, run: Run) -> None:
             if row[name] != here.summary()[name]:
                 numbers = f"{name} is {row[name]!r} there and {here.summary()[name]!r} here"
                 case.fail(broken, f"{numbers}, with seed={seeds[place]}")
-
-
-class _Stopped(Exception):
-    """The run is to go on from its snapshot."""
-
-
-class _Stops(Snapshots):
-    """Stops a run, once it has been asked so often, behind a snapshot."""
-
-    def __init__(self, path: Path, left: int) -> None:
-        super().__init__(path, {}, 0.0)
-        self.left, self.asked = left, 0
-
-    def note(self, *where: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Count, or write down where the run is and stop it."""
-        self.asked += 1
-        if self.asked > self.left:
-            self.write(*where)
-            raise _Stopped
-
-
-def same_from_snapshots(case: RunCase, run: Run) -> None:
-    """Stop the run some times, and let it go on from its state with parts made anew.
-
-    A scheduler that has no state says so, and is left alone.
-    """
-    broken = "the same when it goes on from a snapshot"
-    try:
-        got = _stopped_and_gone_on(case)
-    except NoStateError:
-        return
-    except Exception as error:  # of a state that no file holds, or from which nothing goes on
-        case.fail(broken, f"{type(error).__name__}: {error}", error)
-    _compare_tables(case, broken, "then it", run, got)
-
-
-def _stopped_and_gone_on(case: RunCase) -> Run:
-    """Return a run that has been stopped some times, at times that have been counted before."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "state.json"
-        counting = _Stops(path, _FOR_GOOD)
-        _carried_out(case, counting)
-        pace = max(1, counting.asked // (_STOPS + 1))
-        for left in [pace] * _STOPS:
-            with suppress(_Stopped):
-                return _carried_out(case, _Stops(path, left))
-        return _carried_out(case, _Stops(path, _FOR_GOOD))
-
-
-@one_thread
-def _carried_out(case: RunCase, snapshots: Snapshots) -> Run:
-    """Simulate with snapshots of our own."""
-    told = dict(case.settings)
-    beliefs, mechanism = told.pop("beliefs", None), told.pop("mechanism", None)
-    elastic = case.workload.elastic
-    told = charged([case.decider], mechanism, told, elastic=elastic)
-    chosen, known = settings_for([case.decider], mechanism, told, elastic=elastic)
-    about = AboutRun.of(case.workload, case.cluster, chosen, known, beliefs)
-    return carried_out(case.decider, chosen, about, snapshots)
 
 
 def same_under_other_names(case: RunCase, run: Run) -> None:

@@ -16,7 +16,6 @@ from apportion.sim.settings import BELIEFS, mechanism_for
 from apportion.testing.lone_gangs import check_lone_gangs, check_lone_jobs
 from apportion.testing.run_case import Drawn, RunCase, part_of
 from apportion.testing.same_runs import (
-    same_from_snapshots,
     same_in_two_workers,
     same_twice,
     same_under_other_names,
@@ -69,8 +68,6 @@ def check_scheduler(
       elastic jobs and under a mechanism of one's own no device is held twice.
     - The same run twice is the same to the last bit, and so is that of a copy, as it is sent to
       other processes; the figures of two seeds are the same in two worker processes.
-    - A run that is stopped goes on from its snapshot to the same tables, unless a scheduler of
-      one's own has no state.
     - Jobs may stand in any order, and have any names whose order is the same: ties of jobs that
       arrive together are broken by their names, and nothing else is. Jobs that are equal in
       everything may change their names with each other: each gets what the other had. Neither
@@ -187,7 +184,7 @@ def _is_the_same(case: RunCase, run: Run, kind: str, *, n_jobs: int) -> None:
         same.append(same_with_types_in_another_order)
     if kind != "elastic":
         same.append(same_without_gpus_of_a_type)
-    same += [same_from_snapshots, same_when_pickled]
+    same.append(same_when_pickled)
     if n_jobs > 1:
         same.append(same_in_two_workers)
     for check in same:

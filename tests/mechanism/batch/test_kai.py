@@ -472,7 +472,7 @@ def test_what_cannot_be_is_named(options: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"k_value": 1.0, "half_life_s": 3600.0}])
-def test_it_keeps_the_contract_and_goes_on_from_snapshots(options: dict[str, Any]) -> None:
+def test_it_keeps_the_contract(options: dict[str, Any]) -> None:
     ap.check_scheduler(ap.get_scheduler("kai", deserved={"a": 2}, **options), n_jobs=1)
 
 

@@ -196,7 +196,7 @@ def test_a_column_names_the_queues() -> None:
 
 
 @pytest.mark.parametrize("reclaim", ["Never", "Any"])
-def test_it_keeps_the_contract_and_goes_on_from_snapshots(reclaim: str) -> None:
+def test_it_keeps_the_contract(reclaim: str) -> None:
     how = {"reclaim_within_cohort": reclaim, "within_cluster_queue": "LowerPriority"}
     ap.check_scheduler(ap.get_scheduler("kueue", **how), n_jobs=1)
 

@@ -284,7 +284,7 @@ def test_a_limit_holds_the_start_and_a_first_start_that_is_included_costs_nothin
 
 
 @pytest.mark.thorough
-def test_it_goes_on_from_snapshots_with_its_reservations() -> None:
+def test_it_keeps_the_contract() -> None:
     ap.check_scheduler(ap.get_scheduler("conservative"), n_jobs=1)
 
 

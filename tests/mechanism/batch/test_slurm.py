@@ -264,7 +264,7 @@ def test_work_in_another_order_of_the_table_is_the_same() -> None:
 
 
 @pytest.mark.thorough
-def test_it_keeps_the_contract_and_goes_on_from_snapshots() -> None:
+def test_it_keeps_the_contract() -> None:
     ap.check_scheduler(ap.get_scheduler("slurm", half_life_s=600.0), n_jobs=1)
 
 

@@ -34,9 +34,6 @@ def test_a_change_while_workers_prepare(
     joining.change(7, (0, [0, 1]), (0, [0, 1, 2]), 40.0)
     assert joining.change(7, (0, [0, 1, 2]), (0, now), 90.0)
     assert (joining.working(7), joining.next_s) == (working, due_s)
-    other = Joining()
-    other.restore(joining.state())
-    assert (other.working(7), other.next_s) == (working, due_s)
 
 
 @pytest.mark.parametrize("now", [(0, [2, 3]), (0, [4]), (1, [0, 1])])

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.sim.elastic.by_hand import PROGRESS, SECONDS, application
-from tests.sim.stopping.stops import assert_equal, stopped_after
 
 import apportion as ap
 from apportion.mechanism.inference import PIPESWITCH_COLD_START_S
@@ -261,22 +259,3 @@ def test_separate_clusters_and_what_pipeswitch_saves() -> None:
 def test_what_cannot_be_served_is_named(serving: Any, words: str) -> None:
     with pytest.raises(ap.InputError, match=words):
         ap.simulate("deepboot", workload([0.0]), CLUSTER, serving=serving())
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("how", "settings"),
-    [
-        _slow({"reclaim": "random", "services_per_gpu": 2}, {}),
-        (
-            {"binding": "early", "yield_seconds": 4.0},
-            {"gang_restart": "edl", "checkpoint_interval_s": 40.0},
-        ),
-    ],
-)
-def test_a_run_that_was_killed_ends_the_same(
-    how: dict[str, Any], settings: dict[str, Any], tmp_path: Any
-) -> None:
-    jobs, serving = workload([0.0, 30.0, 200.0]), ap.Serving(drawn(4), **how)
-    whole = partial(ap.simulate, "deepboot", jobs, CLUSTER, serving=serving, **settings)
-    assert_equal(stopped_after(whole, tmp_path / "state.json", (2, 6, 4)), whole())

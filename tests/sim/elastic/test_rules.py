@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.seeds import ranges_of_seeds, sampled
-from tests.sim.stopping.stops import assert_equal, stopped_after
 
 import apportion as ap
 from apportion.mechanism.elastic import AFS, ElasticJobs, Tiresias
@@ -227,19 +225,6 @@ def test_a_comparison_calls_them_by_name() -> None:
     assert list(found) == ["afs", "tiresias"]
     swept = ap.sweep(["tiresias"], workload(1), "t4=8", n_jobs=1)
     assert swept.table()["mean_jct_s"].item() == found["tiresias"].summary()["mean_jct_s"]
-
-
-class Stopped(Exception):
-    """The process is killed."""
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("policy", ["tiresias", pytest.param("afs", marks=pytest.mark.slow)])
-def test_a_run_of_a_rule_that_was_killed_ends_the_same(policy: str, tmp_path: Path) -> None:
-    decider = Tiresias((300.0,)) if policy == "tiresias" else AFS()
-    jobs = workload(4, gpus=2, rigid=[True, False, False, True])
-    whole = partial(ap.simulate, decider, jobs, "t4=3")
-    assert_equal(stopped_after(whole, tmp_path / "state.json", (3, 8)), whole())
 
 
 @pytest.mark.slow

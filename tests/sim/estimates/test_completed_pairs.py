@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from tests.seeds import ranges_of_seeds, sampled
-from tests.sim.stopping.stops import run_with_stops
 
 import apportion as ap
 from apportion.errors import InputError
@@ -183,15 +181,6 @@ def test_estimates_come_close_to_the_truth_in_a_simulation() -> None:
     run = ap.simulate(SHARED, load, CLUSTER, beliefs=Told(CompletedPairs(8, 0.3, seed=1)))
     ap.check_schedule(run, load, CLUSTER, sharing=True)
     assert run.summary()["mean_jct_s"] < 1.1 * told
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("rows", sampled(["job", "type"], 2))
-def test_what_was_learnt_outlives_the_run(rows: Any, tmp_path: Path) -> None:
-    beliefs = Told(CompletedPairs(6, 0.2, rows=rows, seed=1))
-    simulate = partial(ap.simulate, SHARED, some_jobs(3, jobs=8), CLUSTER, beliefs=beliefs)
-    run = run_with_stops(simulate, tmp_path / "run.json", every=8)
-    assert run.jobs.equals(simulate().jobs)
 
 
 def test_without_pairs_there_is_nothing_to_estimate() -> None:

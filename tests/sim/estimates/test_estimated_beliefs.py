@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from tests.seeds import ranges_of_seeds, sampled
-from tests.sim.stopping.stops import run_with_stops
 
 import apportion as ap
 from apportion.cli.parser import parse
@@ -14,8 +12,6 @@ from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.beliefs.estimated import Estimated
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from apportion.sim import Workload
 
 pytestmark = pytest.mark.usefixtures("free_starts")
@@ -78,16 +74,6 @@ def test_estimates_are_worth_it(seeds: range) -> None:
     estimated_ratio, agnostic_ratio = np.mean(ratios, axis=0)
     assert estimated_ratio < 1.06
     assert estimated_ratio + 0.05 < agnostic_ratio
-
-
-@pytest.mark.thorough
-def test_what_was_learnt_outlives_the_run(tmp_path: Path) -> None:
-    beliefs = Estimated(references=6, seed=1)
-    simulate = partial(
-        ap.simulate, "max_min_fairness", some_jobs(4, jobs=12), CLUSTER, beliefs=beliefs
-    )
-    run = run_with_stops(simulate, tmp_path / "run.json", every=40)
-    assert run.jobs.equals(simulate().jobs)
 
 
 @pytest.mark.parametrize(

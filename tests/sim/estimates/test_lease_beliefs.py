@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.seeds import sampled
-from tests.sim.stopping.stops import run_with_stops
 
 import apportion as ap
 from apportion.cluster import Cluster
@@ -19,8 +17,6 @@ from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.beliefs.estimated import Estimated
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from apportion.sim.beliefs import Beliefs, Believed
     from apportion.sim.engine.true_state import TrueState
 
@@ -123,13 +119,6 @@ def test_jobs_compute_as_fast_as_they_are_whatever_is_believed(speeds: str) -> N
     ap.check_schedule(run, load, TWO)
     steps = (run.received * load.throughput_of(TWO)).sum(axis=1)
     assert (steps >= load.jobs["total_steps"] * (1 - 1e-6)).all()
-
-
-@pytest.mark.parametrize("beliefs", sampled([Estimated(references=4, seed=1), Agnostic()], 2))
-def test_what_was_learnt_outlives_the_run(beliefs: Beliefs, tmp_path: Path) -> None:
-    simulate = partial(simulated, rack_jobs(6, jobs=10), TWO, beliefs=beliefs)
-    run = run_with_stops(simulate, tmp_path / "run.json", every=6)
-    assert run.jobs.equals(simulate().jobs)
 
 
 def test_a_scheduler_is_told_nothing() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from statistics import geometric_mean
@@ -64,7 +63,7 @@ def test_books_are_those_kept_by_hand(seed: int) -> None:
         later = [at for at in jobs["arrival_s"] if at > now_s]
         assert truth.next_arrival_s == min(later, default=math.inf)
         for job in active:
-            steps, kind, seconds = float(rng.uniform(0, 30)), int(rng.integers(2)), float(now_s + 1)
+            steps, kind, seconds = left[job] * rng.uniform(0, 0.3), int(rng.integers(2)), now_s + 1
             times = int(rng.choice([1, 3]))
             truth.work(np.array([job]), np.array([steps]), times=times)
             truth.hold(
@@ -82,11 +81,6 @@ def test_books_are_those_kept_by_hand(seed: int) -> None:
             truth.complete(np.array([gone]), np.array([now_s]))
             assert truth.completion_s[gone] == now_s
             done.append(gone)
-        if rng.random() < 0.3:
-            again = TrueState(load, ap.Cluster(GPUS))
-            again.restore(json.loads(json.dumps(truth.state())))
-            assert again.state() == truth.state()
-            truth = again
         assert truth.active.tolist() == truth.told.active.tolist() == sorted(active)
         assert (truth.done, truth.left, truth.idle) == (
             len(done),
@@ -164,6 +158,3 @@ def test_who_knows_no_types_believes_the_geometric_mean(seed: int) -> None:
         assert beliefs.observe(gangs, np.array([9.0]), np.array([60.0])).size == 0
         np.testing.assert_array_equal(beliefs.speed, before)
         assert not beliefs.spread(np.arange(6)).any()
-        again = json.loads(json.dumps(beliefs.state()))
-        beliefs.restore(again)
-        assert beliefs.state() == again

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -153,9 +152,6 @@ def test_candidates_with_loops_are_discarded() -> None:
             placer.devices.hold(job, 0, chosen)
         figures = placer.figures()
         seen += np.sum([figures[name] for name in FIGURES[1:]], axis=1)
-        again = Placer(cluster, "cassini", trial, pace=pace)
-        again.restore(json.loads(json.dumps(placer.state())))
-        assert again.figures() == figures
     placements, candidates, loops, none_left, moved = seen.tolist()
     assert placements < candidates <= 10 * placements
     assert 0 < none_left + moved < placements
@@ -221,10 +217,6 @@ def test_a_compatible_neighbour_is_chosen() -> None:
         # a link that does not suit: but 0.7 and 1, or 0.75 and 1, beat 0.6 or 0.75 at random.
         racks = {rack for rack, _, _ in placer.devices.placement(2)}
         assert len(racks & {0, 1}) == len(racks & {2, 3}) == 1
-        state = placer.state()
-        again = Placer(small, "cassini", pace=pace)
-        again.restore(state)
-        assert again.state() == state
 
 
 def test_speeds_follow_the_worst_link() -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from tests.sim.stopping.stops import assert_equal, stopped_after
 
 import apportion as ap
 from apportion.errors import InputError
@@ -22,9 +19,6 @@ from apportion.estimators.goodput import (
 )
 from apportion.sim.network import PhaseNetwork
 from apportion.sim.network.cassini import CassiniNetwork
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # A gang of four has one machine of three GPUs to itself and a GPU of another, which gangs share.
 CLUSTER = ap.Cluster.of_racks(1, machines_per_rack=4, gpus_per_machine=3, accelerator="v100")
@@ -126,13 +120,6 @@ def test_gangs_come_to_machines_that_suit_them() -> None:
         assert counts.index.tolist() == [4]
         assert counts["placements"].tolist() == [3]
         assert 1 <= counts["moved"].sum() <= 2
-
-
-@pytest.mark.thorough
-def test_a_run_goes_on_from_a_snapshot(tmp_path: Path) -> None:
-    workload = jobs([0.4] * 4, arrival_s=np.arange(4) * 130.0)
-    whole = partial(elastic, workload, "pollux", network="phases", placement="cassini")
-    assert_equal(stopped_after(whole, tmp_path / "state.json", (5, 9)), whole())
 
 
 def test_beside_requests() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.sim.stopping.stops import stopped_after
 from tests.sim.workloads.generated import draw
 
 import apportion as ap
@@ -299,7 +297,7 @@ def assert_same(one: ap.Run, other: ap.Run) -> None:
 def test_a_mechanism_of_ones_own_is_as_the_built_in_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By value and by name, with schedule, snapshots, and in other processes."""
+    """By value and by name, with schedule, and in other processes."""
     load, own = crowd(10), Everybody()
     case: dict[str, Any] = {"workload": load, "cluster": "v100=4,k80=4"}
     with_costs: dict[str, Any] = {"placement": "random", "preemption_overhead_seconds": 60.0}
@@ -310,8 +308,6 @@ def test_a_mechanism_of_ones_own_is_as_the_built_in_ones(
         assert_same(ap.simulate(own, **case, **settings), made)  # a run leaves no trace in it
         monkeypatch.setitem(DECIDERS, "everybody", own)
         assert_same(ap.simulate("everybody", **case, **settings), made)
-        whole = partial(ap.simulate, own, **case, **settings)
-        assert_same(stopped_after(whole, tmp_path / "run.json", (3, 7)), made)
     free: Any = {"preemption_overhead_seconds": 0.0, "n_jobs": 2, "out": tmp_path / "out"}
     compared = ap.compare([own], **case, **free)
     pd.testing.assert_frame_equal(
@@ -359,13 +355,6 @@ class Draws:
     def valid_for_s(self, now_s: float) -> float:
         return self.seconds
 
-    def state(self) -> dict[str, Any]:
-        return {"random": self.rng.bit_generator.state, "sharing": self.sharing.state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.rng.bit_generator.state = state["random"]
-        self.sharing.restore(state["sharing"])
-
 
 class Won(Columns):
     """A column of the jobs table: rounds in which each job had GPUs."""
@@ -379,19 +368,13 @@ class Won(Columns):
     def of_jobs(self, jobs: pd.DataFrame) -> dict[str, Any]:
         return {"rounds_won": self.rounds}
 
-    def state(self) -> dict[str, Any]:
-        return {"rounds": self.rounds.tolist()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.rounds[:] = state["rounds"]
-
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("registered", [False, True])
 def test_a_mechanism_that_makes_its_own_parts_is_as_the_built_in_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, registered: bool
 ) -> None:
-    """By value and by name: in simulate, from snapshots, in compare and sweep with two workers."""
+    """By value and by name: in simulate, in compare and sweep with two workers."""
     case: dict[str, Any] = {"workload": crowd(8), "cluster": "v100=4,k80=4"}
     how: Any = Lottery(900.0)
     made = ap.simulate("fifo", **case, mechanism=how, seed=3)
@@ -407,8 +390,6 @@ def test_a_mechanism_that_makes_its_own_parts_is_as_the_built_in_ones(
         monkeypatch.setitem(MECHANISMS, "lottery", how)
         how = "lottery"
         assert_same(ap.simulate("fifo", **case, mechanism=how, seed=3), made)
-    whole = partial(ap.simulate, "fifo", **case, mechanism=how, seed=3)
-    assert_same(stopped_after(whole, tmp_path / "run.json", (4, 9)), made)
     both = ["fifo", "max_min_fairness"]
     compared = ap.compare(both, **case, mechanism=how, seed=3, n_jobs=2, out=tmp_path / "out")
     assert_same(compared["fifo"], made)
@@ -448,24 +429,22 @@ def test_what_makes_no_parts_is_said_in_words() -> None:
             ap.simulate(policy, workload([50.0], [0.0]), "v100=2", mechanism=how, **settings)
 
 
-def test_who_decides_itself_gives_devices_to_gangs_that_iterate(tmp_path: Path) -> None:
+def test_who_decides_itself_gives_devices_to_gangs_that_iterate() -> None:
     """As the order "fifo" of a scheduler with a gate, whose GPUs are for one job each."""
     load = ap.generate_contended_workload(seed=2, scale=0.05)
     load = replace(load, jobs=load.jobs[load.jobs["scale_factor"] <= 8].iloc[:12])
-    case: dict[str, Any] = {"workload": load, "mechanism": "iterations", "engine": "plain"}
+    case: dict[str, Any] = {"workload": load, "mechanism": "iterations"}
     case["cluster"] = ap.Cluster({"v100": 8}, gpus_per_machine=2)
     how: Any = {"order": "fifo", "placement": "consolidated", "exclusive": True}
     gated = ap.simulate("ada_srsf", **case, **how)
     own = ap.simulate(Everybody(), **case)
     assert_same(own, gated)
     assert own.jobs["sent_bytes"].sum() > 0
-    whole = partial(ap.simulate, Everybody(), **case)
-    assert_same(stopped_after(whole, tmp_path / "x.json", [9]), own)
     with pytest.raises(InputError, match="order='srsf' does nothing to 'everybody'"):
         ap.simulate(Everybody(), **case, order="srsf")
 
 
-def test_who_decides_itself_has_the_columns_of_leases(tmp_path: Path) -> None:
+def test_who_decides_itself_has_the_columns_of_leases() -> None:
     racks = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
     load = ap.generate_rack_workload(jobs=12, seed=3, max_scale_factor=16)
     case: dict[str, Any] = {"workload": load, "cluster": racks, "network": "table1"}
@@ -477,9 +456,6 @@ def test_who_decides_itself_has_the_columns_of_leases(tmp_path: Path) -> None:
     np.testing.assert_allclose(tiers, run.jobs["gpu_s"])
     worked = run.jobs["compute_s"] + run.jobs["communication_s"]
     np.testing.assert_allclose(worked, run.jobs["gpu_s"], rtol=1e-6)
-    whole = partial(ap.simulate, Everybody(), **case, mechanism="leases")
-    again = stopped_after(whole, tmp_path / "x.json", [5])
-    assert_same(again, run)
     with pytest.raises(InputError, match="timers='tuned' does nothing to 'everybody'"):
         ap.simulate(Everybody(), **case, mechanism="leases", timers="tuned")
 
@@ -499,9 +475,7 @@ class MovesUp(Everybody):
 
 
 @pytest.mark.parametrize("mechanism", ["queue", "leases"])
-def test_who_decides_itself_moves_gangs_inside_their_machines(
-    mechanism: str, tmp_path: Path
-) -> None:
+def test_who_decides_itself_moves_gangs_inside_their_machines(mechanism: str) -> None:
     racks = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
     load = ap.generate_rack_workload(jobs=20, seed=3, max_scale_factor=4)
     case: dict[str, Any] = {"workload": load, "cluster": racks, "mechanism": mechanism}
@@ -512,8 +486,6 @@ def test_who_decides_itself_moves_gangs_inside_their_machines(
     assert (run.jobs["preemptions"] == 0).all()
     assert len(run.schedule) > len(stays.schedule) == len(load)
     assert (run.schedule.groupby("job")["machines"].nunique() == 1).all()
-    whole = partial(ap.simulate, MovesUp(), **case, network="table1")
-    assert_same(stopped_after(whole, tmp_path / "x.json", [12]), run)
 
 
 class Shrinking(Everybody):
@@ -525,7 +497,7 @@ class Shrinking(Everybody):
 
 
 @pytest.mark.thorough
-def test_who_decides_itself_gives_elastic_jobs_any_number_of_gpus(tmp_path: Path) -> None:
+def test_who_decides_itself_gives_elastic_jobs_any_number_of_gpus() -> None:
     load = ap.generate_elastic_workload(5, hours=0.2, seed=2)
     case: dict[str, Any] = {"policy": Shrinking(), "workload": load, "cluster": "v100=3"}
     run = ap.simulate(**case, restart_seconds=12.0)
@@ -533,8 +505,6 @@ def test_who_decides_itself_gives_elastic_jobs_any_number_of_gpus(tmp_path: Path
     assert run.jobs["paused_s"].tolist() == [12.0] * 5
     held = run.schedule["devices"].map(len) * (run.schedule["end_s"] - run.schedule["start_s"])
     np.testing.assert_allclose(held.sum(), run.jobs["gpu_seconds"].sum())
-    whole = partial(ap.simulate, **case, restart_seconds=12.0)
-    assert_same(stopped_after(whole, tmp_path / "x.json", [4]), run)
     compared = ap.compare([Shrinking(), "sia"], load, "v100=3", n_jobs=1)
     assert compared.summary()["restarts"].iloc[0] == 0
     with pytest.raises(InputError, match=r"growth=3.0 does nothing to 'everybody'"):
@@ -639,7 +609,7 @@ def test_what_makes_no_scheduler_is_said_in_words() -> None:
         ap.simulate(says, load, "v100=2")
 
 
-def test_what_is_no_mechanism_is_said_in_words(tmp_path: Path) -> None:
+def test_what_is_no_mechanism_is_said_in_words() -> None:
     load, own = workload([50.0], [0.0]), Everybody()
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (Everybody, {}, r"policy is the class Everybody; write Everybody\(\.\.\.\)"),
@@ -650,12 +620,6 @@ def test_what_is_no_mechanism_is_said_in_words(tmp_path: Path) -> None:
     for who, settings, words in cases:
         with pytest.raises(InputError, match=words):
             ap.simulate(who, load, "v100=2", **settings)
-
-    class Forgetful:
-        def decide(self, event: Event) -> None: ...
-
-    with pytest.raises(InputError, match=r"has no state\(\)"):
-        ap.simulate(Forgetful(), load, "v100=2", snapshot=tmp_path / "x")
 
 
 class Halved:

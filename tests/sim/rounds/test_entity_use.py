@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -12,9 +12,6 @@ import pytest
 from tests.seeds import sampled
 
 import apportion as ap
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOLD: list[tuple[list[str], list[float], list[float]]] = []
 """What the policies below were told: of each job its entity, what that used, and the job's age."""
@@ -130,19 +127,3 @@ def test_it_is_nothing_where_nobody_says_and_what_the_caller_says_in_solve() -> 
     jobs = {"entity": ["ann", "bob"], "entity_used_s": [0.0, 36_000.0]}
     found = ap.solve(FairOverTime(), speed, workers="a100=1", jobs=jobs)
     assert found.X["a100"].to_numpy()[0] > 0.99
-
-
-def test_a_run_goes_on_from_a_snapshot(tmp_path: Path) -> None:
-    load, policy = workload(5), FairOverTime(7200.0)
-    whole = ap.simulate(policy, load, "a100=4", resolve_every=1800)
-
-    def stop(part: float, done: int) -> None:
-        if part > 0.5:
-            raise KeyboardInterrupt
-
-    snapshot = tmp_path / "run.json"
-    again = {"snapshot": snapshot, "snapshot_seconds": 0.0, "resolve_every": 1800}
-    with pytest.raises(KeyboardInterrupt):
-        ap.simulate(policy, load, "a100=4", progress=stop, **again)  # type: ignore[arg-type]
-    run = ap.simulate(policy, load, "a100=4", **again)  # type: ignore[arg-type]
-    pd.testing.assert_frame_equal(run.jobs, whole.jobs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -12,7 +11,6 @@ import pandas as pd
 import pytest
 from tests.seeds import ranges_of_seeds, sampled
 from tests.sim.rounds.capped import AtMost, PowerCap, Quotas, TypePower, drawn, excess
-from tests.sim.stopping.stops import run_with_stops
 
 import apportion as ap
 from apportion.mechanism.rounds import InRounds
@@ -166,21 +164,6 @@ def test_pairs_count_as_the_constraint_says(seeds: range) -> None:
             assert excess(run, mine, policy.jobs) <= HAIR, (seed, user)
         together += int(run.schedule.duplicated(["accelerator", "devices", "start_s"]).sum())
     assert together > 50
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("kind", [PowerCap, AtMost])
-def test_a_run_goes_on_from_snapshots(seed: int, kind: Any, tmp_path: Path) -> None:
-    (load, cluster), rng = drawn(seed, jobs=6), np.random.default_rng(seed)
-    policy = PowerCap((500.0, 900.0), 1500.0) if kind is PowerCap else AtMost(1, "b")
-    how = settings(rng)
-    whole = ap.simulate(policy, load, cluster, **how)
-    simulate = partial(ap.simulate, policy, load, cluster, **how)
-    again = run_with_stops(simulate, tmp_path / "state.json", every=7)
-    pd.testing.assert_frame_equal(whole.jobs, again.jobs)
-    pd.testing.assert_frame_equal(whole.schedule, again.schedule)
-    assert again.on_average == whole.on_average
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,6 @@ import apportion as ap
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
 from apportion.policies.in_order import DallyRound
 from apportion.sim import simulate
-from apportion.sim.engine.snapshot import Snapshots
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOUR = 3600.0
 
@@ -104,31 +100,6 @@ def test_schedules_are_sound_and_hang_on_no_order_of_rows(seed: int) -> None:
     shuffled = ap.Workload("other", workload.jobs.iloc[rows], workload.throughputs)
     other = simulate(DallyRound(), shuffled, RACKS).jobs
     assert other.loc[run.jobs.index].equals(run.jobs)
-
-
-def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workload = brief(20, 4)
-    whole = simulate(DallyRound(), workload, RACKS)
-    file = tmp_path / "state"
-    note, noted = Snapshots.note, 0
-
-    def stop(self: Snapshots, *state: Any) -> None:
-        nonlocal noted
-        note(self, *state)
-        noted += 1
-        if noted == 25:
-            raise KeyboardInterrupt
-
-    settings: dict[str, Any] = {"snapshot": file, "snapshot_seconds": 0.0}
-    with monkeypatch.context() as patch:
-        patch.setattr(Snapshots, "note", stop)
-        with pytest.raises(KeyboardInterrupt):
-            simulate(DallyRound(), workload, RACKS, **settings)
-    assert file.exists()
-    resumed = simulate(DallyRound(), workload, RACKS, **settings)
-    assert resumed.jobs.equals(whole.jobs)
-    assert resumed.solves == whole.solves
-    assert resumed.tables["timers"].equals(whole.tables["timers"])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Run several policies and schedulers on one workload, in parallel and resumable."""
+"""Run several policies and schedulers on one workload, in parallel; finished runs are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apportion.experiments.fitted_jobs import fitted
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
-from apportion.experiments.plan import STATES, Plan, check_jobs_on, deciders_of, simulations_of
+from apportion.experiments.plan import Plan, check_jobs_on, deciders_of, simulations_of
 from apportion.experiments.provenance import command_line
 from apportion.experiments.shared import costs_of_starts, settings_of, without
 from apportion.experiments.simulations import Setup, runs_of
@@ -134,9 +134,7 @@ def compare(
     partial = None if folder is None else folder / FOLDER
     store = Store(None if partial is None else partial / FILE)
     store.open(resume=resume)
-    states = None if partial is None else partial / STATES
-    cells = plan.with_snapshots(states, resume=resume).cells
-    outcome = carry_out(cells, runs_of(plan.setup), store, where, progress=progress)
+    outcome = carry_out(plan.cells, runs_of(plan.setup), store, where, progress=progress)
     runs, failures = outcome.by("policy", [cell for cell in plan.cells if cell.task.starts == 1])
     command = None
     own = _own(given, pair_estimates, known)

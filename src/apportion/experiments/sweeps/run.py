@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from apportion.annotations import checked
@@ -10,7 +9,6 @@ from apportion.checks import file_path
 from apportion.experiments.machine.backends import Where
 from apportion.experiments.machine.run import carry_out
 from apportion.experiments.machine.store import FILE, Store
-from apportion.experiments.plan import STATES
 from apportion.experiments.simulations import figures_of
 from apportion.experiments.sweeps.plan import plan_sweep
 from apportion.experiments.sweeps.result import Sweep
@@ -158,16 +156,12 @@ def carried_out(
     folder = None if out is None else file_path("out", out)
     store = Store(None if folder is None else folder / FILE)
     store.open(resume=resume)
-    states = None if folder is None else folder / STATES
-    cells = plan.with_snapshots(states, resume=resume).cells
-    outcome = carry_out(cells, figures_of(plan.setup), store, where, progress=progress)
+    outcome = carry_out(plan.cells, figures_of(plan.setup), store, where, progress=progress)
     ways = {name: {"mechanism": own["mechanism"]} for name, own in plan.setup.by_policy.items()}
     rows = tuple(
         {**cell.label, **ways.get(cell.label["policy"], {}), **_row(cell, outcome)}
         for cell in plan.cells
     )
-    if states is not None and not store.others():
-        shutil.rmtree(states, ignore_errors=True)
     swept = Sweep(rows, plan, resumed=outcome.resumed)
     if out is not None:
         swept.save(out, format=format)
