@@ -125,7 +125,7 @@ def test_what_is_said_by_job_type_says_it_of_each(
     decider = "deepboot" if elastic else _decider(mechanism)
     others: dict[str, Any] = {
         "leases": {"network": "none"},
-        "iterations": {"engine": "plain"},
+        "iterations": {},
         "configurations": {"gang_restart": "afe"},
     }.get(mechanism, {})
 
@@ -215,7 +215,7 @@ def _enough(told: dict[str, Any]) -> dict[str, Any]:
     """Rounds must be longer than what a preemption costs, and some texts be one of a few."""
     overhead = told.get("preemption_overhead_seconds", 0.0)
     choices = {
-        **{"counted_over": "cluster", "engine": "plain", "order": "srsf", "all_reduce": "ring"},
+        **{"counted_over": "cluster", "order": "srsf", "all_reduce": "ring"},
         **{"gang_restart": "edl", "gang_sizes": "every", "goodputs": "fitted"},
     }
     enough: dict[str, Any] = {name: choices[name] for name in choices.keys() & told.keys()}

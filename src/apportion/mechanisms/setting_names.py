@@ -66,7 +66,6 @@ class SimulationSettings(TypedDict, total=False):
     all_reduce: str | None
     add_s_per_byte: float | None
     overlap: bool | None
-    engine: str | None
     timeline: bool | None
     # Configurations of elastic jobs.
     interval_seconds: float | None

@@ -17,6 +17,8 @@ import apportion as ap
 from apportion.mechanism.batch.cluster_queues import ClusterQueues, QuotaLedger
 from apportion.mechanism.batch.evictions import Evictions, FairEvictions, QuotaEvictions
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 FINAL, INITIAL = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
 THREES = {"a": 3, "b": 3, "c": 3}
 SIXES = {"a": 6, "b": 6, "c": 6}

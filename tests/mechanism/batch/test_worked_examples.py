@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.mechanism.batch.plain_quotas import by_hand
 from tests.mechanism.batch.test_kueue_evictions import (
     A3_B5_C1,
@@ -24,6 +25,8 @@ from tests.mechanism.batch.test_kueue_evictions import (
 
 from apportion.mechanism.batch.kai import QueueDemand, fair_shares
 from apportion.mechanism.batch.multifactor import MultifactorPriority
+
+pytestmark = pytest.mark.usefixtures("free_starts")
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "simulator.md"
 # GPUs, seconds and arrivals on 8 GPUs: the second waits for the first, the third for both.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from apportion.sim import Workload
     from apportion.sim.network import NetworkModel
 
+pytestmark = pytest.mark.usefixtures("free_starts")
+
 STEPS_PER_S = {"BERT-large": 0.07, "VGG11": 4.3, "ResNet50": 2.9, "AlexNet": 19.0}
 GPUS = (1, 2, 2, 3, 4, 4, 6, 8, 12)
 CLUSTERS = [

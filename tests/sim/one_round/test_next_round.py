@@ -69,7 +69,7 @@ LEASES = {"lease_seconds": 300.0, "network": "table1", "mechanism": "leases"}
 SHARED = Case("max_min_fairness", InRounds, (MACHINES,), ROUNDS)
 OFFERED = Case("dally_no_wait", LeaseScheduler, (RACKS, TWO_TYPES), LEASES, most_gpus=4)
 ELASTIC = Case("sia", InConfigurations, (ap.Cluster({"v100": 8}), ROWS))
-PLACED = Case("ada_srsf", RunToCompletion, (ROWS,), {"engine": "plain"}, most_gpus=4)
+PLACED = Case("ada_srsf", RunToCompletion, (ROWS,), {}, most_gpus=4)
 TIMED: dict[str, Any] = {**LEASES, "timers": "600,1500"}
 FAIR = ap.get_scheduler(
     "kueue",
