@@ -49,7 +49,7 @@ def not_told(jobs: pd.DataFrame, cluster: Cluster) -> str:
     return (
         f"{none:,} of {len(jobs):,} jobs name no type of GPU, and the cluster has several "
         f"({', '.join(types)}), so nobody knows how long they would have taken on each; "
-        f"--reference tells the type (reference= in Python)"
+        f"reference= tells the type"
     )
 
 

@@ -192,7 +192,7 @@ def test_a_command_says_it_in_one_line(
 ) -> None:
     speeds = tmp_path / "speeds.csv"
     speeds.write_text("job,v100\na,1\nb,2\n")
-    assert main(["solve", str(speeds), "--policy", "poor", "--workers", "v100=1"]) == 1
+    assert main(["solve", str(speeds), "--policy", "poor", "--cluster", "v100=1"]) == 1
     where = f"raised in faulty (somebodys_parts.py:{line_of('here')})."
     assert capsys.readouterr().err == f"apportion: error: KeyError: 'nothing', {where}\n"
 

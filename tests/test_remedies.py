@@ -140,9 +140,9 @@ def test_an_unknown_job_type_has_ways_out(capsys: Out) -> None:
     own.write_text("job,submit,took,what\na,0,60,jupyter\nb,9,60,A3C\n")
     columns = "job=job,submit=arrival_s,took=duration_s"
     typed = f"{columns},what=job_type"
-    compare = ["compare", "--workload", "own.csv", "--cluster", "v100=2", "--policies", "fifo"]
-    told = said(capsys, *compare, "--columns", typed)
-    for way in ("'jupyter'", "--missing drop", "--throughputs", "--columns"):
+    compare = ["compare", "--cluster", "v100=2", "--policies", "fifo", "--workload"]
+    told = said(capsys, *compare, f"own.csv(columns='{typed}')")
+    for way in ("'jupyter'", "missing='drop'", "throughputs=", "--workload 'FILE("):
         assert way in told
     with pytest.raises(ap.InputError, match=r"missing='drop'.*throughputs=.*columns="):
         ap.read_workload(own, columns=typed)

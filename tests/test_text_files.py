@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gzip
+import re
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,8 @@ OBJECTS = {
         "compare",
         "--cluster",
         "a100=24",
-        "--network",
-        "phases",
-        "--topology",
-        "FILE.toml",
+        "--mechanism",
+        "(network=phases,topology=FILE.toml)",
     ),
     "state": ("forecast", "FILE", "--cluster", "v100=1", "--log", "LOG"),
 }
@@ -64,13 +63,14 @@ def refusal(
     words: tuple[str, ...], content: bytes, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> str:
     """Return what a command says to a file of its options, in one line that names the file."""
-    ending = next(word.removeprefix("FILE") for word in words if word.startswith("FILE")) or ".csv"
+    named = re.search(r"FILE(\.\w+)?", " ".join(words))
+    ending = (named and named[1]) or ".csv"
     file = folder / f"given{ending}"
     file.write_bytes(content)
     log = folder / "log.csv"
     log.write_text("job,arrival_s,total_steps,scale_factor,job_type\na,0,60,1,A3C\n")
     put = {"LOG": str(log), f"FILE{ending}": str(file), "FILE": str(file)}
-    given = [put.get(word, word) for word in words]
+    given = [re.sub(rf"LOG|FILE({ending})?", lambda found: put[found[0]], word) for word in words]
     try:
         status = main(given)
     except SystemExit as stopped:  # of an option that argparse reads

@@ -22,14 +22,15 @@ from apportion.whole_files import replace_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-FEW = ["--generate-jobs", "25", "--cluster", "v100=8,p100=8,k80=8"]
+ON = ["--cluster", "v100=8,p100=8,k80=8"]
+FEW = ["--generate", "jobs=25", *ON]
 CASES = {
     "rounds": ["--policies", "max_min_fairness_agnostic,fifo,finish_time_fairness", *FEW],
     "overhead": [
-        *["--policies", "isolated,allox", "--scale-factors", "single", *FEW],
-        *["--preemption-overhead-seconds", "30", "--resolve-seconds", "1920"],
+        *["--policies", "isolated,allox", "--generate", "jobs=25,scale_factors=single", *ON],
+        *["--mechanism", "(preemption_overhead_seconds=30,resolve_seconds=1920)"],
     ],
-    "leases": ["--policies", "dally,max_min_fairness", "--racks", "1", "--generate-jobs", "20"],
+    "leases": ["--policies", "dally,max_min_fairness", "--racks", "1", "--generate", "jobs=20"],
 }
 
 

@@ -124,7 +124,7 @@ def _without_type(none: int, jobs: int, options: ReadOptions) -> str:
     """Say how many jobs name no type, and what follows."""
     return (
         f"{none:,} of {jobs:,} jobs name no type of GPU: taken to have run on that of a cluster of "
-        f"one type, else on {options.measured_on} (reference= or --reference tells the type)"
+        f"one type, else on {options.measured_on} (reference= tells the type)"
     )
 
 
@@ -201,7 +201,7 @@ def reference_speeds(throughputs: pd.DataFrame, reference: str) -> pd.Series:
     """
     if reference not in throughputs.columns:
         error = unknown_name("reference accelerator", reference, throughputs.columns)
-        hint = "Durations were measured on it; reference= (--reference) names another."
+        hint = "Durations were measured on it; reference= names another."
         raise InputError(f"{error} {hint}")
     return throughputs[reference]
 

@@ -142,7 +142,7 @@ def pods_notes(rows: pd.DataFrame) -> list[str]:
     several = None if name is None else pd.to_numeric(rows[name], errors="coerce") > 1
     if several is None or not several.any():
         return []
-    what = f"{name} does not count; if GPUs are those of each, columns (--columns) takes"
+    what = f"{name} does not count; if GPUs are those of each, columns= takes"
     return [f"{what} {name}=workers: {lines_told(several.index[several])}"]
 
 

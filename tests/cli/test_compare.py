@@ -16,7 +16,7 @@ from apportion.experiments import simulations
 from apportion.sim import Run, simulate
 
 CLOCKS = ["policy_seconds", "wall_seconds"]
-SMALL = ["--generate-jobs", "8", "--cluster", "v100=4,k80=8", "--scale-factors", "single"]
+SMALL = ["--generate", "jobs=8,scale_factors=single", "--cluster", "v100=4,k80=8"]
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_own_jobs_from_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
         "job,job_type,scale_factor,total_steps\nlong,a,1,7200\nshort,a,1,3600\n"
     )
     (tmp_path / "speeds.csv").write_text("job_type,scale_factor,v100\na,1,1\n")
-    words = ["compare", "--workload", "mine.csv", "--throughputs", "speeds.csv", "--jobs", "1"]
+    words = ["compare", "--workload", "mine.csv(throughputs=speeds.csv)", "--jobs", "1"]
     words += ["--cluster", "v100=1", "--policies", "shortest_job_first, fifo"]
     assert main(words) == 0
     summary = pd.read_csv("out/compare/summary.csv")
@@ -91,11 +91,12 @@ def test_own_jobs_from_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert lines[1].split() == ["policy", "x", "0", "x", "1", "x", "5"]
     assert lines[3].split() == ["shortest_job_first", "2.00", "2.01", "2.06"]
     assert lines[4].split() == ["fifo", "2.50", "2.51", "2.56"]
-    assert main([*words, "--preemption-overhead-seconds", "0"]) == 0
+    assert main([*words, "--mechanism", "(preemption_overhead_seconds=0)"]) == 0
     summary = pd.read_csv("out/compare/summary.csv")
     assert summary["mean_jct_s"].tolist() == pytest.approx([7200.0, 9000.0])
     assert "so many times" not in capsys.readouterr().out
-    assert main([*words, "--limit", "1"]) == 0
+    words[2] = "mine.csv(throughputs=speeds.csv, limit=1)"
+    assert main(words) == 0
     assert pd.read_csv("out/compare/summary.csv")["jobs"].tolist() == [1, 1]
 
 
@@ -105,12 +106,12 @@ def test_a_log_measured_on_other_accelerators(capsys: pytest.CaptureFixture[str]
         "job_id,submission_time,duration,num_gpu\nx,0,3600,1\ny,0,3600,1\nz,0,60,2\n"
     )
     Path("speeds.csv").write_text("job_type,scale_factor,a100,h100\na,1,1,2\n")
-    words = ["--workload", "log.csv", "--throughputs", "speeds.csv", "--cluster", "h100=1"]
+    words = ["--workload", "log.csv(throughputs=speeds.csv)", "--cluster", "h100=1"]
     words += ["--policies", "fifo", "--jobs", "1"]
     assert "a100, h100" in refused(capsys, *words)
-    words += ["--reference", "a100"]
+    words[1] = "log.csv(throughputs=speeds.csv, reference=a100)"
     assert "scale factor 2" in refused(capsys, *words)
-    words += ["--missing", "drop"]
+    words[1] = "log.csv(throughputs=speeds.csv, reference=a100, missing=drop)"
     assert main(["compare", *words]) == 0
     # An hour on an a100, its start included, is half an hour on an h100; the second job waits.
     summary = pd.read_csv("out/compare/summary.csv")
@@ -123,9 +124,10 @@ def test_a_log_measured_on_other_accelerators(capsys: pytest.CaptureFixture[str]
 
 def test_states_are_for_helios(capsys: pytest.CaptureFixture[str]) -> None:
     Path("log.csv").write_text("job,job_type,scale_factor,total_steps\nx,a,1,3600\n")
-    words = ["--workload", "log.csv", "--policies", "fifo", "--states", "COMPLETED, FAILED"]
+    words = ["--workload", "log.csv(states='COMPLETED, FAILED')", "--policies", "fifo"]
     assert "not 'helios'" in refused(capsys, *words)
-    assert "--states is for a workload from a file" in refused(capsys, "--states", "COMPLETED")
+    Path("own.toml").write_text("[workload]\nstates = 'COMPLETED'\n")
+    assert "states is for a workload from a file" in refused(capsys, "--config", "own.toml")
 
 
 def test_a_failing_policy_is_named_and_the_others_are_printed(
@@ -178,13 +180,16 @@ def test_ctrl_c_keeps_what_is_finished(
         (["--workload", "none.csv"], "none.csv"),
         (["--workload", "."], "directory"),
         (["--workload", "words.csv"], "words.csv"),
-        (["--workload", "words.csv", "--format", "phily"], "Did you mean 'philly'?"),
-        (["--workload", "words.csv", "--jobs-per-hour", "3"], "--jobs-per-hour is for generated"),
-        (["--throughputs", "words.csv"], "--throughputs is for a workload from a file"),
+        (["--workload", "words.csv(format=phily)"], "Did you mean 'philly'?"),
+        (
+            ["--workload", "words.csv", "--generate", "jobs_per_hour=3"],
+            "--generate 'jobs_per_hour=...' is for generated",
+        ),
+        (["--workload", "(throughputs=words.csv)"], "--workload is ''; give a value"),
         (["--out", "words.csv"], "Cannot write"),
-        (["--round-seconds", "0"], "round_seconds is 0"),
-        (["--placement", "first-fit", "--jobs", "1"], "Did you mean 'first_fit'?"),
-        (["--generate-jobs", "0"], "--generate-jobs: '0' must be a whole number >= 1"),
+        (["--mechanism", "(round_seconds=0)"], "round_seconds is 0"),
+        (["--mechanism", "(placement=first-fit)", "--jobs", "1"], "Did you mean 'first_fit'?"),
+        (["--generate", "jobs=0"], "--generate, jobs: '0' must be a whole number >= 1"),
     ],
 )
 def test_what_cannot_be_compared(

@@ -22,8 +22,8 @@ from apportion.policies import FIFO
 from apportion.sim import generate_workload
 
 CLOCKS = ("policy_seconds", "wall_seconds")
-FIRST = ["--generate-jobs", "4", "--cluster", "v100=2,k80=2", "--scale-factors", "single"]
-FIRST += ["--policies", "fifo,isolated", "--seed", "3", "--round-seconds", "1234.56789"]
+FIRST = ["--generate", "jobs=4,scale_factors=single", "--cluster", "v100=2,k80=2"]
+FIRST += ["--policies", "fifo,isolated", "--seed", "3", "--mechanism", "(round_seconds=1234.56789)"]
 JOBS = "job,job_type,scale_factor,total_steps\nlong,a,1,7200\nshort,a,1,3600\n"
 
 
@@ -56,7 +56,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def own_jobs() -> list[str]:
     Path("mine.csv").write_text(JOBS)
     Path("speeds.csv").write_text("job_type,scale_factor,v100\na,1,1\n")
-    words = ["--workload", "mine.csv", "--throughputs", "speeds.csv", "--cluster", "v100=1"]
+    words = ["--workload", "mine.csv(throughputs=speeds.csv)", "--cluster", "v100=1"]
     return [*words, "--policies", "fifo", "--mechanism", "exact"]
 
 
@@ -73,17 +73,24 @@ def test_a_comparison_in_rounds_is_repeated_to_the_byte(capsys: pytest.CaptureFi
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "words", sampled([["--arrivals", "poisson"], ["--lease-seconds", "1800"]], 2)
+    "words",
+    sampled(
+        [
+            ["--generate", "jobs=4,arrivals=poisson"],
+            ["--generate", "jobs=4", "--mechanism", "(lease_seconds=1800)"],
+        ],
+        2,
+    ),
 )
 def test_a_comparison_on_racks_is_repeated(words: list[str]) -> None:
-    racks = ["--racks", "1", "--machines-per-rack", "2", "--generate-jobs", "4", *words]
+    racks = ["--racks", "1", "--machines-per-rack", "2", *words]
     first = compared(*racks, "--too-large", "drop", "--policies", "dally,fifo")
     assert again() == first
 
 
 @pytest.mark.thorough
 def test_speeds_of_ones_own_are_kept_and_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    jobs = ["--generate-jobs", "4", "--policies", "fifo", "--mechanism", "exact"]
+    jobs = ["--generate", "jobs=4", "--policies", "fifo", "--mechanism", "exact"]
     words = [*jobs, "--cluster", "a100=4,h100=2", "--speed", "a100=2.3,h100=4.1"]
     first = compared(*words)
     speed = {"a100": 2.3, "h100": 4.1}
@@ -122,13 +129,13 @@ def test_speeds_of_ones_own_are_kept_and_repeated(capsys: pytest.CaptureFixture[
 def test_speeds_that_cannot_be_are_named(
     word: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--generate-jobs", "2", "--cluster", "a100=4", "--jobs", "1", "--speed", word]
+    words = ["--generate", "jobs=2", "--cluster", "a100=4", "--jobs", "1", "--speed", word]
     assert message in refused(capsys, *words)
 
 
 def test_speeds_without_a_cluster_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     own_jobs()
-    words = ["workload", "describe", "mine.csv", "--throughputs", "speeds.csv"]
+    words = ["workload", "describe", "mine.csv(throughputs=speeds.csv)"]
     assert main([*words, "--speed", "a100=2"]) == 2
     assert "give --cluster, too" in capsys.readouterr().err
     assert main([*words, "--speed", "a100=2", "--cluster", "a100=2"]) == 0
@@ -145,14 +152,14 @@ def test_a_trace_is_read_again_and_a_change_of_it_is_told(
     capsys.readouterr()
     again()
     assert "Note: the workload is no longer the one of first/run.json" in capsys.readouterr().out
-    again("--limit", "1")
+    again("--workload", "mine.csv(throughputs=speeds.csv, limit=1)")
     assert "no longer" not in capsys.readouterr().out
 
 
 @pytest.mark.thorough
 def test_options_beside_the_file_take_the_place_of_its_own() -> None:
     first = compared(*FIRST)
-    changed = again("--seed", "0", "--policies", "isolated", "--generate-jobs", "3")
+    changed = again("--seed", "0", "--policies", "isolated", "--generate", "jobs=3")
     assert changed["policies"] == ["isolated"]
     assert changed["settings"] == first["settings"] | {"seed": 0}
     assert changed["workload"]["jobs"] == 3
@@ -161,9 +168,11 @@ def test_options_beside_the_file_take_the_place_of_its_own() -> None:
         "prices_per_gpu_hour": {"v100": 2.48},
     }
     assert again("--gpus-per-machine", "1")["cluster"] == first["cluster"] | {"gpus_per_machine": 1}
-    assert again("--placement", "random")["settings"] == first["settings"] | {"placement": "random"}
-    assert again("--arrivals", "batch")["workload"]["origin"]["jobs_per_hour"] is None
-    words = own_jobs()[:6]
+    assert again("--mechanism", "(placement=random)")["settings"] == first["settings"] | {
+        "placement": "random"
+    }
+    assert again("--generate", "arrivals=batch")["workload"]["origin"]["jobs_per_hour"] is None
+    words = own_jobs()[:4]
     replaced = again(*words)
     assert replaced["workload"]["name"] == "mine"
     assert replaced["settings"] == first["settings"]
@@ -195,7 +204,7 @@ def test_what_a_file_does_not_hold_is_named(capsys: pytest.CaptureFixture[str]) 
     assert "policies was an object of the caller's own" in refused(capsys, *config)
     named = [*config, "--policies", "fifo"]
     assert "does not tell how its workload was made" in refused(capsys, *named)
-    again("--policies", "fifo", "--generate-jobs", "2", "--jobs-per-hour", "9")
+    again("--policies", "fifo", "--generate", "jobs=2,jobs_per_hour=9")
     origin = {"generate_jobs": 2, "seed": 0}
     compare(["fifo"], workload, "v100=1", out="first", origin=origin, **told)
     assert "made with the seed 0, and simulated with 1" in refused(capsys, *config)
@@ -218,8 +227,8 @@ def test_a_comparison_stored_under_an_old_name_is_repeated() -> None:
     ("words", "message"),
     [
         (["--mechanism", "exact"], "--mechanism exact does not go with first/run.json, whose"),
-        (["--lease-seconds", "60"], "--lease-seconds 60.0 is for the mechanism 'leases'"),
-        (["--limit", "1"], "--limit is for a workload from a file"),
+        (["--mechanism", "(lease_seconds=60)"], "lease_seconds=60.0 is for the mechanism 'leases'"),
+        (["--workload", "none.csv(limit=1)"], "Cannot read none.csv"),
         (["--racks", "2"], "--racks does not go with first/run.json, whose cluster"),
         (["--policies", "dally"], "'dally' is a scheduler, which works by leases"),
     ],

@@ -65,12 +65,23 @@ def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> 
         (["compare", "words"], "Unexpected argument 'words'"),
         (["compare", "--seed", "one"], "--seed: 'one' must be a whole number >= 0"),
         (["compare", "--jobs", "0"], "--jobs: '0' must be a whole number >= 1"),
-        (["compare", "--round-seconds", "x"], "--round-seconds: 'x' must be a finite number"),
+        (
+            ["compare", "--mechanism", "(round_seconds=x)"],
+            "--mechanism, round_seconds: 'x' must be a finite number",
+        ),
         (["compare", "--mechanism", "round"], "Did you mean 'rounds'?"),
-        (["compare", "--durations", "gavl"], "Did you mean 'gavel'?"),
+        (["compare", "--generate", "durations=gavl"], "Did you mean 'gavel'?"),
         (["compare", "--out"], "--out needs a value"),
         (["solve"], "required: FILE, --cluster"),
-        (["solve", "x.csv", "--workers", "v100=1", "--out", "x.txt"], "end in .csv or .json"),
+        (
+            ["compare", "--lease-second", "9"],
+            "of --mechanism: --mechanism 'leases(lease_seconds=9)'",
+        ),
+        (["compare", "--jobs-per-hour=9"], "of --generate: --generate 'jobs_per_hour=9'"),
+        (["sweep", "--trace-format", "x"], "of --workload: --workload 'FILE(format=x)'"),
+        (["advise", "a.csv", "--limit", "3"], "is a setting of 'FILE(limit=3)'"),
+        (["serve", "x.csv", "--gpus-per-node", "8"], "Did you mean '--gpus-per-machine'?"),
+        (["solve", "x.csv", "--cluster", "v100=1", "--out", "x.txt"], "end in .csv or .json"),
     ],
 )
 def test_words_that_make_no_sense(
@@ -127,7 +138,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 def test_verbose_shows_where_an_error_came_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["solve", str(tmp_path / "none.csv"), "--workers", "v100=1"]
+    words = ["solve", str(tmp_path / "none.csv"), "--cluster", "v100=1"]
     status, brief = error_of(capsys, *words)
     assert status == 2
     full = subprocess.run([*APPORTION, *words, "-v"], capture_output=True, text=True, check=False)
@@ -143,8 +154,8 @@ def test_what_stands_in_a_call_of_python_is_not_written_as_an_option(
 ) -> None:
     (tmp_path / "jobs.csv").write_text("job_type,total_steps,scale_factor\nlidar,10,2\n")
     (tmp_path / "speeds.csv").write_text("job_type,scale_factor,a100\nlidar,2,2\n")
-    words = ["--workload", str(tmp_path / "jobs.csv")]
-    words += ["--throughputs", str(tmp_path / "speeds.csv"), "--out", str(tmp_path)]
+    file, speeds = (tmp_path / name for name in ("jobs.csv", "speeds.csv"))
+    words = ["--workload", f"{file}(throughputs={speeds})", "--out", str(tmp_path)]
     _, said = error_of(capsys, "compare", *words, "--policies", "dally", "--racks", "1")
     assert "get_network('table1', cluster=cluster, profiles=...)" in said
-    assert "--network none" in said
+    assert "network='none'" in said

@@ -21,7 +21,7 @@ def test_policies_are_listed_within_a_hundred_columns(capsys: pytest.CaptureFixt
 
 
 def test_policies_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["policies", "--json"]) == 0
+    assert main(["policies", "--format", "json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     kinds = {"policies": {"problem"}, "schedulers": {"mechanism", "rule"}}
     assert set(listed) == set(kinds)

@@ -62,9 +62,10 @@ def test_a_comparison_on_a_topology_of_a_file(
     jobs, topology = files(tmp_path, capsys)
     out = tmp_path / "out"
     told = "--policies dally,finish_time_fairness --racks 6 --machines-per-rack 2 --jobs 1 "
-    told += f"--gpus-per-machine 1 --network {network} --placement cassini --lease-seconds 600"
+    told += "--gpus-per-machine 1"
     common = ["compare", "--workload", jobs, *told.split(), "--out", str(out)]
-    assert main([*common, "--topology", topology]) == 0
+    settings = f"network={network}, placement=cassini, lease_seconds=600, topology={topology}"
+    assert main([*common, "--mechanism", f"({settings})"]) == 0
     assert "dally" in capsys.readouterr().out
     record = json.loads((out / "run.json").read_text(encoding="utf-8"))
     assert topology in json.dumps(record)
@@ -91,18 +92,18 @@ def test_a_topology_that_does_not_go_with_the_rest_is_named(
 ) -> None:
     jobs, topology = files(tmp_path, capsys)
     common = ["compare", "--workload", jobs, "--policies", "fifo"]
-    common += ["--gpus-per-machine", "1", "--mechanism", "rounds", "--jobs", "1"]
+    common += ["--gpus-per-machine", "1", "--jobs", "1"]
     common += ["--out", str(tmp_path / "out")]
     cases = (
-        (["--network", "table1", "--topology", topology], "knows none"),
-        (["--topology", topology], "knows none"),
-        (["--network", "phases", "--topology", "casini"], "cassini"),
-        (["--network", "phases", "--topology", "none.toml"], "Cannot read"),
-        (["--network", "phases", "--topology", "cassini", "--cluster", "a100=48"], "24 GPUs"),
+        (f"network=table1, topology={topology}", "a100=12", "knows none"),
+        (f"topology={topology}", "a100=12", "knows none"),
+        ("network=phases, topology=casini", "a100=12", "cassini"),
+        ("network=phases, topology=none.toml", "a100=12", "Cannot read"),
+        ("network=phases, topology=cassini", "a100=48", "24 GPUs"),
     )
-    for more, words in cases:
-        cluster = [] if "--cluster" in more else ["--cluster", "a100=12"]
-        assert main([*common, *cluster, *more]) != 0
+    for settings, cluster, words in cases:
+        mechanism = ["--mechanism", f"rounds({settings})"]
+        assert main([*common, "--cluster", cluster, *mechanism]) != 0
         assert words in capsys.readouterr().err
 
 

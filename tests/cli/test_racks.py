@@ -13,7 +13,8 @@ from apportion.cli import main
 from apportion.sim import generate_workload, read_workload
 
 CLOCKS = ["policy_seconds", "wall_seconds"]
-TINY = ["--racks", "2", "--generate-jobs", "12", "--jobs", "1"]
+TINY = ["--racks", "2", "--jobs", "1"]
+FEW = ["--generate", "jobs=12"]
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,7 @@ def record_of(folder: str) -> dict[str, object]:
 
 @pytest.mark.thorough
 def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["compare", *TINY, "--policies", "dally,tiresias,max_min_fairness"]
+    words = ["compare", *TINY, *FEW, "--policies", "dally,tiresias,max_min_fairness"]
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("racks-batch-0: 12 jobs on gpu=128, 3 policies in ")
@@ -67,8 +68,9 @@ def test_schedulers_and_a_policy_in_one_command(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.thorough
 def test_the_recorded_command_repeats_a_comparison_on_racks() -> None:
-    words = [*TINY, "--policies", "dally_no_wait", "--arrivals", "poisson", "--seed", "5"]
-    words += ["--jobs-per-hour", "30", "--lease-seconds", "1800", "--network", "alpha_beta"]
+    words = [*TINY, "--policies", "dally_no_wait", "--seed", "5"]
+    words += ["--generate", "jobs=12,arrivals=poisson,jobs_per_hour=30"]
+    words += ["--mechanism", "(lease_seconds=1800,network=alpha_beta)"]
     assert main(["compare", *words, "--machines-per-rack", "4", "--out", "first"]) == 0
     command = shlex.split(str(record_of("first")["command"]))
     assert main([*command[1:], "--jobs", "1", "--out", "second"]) == 0
@@ -81,7 +83,7 @@ def test_the_recorded_command_repeats_a_comparison_on_racks() -> None:
 
 @pytest.mark.thorough
 def test_without_policies_racks_get_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "--racks", "2", "--generate-jobs", "4", "--jobs", "1"]) == 0
+    assert main(["compare", "--racks", "2", "--generate", "jobs=4", "--jobs", "1"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[4:9]]
     assert names[0] == "dally"
     assert {"tiresias", "gandiva"} <= set(names)
@@ -94,11 +96,11 @@ def test_own_jobs_on_racks_of_a_chosen_accelerator(capsys: pytest.CaptureFixture
     Path("speeds.csv").write_text(
         "job_type,scale_factor,v100,k80\nResNet-50 (batch size 64),8,1,0.5\n"
     )
-    words = ["compare", "--workload", "mine.csv", "--throughputs", "speeds.csv", "--racks", "1"]
+    words = ["compare", "--workload", "mine.csv(throughputs=speeds.csv)", "--racks", "1"]
     words += ["--policies", "dally", "--jobs", "1"]
     assert main(words) == 2
     assert "--accelerator v100" in capsys.readouterr().err
-    words += ["--preemption-overhead-seconds", "0"]
+    words += ["--mechanism", "(preemption_overhead_seconds=0)"]
     assert main([*words, "--accelerator", "k80"]) == 0
     # 3600 steps at 0.5 steps/s, and 12 % communication in one machine: Table I, ResNet50. Two
     # leases end before, after each of which the eight GPUs take eight seconds to come back.
@@ -111,7 +113,7 @@ def test_own_jobs_on_racks_of_a_chosen_accelerator(capsys: pytest.CaptureFixture
 @pytest.mark.thorough
 def test_racks_of_several_types_are_repeated_by_the_command_that_is_recorded() -> None:
     words = ["compare", "--racks", "v100=1,k80=2", "--machines-per-rack", "2", "--policies", "fifo"]
-    words += ["--gpus-per-machine", "4", "--generate-jobs", "3", "--jobs", "1"]
+    words += ["--gpus-per-machine", "4", "--generate", "jobs=3", "--jobs", "1"]
     assert main([*words, "--mechanism", "rounds"]) == 0
     recorded = json.loads(Path("out/compare/run.json").read_text())
     assert recorded["cluster"]["gpus"] == {"v100": 8, "k80": 16}
@@ -129,25 +131,40 @@ def test_racks_of_several_types_are_repeated_by_the_command_that_is_recorded() -
         (["--racks", "0"], "--racks: '0' must be a whole number >= 1"),
         (["--racks", "v100=2,k80"], "Cannot read 'k80' in the racks"),
         (["--racks", "v100=2", "--accelerator", "k80"], "leave out --accelerator k80"),
-        (["--racks", "2", "--network", "tabel1"], "Did you mean 'table1'?"),
-        (["--racks", "2", "--lease-seconds", "-1"], "--lease-seconds: '-1'"),
-        (["--racks", "2", "--checkpoint-seconds-per-gpu", "-1"], "--checkpoint-seconds-per-gpu: '"),
+        (["--racks", "2", "--mechanism", "(network=tabel1)"], "Did you mean 'table1'?"),
+        (["--racks", "2", "--mechanism", "(lease_seconds=-1)"], "lease_seconds: '-1'"),
+        (
+            ["--racks", "2", "--mechanism", "(checkpoint_seconds_per_gpu=-1)"],
+            "checkpoint_seconds_per_gpu: '",
+        ),
         (["--racks", "2", "--policies", "daly"], "scheduler 'daly'. Did you mean 'dally'?"),
-        (["--racks", "2", "--round-seconds", "60"], "--round-seconds 60.0 is for the mechanism"),
+        (
+            ["--racks", "2", "--mechanism", "(round_seconds=60)"],
+            "round_seconds=60.0 is for the mechanism",
+        ),
         (["--racks", "2", "--mechanism", "rounds"], "'dally' is a scheduler"),
-        (["--racks", "2", "--scale-factors", "gavel"], "--scale-factors is for workloads"),
-        (["--racks", "2", "--jobs-per-hour", "3"], "give --arrivals poisson"),
-        (["--racks", "2", "--arrivals", "batsch"], "Did you mean 'batch'?"),
-        (["--racks", "2", "--arrivals", "diurnal"], "Unknown arrivals 'diurnal'"),
-        (["--racks", "2", "--days", "3"], "--days is for workloads on several types"),
-        (["--arrivals", "batch", "--jobs-per-hour", "3"], "not for --arrivals batch"),
-        (["--days", "3"], "it is for --arrivals diurnal"),
+        (
+            ["--racks", "2", "--generate", "scale_factors=gavel"],
+            "scale_factors=...' is for workloads",
+        ),
+        (["--racks", "2", "--generate", "jobs_per_hour=3"], "give --generate 'arrivals=poisson'"),
+        (["--racks", "2", "--generate", "arrivals=batsch"], "Did you mean 'batch'?"),
+        (["--racks", "2", "--generate", "arrivals=diurnal"], "Unknown arrivals 'diurnal'"),
+        (["--racks", "2", "--generate", "days=3"], "days=...' is for workloads on several types"),
+        (["--generate", "arrivals=batch,jobs_per_hour=3"], "not for --generate 'arrivals=batch'"),
+        (["--generate", "days=3"], "it is for arrivals='diurnal'"),
         (["--machines-per-rack", "4"], "--machines-per-rack is for clusters of racks"),
         (["--policies", "dally", "--cluster", "v100=6"], "do not fill whole racks"),
-        (["--lease-seconds", "60", "--policies", "fifo", "--cluster", "v100=6"], "multiple of 4"),
-        (["--workload", "mine.csv", "--arrivals", "batch"], "--arrivals is for generated"),
         (
-            ["--racks", "1", "--machines-per-rack", "1", "--generate-jobs", "60"],
+            ["--mechanism", "(lease_seconds=60)", "--policies", "fifo", "--cluster", "v100=6"],
+            "multiple of 4",
+        ),
+        (
+            ["--workload", "mine.csv", "--generate", "arrivals=batch"],
+            "arrivals=...' is for generated",
+        ),
+        (
+            ["--racks", "1", "--machines-per-rack", "1", "--generate", "jobs=60"],
             "needs more GPUs than the cluster gpu=8 has",
         ),
     ],
@@ -155,7 +172,7 @@ def test_racks_of_several_types_are_repeated_by_the_command_that_is_recorded() -
 def test_what_cannot_be_compared_on_racks(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = [] if "--generate-jobs" in words else ["--generate-jobs", "3"]
+    few = [] if "--generate" in words else ["--generate", "jobs=3"]
     if "--workload" in words:
         few = []
     assert main(["compare", *words, *few, "--jobs", "1"]) == 2
@@ -170,8 +187,9 @@ def test_what_cannot_be_compared_on_racks(
 def test_written_jobs_for_racks_run_as_the_generated_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    few = ["--generate-jobs", "5", "--seed", "2"]
-    assert main(["workload", "generate", "jobs.csv", "--kind", "racks", *few]) == 0
+    few = ["--generate", "jobs=5", "--seed", "2"]
+    made = ["--kind", "racks", "--generate-jobs", "5", "--seed", "2"]
+    assert main(["workload", "generate", "jobs.csv", *made]) == 0
     on = ["--racks", "2", "--policies", "dally", "--jobs", "1"]
     assert main(["compare", "--workload", "jobs.csv", "--out", "read", "--seed", "2", *on]) == 0
     assert main(["compare", *few, "--out", "drawn", *on]) == 0
@@ -199,11 +217,23 @@ def test_arrivals_of_generated_jobs_and_the_command_that_repeats_them(
     expected = generate_workload(
         jobs=3, seed=4, scale_factors="gavel", durations="gavel", **arrivals
     )
-    few = ["--generate-jobs", "3", "--seed", "4"]
-    assert main(["workload", "generate", "jobs.csv", *few, *words]) == 0
+    drawn = ["--generate-jobs", "3", *words]
+    assert main(["workload", "generate", "jobs.csv", *drawn, "--seed", "4"]) == 0
     read = read_workload("jobs.csv").jobs.reset_index(drop=True)
     pd.testing.assert_frame_equal(read, expected.jobs.reset_index(drop=True), rtol=1e-12)
-    compared = ["compare", *few, *words, "--policies", "fifo", "--mechanism", "exact"]
+    told = zip(drawn[::2], drawn[1::2], strict=True)
+    told = ",".join(f"{flag[2:].removeprefix('generate-')}={word}" for flag, word in told)
+    compared = [
+        "compare",
+        "--generate",
+        told,
+        "--seed",
+        "4",
+        "--policies",
+        "fifo",
+        "--mechanism",
+        "exact",
+    ]
     assert main([*compared, "--jobs", "1", "--out", "first"]) == 0
     command = shlex.split(str(record_of("first")["command"]))
     assert main([*command[1:], "--jobs", "1", "--out", "second"]) == 0
@@ -214,7 +244,7 @@ def test_arrivals_of_generated_jobs_and_the_command_that_repeats_them(
 
 @pytest.mark.thorough
 def test_jobs_that_are_too_large_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["compare", "--racks", "1", "--machines-per-rack", "1", "--generate-jobs", "30"]
+    words = ["compare", "--racks", "1", "--machines-per-rack", "1", "--generate", "jobs=30"]
     words += ["--too-large", "drop", "--policies", "dally", "--jobs", "1"]
     assert main(words) == 0
     assert "jobs left out" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Settings in brackets, in files and as options are the same words."""
+"""Settings in brackets and in files are the same."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMANDS = ["compare", "sweep"]
+TYPES = {"LM (batch size 20)": 60.0, "others": 20.0}
 
 
 def drawn(name: str, draw: random.Random) -> dict[str, str]:
@@ -43,19 +44,20 @@ def read(*words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
-def test_three_ways_to_say_the_same(command: str, name: str, tmp_path: Path) -> None:
+def test_brackets_and_a_file_say_the_same(command: str, name: str, tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     settings = drawn(name, random.Random(command))
-    options = [word for key, value in settings.items() for word in (flag(key), value)]
-    by_options = read(command, "--mechanism", name, *options)
     inner = ", ".join(f"{key}='{value}'" for key, value in settings.items())
-    assert read(command, "--mechanism", f"{name}({inner})") == by_options
-    file.write_text(as_toml(parse([command, "--mechanism", name, *options])))
-    assert read(command, "--config", str(file)) == by_options
-
-
-def flag(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
+    words = [command, "--mechanism", f"{name}({inner})"]
+    args = read(*words)
+    assert args["mechanism"] == name
+    for key, word in settings.items():
+        told = {"yes": True, "no": False, "LM (batch size 20)=60,others=20": TYPES}
+        assert args[key] == told.get(word, word) or args[key] == pytest.approx(float(word))
+    file.write_text(as_toml(parse(words)))
+    assert read(command, "--config", str(file)) == args
+    if settings:
+        assert read(command, "--mechanism", f"({inner})") == args | {"mechanism": None}
 
 
 def test_options_beside_a_file_take_the_place_of_its_own(tmp_path: Path) -> None:
@@ -70,7 +72,6 @@ def test_options_beside_a_file_take_the_place_of_its_own(tmp_path: Path) -> None
     assert (args.seed, args.policies, args.generate_jobs) == (3, "fifo,sjf", 5)
     assert (args.cluster, args.mechanism, args.lease_seconds) == ("v100=4,k80=8", "leases", 60.0)
     assert args.preemption_overhead_seconds == {"bert": 60.0, "others": 20.0}
-    assert parse([*config, "--lease-seconds", "90"]).lease_seconds == 90.0
     other = parse([*config, "--mechanism", "rounds(round_seconds=600)", "--seed", "4"])
     assert (other.mechanism, other.lease_seconds, other.round_seconds) == ("rounds", None, 600.0)
     assert other.seed == 4
@@ -86,10 +87,14 @@ def test_options_beside_a_file_take_the_place_of_its_own(tmp_path: Path) -> None
         (["--mechanism", "leases(1800)"], "cannot be read from '1800' on"),
         (["--mechanism", "leases(lease_seconds=1", "--seed", "1"], "Unknown mechanism"),
         (["--generate", "jobs=3,job=4"], "'job'. Did you mean 'jobs'?"),
-        (["--mechanism", "leases(lease_seconds=1)", "--lease-seconds", "2"], "is given twice"),
-        (["--workload", "a.csv(limit=3)", "--workload", "b.csv"], "would hold for all"),
+        (["--mechanism", "leases(lease_seconds=1, lease_seconds=2)"], "lease_seconds twice"),
+        (["--mechanism", "rounds(xyz=1)"], "Valid: round_seconds, resolve_seconds"),
+        (
+            ["--lease-seconds", "60"],
+            "lease_seconds is a setting of --mechanism: --mechanism 'leases",
+        ),
+        (["--workload", "a.csv(limit=3)", "--workload", "b.csv"], "--workload: is given twice"),
         (["--mechanism", "leases(lease_seconds=a)"], "lease_seconds: 'a' must be"),
-        (["--lease-seconds", "a"], "--lease-seconds: 'a' must be"),
         (["--generate", "jobs=a"], "jobs: 'a' must be"),
     ],
 )
@@ -101,16 +106,16 @@ def test_what_cannot_be_read_is_named(words: list[str], message: str) -> None:
 
 @pytest.mark.parametrize("name", ["a (old) [x], 'q' é.csv", "a(1)(2).csv", "-a.csv"])
 def test_files_keep_the_brackets_of_their_names(name: str, tmp_path: Path) -> None:
-    by_options = read("compare", f"--workload={name}", "--limit", "3", "--throughputs", "s (1).csv")
     within = f"{name}(limit=3, throughputs=s (1).csv)"
-    assert read("compare", "--workload", within) == by_options
+    args = read("compare", f"--workload={within}")
+    assert (args["workload"], args["limit"], args["throughputs"]) == (name, 3, "s (1).csv")
     file = tmp_path / "own.toml"
     for text in (
         f'workload = "{within}"',
         f'[workload]\nfile = "{name}"\nlimit = 3\nthroughputs = "s (1).csv"',
     ):
         file.write_text(text, encoding="utf-8")
-        assert read("compare", "--config", str(file)) == by_options | {"config": None}
+        assert read("compare", "--config", str(file)) == args
 
 
 @pytest.mark.parametrize(
@@ -123,8 +128,8 @@ def test_files_keep_the_brackets_of_their_names(name: str, tmp_path: Path) -> No
 )
 def test_a_log_takes_brackets_wherever_it_stands(before: list[str], after: list[str]) -> None:
     within = vars(parse([*before, "a (1).csv(limit=3, states=FAILED)", *after]))
-    by_options = vars(parse([*before, "a (1).csv", *after, "--limit", "3", "--states", "FAILED"]))
-    assert within == by_options
+    assert (within["limit"], within["states"]) == (3, "FAILED")
+    assert "a (1).csv" in within.values()
     with pytest.raises(InputError, match=r"'limt'\. Did you mean 'limit'"):
         parse([*before, "a.csv(limt=3)", *after])
 
@@ -158,7 +163,7 @@ def test_files_that_cannot_be_read(content: str, message: str, tmp_path: Path) -
     assert message in str(error.value)
 
 
-def test_help_shows_some_twenty_options_and_the_list_shows_all(
+def test_help_shows_some_twenty_options_and_a_mechanism_its_settings(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -168,8 +173,7 @@ def test_help_shows_some_twenty_options_and_the_list_shows_all(
         shown = capsys.readouterr().out
         assert shown.count("\n  -") <= 29
         assert len(shown.splitlines()) <= 48  # two screens of 80 by 24
-    assert main(["settings"]) == 0
-    listed = capsys.readouterr().out
-    for mechanism in MECHANISMS.values():
-        assert all(f"\n{each.name} " in listed for each in settings_of(mechanism))
-    assert main(["settings", "mechanisms"]) == 2
+    for name, mechanism in MECHANISMS.items():
+        assert main(["policies", name]) == 0
+        listed = capsys.readouterr().out
+        assert all(f"\n{each.name}: " in listed for each in settings_of(mechanism))

@@ -33,7 +33,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_prints_the_allocation_by_hand(table: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["solve", table, "--workers", "v100=1,k80=1"]) == 0
+    assert main(["solve", table, "--cluster", "v100=1,k80=1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["job", "v100", "k80", "steps/s"]
     assert lines[2].split() == ["resnet", "0.500", "0.500", "25"]
@@ -45,7 +45,7 @@ def test_jobs_table_counts(table: str, tmp_path: Path, capsys: pytest.CaptureFix
     jobs = tmp_path / "jobs.csv"
     jobs.write_text("job,weight\ntwin,1\nresnet,3\n")
     out = tmp_path / "new" / "shares.csv"
-    words = ["solve", table, "--workers", "v100=1", "--jobs-table", str(jobs), "--out", str(out)]
+    words = ["solve", table, "--cluster", "v100=1", "--jobs-table", str(jobs), "--out", str(out)]
     one_type = TABLE.replace(",k80", "").replace(",10", "")
     (tmp_path / "speeds.csv").write_text(one_type)
     assert main(words) == 0
@@ -70,7 +70,7 @@ def test_empty_cells_are_estimated_and_named(
 ) -> None:
     file, out = tmp_path / "half.csv", tmp_path / "shares.json"
     file.write_text("job,v100,k80\nresnet,40,\ntwin,40,10\nlm,,0\n")
-    words = ["solve", str(file), "--workers", "v100=1,k80=1", "--out", str(out)]
+    words = ["solve", str(file), "--cluster", "v100=1,k80=1", "--out", str(out)]
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "Filled in from the other jobs and the 26 job types" in lines[0]
@@ -86,7 +86,7 @@ def test_empty_cells_are_estimated_and_named(
     ]
     assert content["shares"]["lm"]["k80"] == pytest.approx(0.0, abs=1e-6)
     file.write_text("job,a,b\nx,4,\ny,2,1\n")
-    assert main(["solve", str(file), "--workers", "a=1,b=1"]) == 0
+    assert main(["solve", str(file), "--cluster", "a=1,b=1"]) == 0
     assert "Filled in from the other jobs;" in capsys.readouterr().out
 
 
@@ -95,7 +95,7 @@ def test_many_jobs_are_cut_on_the_screen(
 ) -> None:
     file = tmp_path / "many.csv"
     file.write_text("job,v100\n" + "".join(f"{n},1\n" for n in range(60)))
-    assert main(["solve", str(file), "--workers", "v100=3"]) == 0
+    assert main(["solve", str(file), "--cluster", "v100=3"]) == 0
     assert "... and 20 more jobs" in capsys.readouterr().out
 
 
@@ -116,14 +116,14 @@ def test_tables_that_make_no_sense(
 ) -> None:
     file = tmp_path / "bad.csv"
     file.write_text(content)
-    assert message in refused(capsys, str(file), "--workers", "v100=1")
+    assert message in refused(capsys, str(file), "--cluster", "v100=1")
 
 
 @pytest.mark.thorough
 def test_files_that_cannot_be_read_or_written(
     table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    workers = ["--workers", "v100=1,k80=1"]
+    workers = ["--cluster", "v100=1,k80=1"]
     assert "No such file" in refused(capsys, str(tmp_path / "none.csv"), *workers)
     assert "directory" in refused(capsys, str(tmp_path), *workers)
     binary = tmp_path / "binary.csv"
@@ -134,10 +134,10 @@ def test_files_that_cannot_be_read_or_written(
 
 
 def test_names_that_do_not_match(table: str, capsys: pytest.CaptureFixture[str]) -> None:
-    workers = ["--workers", "v100=1,k80=1"]
+    workers = ["--cluster", "v100=1,k80=1"]
     assert "Did you mean 'fifo'" in refused(capsys, table, *workers, "--policy", "fif")
-    assert "'k80'. Did you mean 'k8'" in refused(capsys, table, "--workers", "v100=1,k8=1")
-    assert "write type=GPUs" in refused(capsys, table, "--workers", "v100")
+    assert "'k80'. Did you mean 'k8'" in refused(capsys, table, "--cluster", "v100=1,k8=1")
+    assert "write type=GPUs" in refused(capsys, table, "--cluster", "v100")
 
 
 def test_solving_waits_for_no_simulator(tmp_path: Path) -> None:

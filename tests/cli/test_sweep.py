@@ -16,8 +16,15 @@ if TYPE_CHECKING:
     from apportion.policies import Policy
     from apportion.sim import Run
 
-SMALL = ["--generate-jobs", "2", "--cluster", "v100=2,k80=2", "--mechanism", "exact"]
-SMALL += ["--scale-factors", "single", "--policies", "fifo,isolated", "--jobs", "1"]
+SMALL = [
+    "--generate",
+    "jobs=2,scale_factors=single",
+    "--cluster",
+    "v100=2,k80=2",
+    "--mechanism",
+    "exact",
+]
+SMALL += ["--policies", "fifo,isolated", "--jobs", "1"]
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +80,9 @@ def test_several_traces_and_parquet(capsys: pytest.CaptureFixture[str]) -> None:
         rows = "a,0,600,1\nb,300,900,1\n"
         Path(f"{name}.csv").write_text(f"job_id,submission_time,duration,num_gpu\n{rows}")
     words = ["--workload", "monday.csv", "--workload", "friday.csv", "--cluster", "v100=1"]
-    words += ["--policies", "fifo", "--jobs", "1", "--format", "parquet", "--limit", "2"]
-    lines = printed(capsys, *words, "--trace-format", "microsoft_itp", "--resample")
+    words += ["--policies", "fifo", "--jobs", "1", "--format", "parquet", "--config", "own.toml"]
+    Path("own.toml").write_text("[workload]\nlimit = 2\nformat = 'microsoft_itp'\n")
+    lines = printed(capsys, *words, "--resample")
     assert [line.split(":")[0] for line in lines if "means over seeds" in line] == [
         *["monday", "friday"]
     ]
@@ -106,9 +114,9 @@ def test_a_failed_run_is_told_at_the_end(
 
 @pytest.mark.thorough
 def test_schedulers_and_policies_on_racks(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--racks", "1", "--machines-per-rack", "2", "--generate-jobs", "4", "--jobs", "1"]
-    words += ["--arrivals", "poisson", "--jobs-per-hour", "60", "--too-large", "drop"]
-    words += ["--policies", "dally,fifo", "--lease-seconds", "1800", "--network", "none"]
+    words = ["--racks", "1", "--machines-per-rack", "2", "--jobs", "1"]
+    words += ["--generate", "jobs=4,arrivals=poisson,jobs_per_hour=60", "--too-large", "drop"]
+    words += ["--policies", "dally,fifo", "--mechanism", "(lease_seconds=1800,network=none)"]
     lines = printed(capsys, *words, "--loads", "1,2", "--seeds", "1")
     assert lines[0].startswith("4 runs on gpu=16 in ")
     runs = pd.read_csv("out/sweep/runs.csv")
@@ -135,7 +143,7 @@ def test_schedulers_and_policies_on_racks(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_without_policies_racks_get_schedulers(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(capsys, "--racks", "2", "--generate-jobs", "3", "--dry-run")
+    lines = printed(capsys, "--racks", "2", "--generate", "jobs=3", "--dry-run")
     assert lines[1].split()[0] == "dally"
     assert [line.split()[0] for line in lines[4:6]] == ["tiresias", "gandiva"]
 
@@ -145,10 +153,13 @@ def test_without_policies_racks_get_schedulers(capsys: pytest.CaptureFixture[str
     [
         (["--loads", "1,2"], "arrive at time 0, so that a load changes nothing"),
         (["--cluster", "v100=2"], "--racks and --cluster both"),
-        (["--round-seconds", "60"], "--round-seconds 60.0 is for the mechanism"),
-        (["--network", "tabel1"], "Did you mean 'table1'?"),
+        (["--mechanism", "(round_seconds=60)"], "round_seconds=60.0 is for the mechanism"),
+        (["--mechanism", "(network=tabel1)"], "Did you mean 'table1'?"),
         (["--policies", "daly"], "scheduler 'daly'. Did you mean 'dally'?"),
-        (["--durations", "gavel"], "--durations is for workloads on several types"),
+        (
+            ["--generate", "durations=gavel"],
+            "--generate 'durations=...' is for workloads on several types",
+        ),
         (["--workload", "none.csv"], "none.csv"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -156,7 +167,7 @@ def test_without_policies_racks_get_schedulers(capsys: pytest.CaptureFixture[str
 def test_what_cannot_be_swept_on_racks(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = [] if "--workload" in words else ["--generate-jobs", "3"]
+    few = [] if {"--workload", "--generate"} & {*words} else ["--generate", "jobs=3"]
     assert main(["sweep", "--racks", "2", *few, *words]) == 2
     captured = capsys.readouterr()
     assert message in captured.err
@@ -179,8 +190,7 @@ def test_what_cannot_be_swept_on_racks(
         (["--seeds", ","], "seeds is empty"),
         (["--format", "parket"], "'parket'. Did you mean 'parquet'?"),
         (["--address", "auto"], "'processes' has no cluster"),
-        (["--workload", "none.csv"], "--generate-jobs is for generated workloads"),
-        (["--trace-format", "philly"], "--trace-format is for a workload from a file"),
+        (["--workload", "none.csv"], "--generate 'jobs=...' is for generated workloads"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 PORT = 8786
 TOKEN = "a" * 64
-SWEEP = ["sweep", "--policies", "fifo,isolated", "--generate-jobs", "40"]
-SWEEP += ["--cluster", "v100=4,k80=4", "--scale-factors", "single", "--jobs-per-hour", "60"]
+SWEEP = ["sweep", "--policies", "fifo,isolated", "--cluster", "v100=4,k80=4"]
+SWEEP += ["--generate", "jobs=40,scale_factors=single,jobs_per_hour=60"]
 CLOCKS = {"policy_seconds", "wall_seconds"}
 
 

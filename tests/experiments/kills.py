@@ -25,10 +25,10 @@ from apportion.cli import main as command
 
 CLOCKS = {"policy_seconds", "wall_seconds"}
 WORDS = {
-    "compare": "compare --policies fifo,isolated,makespan --generate-jobs 10 "
-    "--cluster v100=4,k80=4 --scale-factors single --jobs-per-hour 60 --jobs 1 --out",
-    "sweep": "sweep --policies fifo,isolated --generate-jobs 8 --cluster v100=4,k80=4 --seeds "
-    "0,1,2 --loads 0.5,1 --scale-factors single --jobs-per-hour 60 --jobs 1 --out",
+    "compare": "compare --policies fifo,isolated,makespan --cluster v100=4,k80=4 "
+    "--generate jobs=10,scale_factors=single,jobs_per_hour=60 --jobs 1 --out",
+    "sweep": "sweep --policies fifo,isolated --cluster v100=4,k80=4 --seeds "
+    "0,1,2 --loads 0.5,1 --generate jobs=8,scale_factors=single,jobs_per_hour=60 --jobs 1 --out",
 }
 LATE = 0.4
 """Share of the kills that come at the end, where files are written."""

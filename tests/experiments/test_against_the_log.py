@@ -141,7 +141,7 @@ def test_jobs_are_held_to_the_type_of_their_log(
     monkeypatch.chdir(tmp_path)
     jobs = two_types(Path("log.csv"), ";")
     pd.testing.assert_frame_equal(jobs, two_types(Path("bars.csv")))
-    words = ["compare", "--workload", "log.csv", "--columns", COLUMNS, "--jobs", "1"]
+    words = ["compare", "--workload", f"log.csv(columns='{COLUMNS}')", "--jobs", "1"]
     three = ["--cluster", "v100=8,a100=8", "--policies", "as_recorded,fcfs,max_min_fairness"]
     assert main([*words, *three]) == 0
     assert "may run a job on any type" in capsys.readouterr().out

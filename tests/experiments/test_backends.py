@@ -167,13 +167,13 @@ def is_running(pid: int) -> bool:
 def test_a_killed_sweep_leaves_no_workers_and_goes_on_where_it_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = shlex.split("sweep --policies fifo,isolated --generate-jobs 4 --cluster v100=4,k80=4")
+    words = shlex.split("sweep --policies fifo,isolated --cluster v100=4,k80=4")
     seeds = 12  # far more than end between the first line and the signal on a busy machine
     words += [
+        "--generate",
+        "jobs=4,scale_factors=single",
         "--seeds",
         ",".join(map(str, range(seeds))),
-        "--scale-factors",
-        "single",
         "--out",
         str(tmp_path),
     ]

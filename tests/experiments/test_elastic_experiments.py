@@ -195,11 +195,12 @@ def test_the_command_line(
     assert main(["sweep", *words, "--seeds", "0"]) == 0
     swept = pd.read_csv("out/sweep/runs.csv")
     assert swept["mean_jct_s"].tolist() == first["mean_jct_s"].tolist()
-    assert main(["compare", *words, "--throughputs", "x.csv"]) == 2
-    assert "--throughputs does nothing to elastic jobs" in capsys.readouterr().err
+    words[1] = "jobs.csv(throughputs=x.csv)"
+    assert main(["compare", *words]) == 2
+    assert "throughputs does nothing to elastic jobs" in capsys.readouterr().err
     Path("others.csv").write_text("job,job_type,total_steps\na,x,1\n")
-    assert main(["compare", "--workload", "others.csv", "--profiles", "p"]) == 2
-    assert "--profiles is for elastic jobs" in capsys.readouterr().err
+    assert main(["compare", "--workload", "others.csv(profiles=p)"]) == 2
+    assert "profiles is for elastic jobs" in capsys.readouterr().err
     for option, value in (("--days", "2"), ("--durations", "gavel")):
         assert main(["workload", "generate", "x.csv", "--kind", "elastic", option, value]) == 2
     assert main(["workload", "generate", "x.csv", "--kind", "elastic", "--jobs-per-hour", "0"]) == 2
@@ -217,7 +218,7 @@ def test_requests_given_as_a_table_are_no_command(
     assert (found.command, found.own) == (None, ["serving"])
     found.to_json(tmp_path / "run.json")
     assert main(["compare", "--config", str(tmp_path / "run.json")]) == 2
-    assert "give serving" in capsys.readouterr().err
+    assert "give --mechanism 'configurations(serving=...)'" in capsys.readouterr().err
 
 
 def test_defaults_of_elastic_jobs_on_the_command_line(

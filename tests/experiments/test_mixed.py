@@ -220,7 +220,7 @@ def test_a_log_beside_queues_and_policies_on_the_command_line(
     _, log = slurm_log(tmp_path, 15)
     policies = ["as_recorded", "easy", "fcfs", "max_min_fairness"]
     words = ["--workload", "sacct.txt", "--cluster", CLUSTER, "--policies", ",".join(policies)]
-    asked = ["--round-seconds", "600", "--by", "user", "--against", "as_recorded"]
+    asked = ["--mechanism", "(round_seconds=600)", "--by", "user", "--against", "as_recorded"]
     first = compared(*words, *asked, out="first")
     shown = capsys.readouterr().out
     assert "run.toml, against.csv)" in shown
@@ -237,8 +237,7 @@ def test_a_log_beside_queues_and_policies_on_the_command_line(
     assert again == first
     from_toml = compared("--config", "first/run.toml", out="third")
     assert from_toml["summary"] == first["summary"]
-    assert "--round-seconds 600" in first["command"]
-    assert "--mechanism" not in first["command"]
+    assert "--mechanism '(round_seconds=600)'" in first["command"]
     fewer = compared("--config", "first/run.json", "--policies", "max_min_fairness", out="fourth")
     assert fewer["summary"] == [
         {name: value for name, value in row.items() if name != "mechanism"}
@@ -282,7 +281,7 @@ def test_jobs_are_set_against_those_of_any_policy(mixed: Any, policy: str) -> No
 def test_who_does_not_run_is_nobody_to_set_others_against(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["compare", "--policies", "sjf,fcfs", "--generate-jobs", "3", "--cluster", "v100=8"]
+    words = ["compare", "--policies", "sjf,fcfs", "--generate", "jobs=3", "--cluster", "v100=8"]
     assert main([*words, "--against", "easy"]) == 2
     assert "easy is not among the policies that run: shortest_job_first, fcfs" in (
         capsys.readouterr().err
@@ -294,7 +293,7 @@ def test_on_racks_queues_have_the_network_of_leases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["--racks", "1", "--machines-per-rack", "2", "--generate-jobs", "6"]
+    words = ["--racks", "1", "--machines-per-rack", "2", "--generate", "jobs=6"]
     first = compared(*words, "--policies", "dally,fcfs,fifo", out="first")
     ways = {label: own["mechanism"] for label, own in first["settings_by_policy"].items()}
     assert ways == {"dally": "leases", "fcfs": "queue", "fifo": "leases"}

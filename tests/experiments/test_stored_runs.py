@@ -226,7 +226,7 @@ def test_a_comparison_resumed_from_damaged_files_writes_the_same_bytes(
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
 def test_a_killed_comparison_goes_on_and_writes_the_same_bytes(tmp_path: Path) -> None:
     words = shlex.split(
-        "compare --policies fifo,isolated,makespan --generate-jobs 12 --cluster v100=8 --jobs 1"
+        "compare --policies fifo,isolated,makespan --generate jobs=12 --cluster v100=8 --jobs 1"
     )
     assert main([*words, "--out", str(tmp_path / "whole")]) == 0
     killed = tmp_path / "killed"

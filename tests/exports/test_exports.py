@@ -221,7 +221,7 @@ def test_from_the_shell(system: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     SPEEDS.to_csv(tmp_path / "speeds.csv")
     named = JOBS.assign(entity=JOBS["entity"].str.replace(" ", "-"))
     named.rename_axis("job").to_csv(tmp_path / "jobs.csv")
-    solve = ["solve", str(tmp_path / "speeds.csv"), "--workers", "v100=4,k80=4"]
+    solve = ["solve", str(tmp_path / "speeds.csv"), "--cluster", "v100=4,k80=4"]
     assert main([*solve, "--out", str(tmp_path / "x.json")]) in (0, None)
     capsys.readouterr()
     words = ["export", system, str(tmp_path / "x.json"), "--jobs-table", str(tmp_path / "jobs.csv")]

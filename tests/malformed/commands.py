@@ -35,11 +35,13 @@ def right_commands(folder: Path) -> list[list[str]]:
         (folder / name).write_text(content)
     out = ["--out", str(folder / "out")]
     files = {name: str(folder / name) for name in RIGHT}
-    small = ["--generate-jobs", "2", "--jobs-per-hour", "20", "--scale-factors", "single"]
+    small = ["--generate", "jobs=2,jobs_per_hour=20,scale_factors=single"]
+    drawn = ["--generate-jobs", "2", "--jobs-per-hour", "20", "--scale-factors", "single"]
     quick = ["--policies", "fifo", "--jobs", "1", "--cluster", "v100=2,p100=1,k80=1", *out]
-    racks = ["--racks", "1", "--policies", "dally_no_wait", "--jobs", "1", "--generate-jobs", "1"]
-    workers = ["--workers", "v100=1,k80=1"]
-    timing = ["--round-seconds", "360", "--resolve-seconds", "0", "--placement", "random"]
+    racks = ["--racks", "1", "--policies", "dally_no_wait", "--jobs", "1", "--generate", "jobs=1"]
+    workers = ["--cluster", "v100=1,k80=1"]
+    settings = "round_seconds=360,resolve_seconds=0,placement=random,carry_over=yes"
+    timing = ["--mechanism", f"rounds({settings})"]
     return [
         [
             "solve",
@@ -51,16 +53,16 @@ def right_commands(folder: Path) -> list[list[str]]:
             str(folder / "x.json"),
         ],
         ["solve", files["speeds.csv"], *workers, "--jobs-table", files["table.csv"]],
-        ["compare", *small, *quick, *timing, "--seed", "1", "--carry-over", "yes"],
-        ["compare", "--workload", files["itp.csv"], *quick, "--limit", "1", "--too-large", "drop"],
-        ["compare", *racks, *out, "--network", "none", "--lease-seconds", "3600"],
+        ["compare", *small, *quick, *timing, "--seed", "1"],
+        ["compare", "--workload", f"{files['itp.csv']}(limit=1)", *quick, "--too-large", "drop"],
+        ["compare", *racks, *out, "--mechanism", "(network=none,lease_seconds=3600)"],
         ["sweep", *small, *quick, "--seeds", "0", "--loads", "1", "--dry-run"],
         ["sweep", "--workload", files["jobs.csv"], *quick, "--dry-run", "--format", "csv"],
         ["workload", "describe", files["helios.csv"], "--cluster", "v100=2", "--seed", "0"],
         ["workload", "describe", files["itp.csv"], "--cluster", "a100=2", "--speed", "a100=2.3"],
-        ["workload", "describe", files["gavel.trace"], "--throughputs", files["oracle.json"]],
-        ["workload", "generate", str(folder / "made.csv"), *small, "--kind", "types"],
-        ["policies", "--json"],
+        ["workload", "describe", f"{files['gavel.trace']}(throughputs={files['oracle.json']})"],
+        ["workload", "generate", str(folder / "made.csv"), *drawn, "--kind", "types"],
+        ["policies", "--format", "json"],
     ]
 
 

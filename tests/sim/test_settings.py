@@ -95,16 +95,10 @@ def test_names_and_values_say_the_same(mechanism: str) -> None:
         assert kind(**{field: whole[name] for field, name in fields.items()}) == by_name
         assert {name: whole[name] for name in told} == told
         assert mechanism_for([_decider(mechanism)], mechanism, whole) == by_name
-        words = [
-            word
-            for name, value in whole.items()
-            if value is not None
-            for word in (f"--{name.replace('_', '-')}", _as_word(value))
-        ]
-        args = parse(["compare", "--mechanism", mechanism, *words])
+        words = [f"{name}={_as_word(each)}" for name, each in whole.items() if each is not None]
+        args = parse(["compare", "--mechanism", f"{mechanism}({', '.join(words)})"])
         for name, value in whole.items():
-            read = getattr(args, name)
-            assert (read == "yes" if isinstance(value, bool) else read) == value
+            assert getattr(args, name) == value
 
 
 BY_TYPE = [
@@ -193,12 +187,16 @@ def test_a_job_alone_loses_what_its_type_loses_at_a_start(mechanism: str) -> Non
 
 
 def test_seconds_by_job_type_can_be_a_file(tmp_path: Path) -> None:
-    option, file = "--preemption-overhead-seconds", tmp_path / "starts.csv"
+    file = tmp_path / "starts.csv"
     file.write_text("job_type,seconds\nResNet-50 (batch size 64),30\nothers,5.5\n")
+
+    def given(word: str) -> list[str]:
+        return ["compare", "--mechanism", f"(preemption_overhead_seconds='{word}')"]
+
     of_file = {"ResNet-50 (batch size 64)": 30.0, "others": 5.5}
     words = "ResNet-50 (batch size 64)=30,others=5.5"
     for word, value in ((str(file), of_file), (words, of_file), ("60", 60.0)):
-        assert parse(["compare", option, word]).preemption_overhead_seconds == value
+        assert parse(given(word)).preemption_overhead_seconds == value
     for text, wrong in (
         ("job,seconds\na,1\n", "no column .job_type"),
         ("job_type,seconds\na,1\nb,-1\n", "line 3: seconds is '-1'"),
@@ -206,9 +204,9 @@ def test_seconds_by_job_type_can_be_a_file(tmp_path: Path) -> None:
     ):
         file.write_text(text)
         with pytest.raises(InputError, match=wrong):
-            parse(["compare", option, str(file)])
+            parse(given(str(file)))
     with pytest.raises(InputError, match="Cannot read"):
-        parse(["compare", option, str(tmp_path / "none.csv")])
+        parse(given(str(tmp_path / "none.csv")))
 
 
 def _enough(told: dict[str, Any]) -> dict[str, Any]:

@@ -246,7 +246,7 @@ class Page:
             f"for all {among} of them, whichever was chosen.)"
         )
         said = (*change.sentences(level), f"({change.rests_on}.)", chosen)
-        return AdvicePart(f"What would {add} bring?", said, self._line("whatif", *words))
+        return AdvicePart(f"What would {add} bring?", said, self._line("what-if", *words))
 
     def _groups(self, by: str) -> AdvicePart:
         """Say what the largest groups of jobs had."""

@@ -36,6 +36,31 @@ def add_command(commands: Any, name: str, module: str, text: str) -> argparse.Ar
     return parser
 
 
+class Once(argparse.Action):
+    """Keep the value of an option, which is refused where it stands twice."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Keep what was given."""
+        self.keep(parser, namespace, self.dest, values)
+
+    def keep(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, name: str, value: Any
+    ) -> None:
+        """Keep a value by its name, of which only one is taken."""
+        asked = parser.__dict__.setdefault("asked", set())
+        if self.option_strings and name in asked:
+            what = "" if name == self.dest else f"{name} "
+            raise argparse.ArgumentError(self, f"{what}is given twice; it takes one value")
+        asked.add(name)
+        setattr(namespace, name, value)
+
+
 class _Wide(argparse.HelpFormatter):
     """Help that stands beside all options but the longest."""
 
@@ -78,12 +103,7 @@ def finish(parser: argparse.ArgumentParser) -> None:
     words = [f"[{w}]" if a.nargs == "?" else w for w, a in zip(words, others, strict=True)]
     parser.usage = " ".join(["%(prog)s", *words, "[OPTIONS]"])
     flags = {each.dest: each.option_strings[-1] for each in parser._actions if each.option_strings}
-    parser.set_defaults(flags=flags, valid=tuple(flags.values()))
-
-
-def add_alias(parser: argparse.ArgumentParser, old: str, flag: str) -> None:
-    """Let an option be called by what it once was called as well, which help does not show."""
-    parser._option_string_actions[old] = parser._option_string_actions[flag]
+    parser.set_defaults(flags=flags)
 
 
 def group_of(parser: argparse.ArgumentParser, title: str) -> Any:
@@ -243,10 +263,6 @@ def read_by(check: Callable[[str], str]) -> Callable[[str], str]:
     return read
 
 
-_OTHERWISE = {"table_format": "--format", "file": "FILE", "workers": "--cluster"}
-"""What arguments are called that are not named as they are kept."""
-
-
 def refuse_blank(args: argparse.Namespace) -> None:
     """Refuse options whose value is blank: it would be taken for one left out, or for a folder.
 
@@ -258,5 +274,5 @@ def refuse_blank(args: argparse.Namespace) -> None:
     for name, value in vars(args).items():
         for word in value if isinstance(value, list) else [value]:
             if isinstance(word, str) and (not word.strip() or "\0" in word):
-                option = _OTHERWISE.get(name, f"--{name.replace('_', '-')}")
+                option = args.flags.get(name, name)
                 raise InputError(f"{option} is {word!r}; give a value, or leave the option out.")

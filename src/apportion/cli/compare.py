@@ -8,13 +8,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apportion.checks import as_word
 from apportion.cli.inputs import simulation_settings, workload_and_origin
 from apportion.cli.options import CLUSTER_OPTIONS
 from apportion.cli.output import print_summary, say
 from apportion.cli.parser import parse
 from apportion.cli.racks import cluster_of, policies_of
-from apportion.cli.sections import as_toml
+from apportion.cli.sections import as_toml, called, read_settings
 from apportion.cli.workload_options import (
     FITTING_OPTIONS,
     GENERATED,
@@ -65,7 +64,7 @@ def recorded_of(args: argparse.Namespace) -> Recorded | None:
     recorded = read_recorded(Path(args.config))
     for name in sorted(recorded.own):
         if getattr(args, name, None) is None:
-            instead = f"give {_option(name)}" if hasattr(args, name) else "repeat it in Python"
+            instead = f"give {called(args, name)}" if hasattr(args, name) else "repeat it in Python"
             raise InputError(
                 f"{args.config}: {name} was an object of the caller's own, which a file does not "
                 f"hold; {instead}."
@@ -137,7 +136,7 @@ def _fill_workload(args: argparse.Namespace, recorded: Recorded) -> None:
             return
         raise InputError(
             f"{args.config} does not tell how its workload was made, as it was given in Python "
-            f"without origin=; give --workload FILE, or --generate-jobs N."
+            f"without origin=; give --workload FILE, or --generate jobs=N."
         )
     seed = recorded.settings["seed"]
     if args.seed is None and recorded.origin.get("seed", seed) != seed:
@@ -151,18 +150,7 @@ def _fill_workload(args: argparse.Namespace, recorded: Recorded) -> None:
             raise unknown_name(f"option for the workload of {args.config}", name, _WORKLOAD)
     replaced = {other for name in given for other in _REPLACED.get(name, ())}
     kept = {name: value for name, value in origin.items() if name not in replaced}
-    _fill(args, _read_as_options(kept, args.config))
-
-
-def _read_as_options(values: Mapping[str, Any], config: str) -> dict[str, Any]:
-    """Let values of a file pass the checks of the command line."""
-    told = {name: value for name, value in values.items() if value is not None}
-    words = [f"{_option(name)}={as_word(value)}" for name, value in told.items()]
-    try:
-        parsed = parse(["compare", *words])
-    except InputError as error:
-        raise InputError(f"{config}, origin of the workload: {error}") from error
-    return {name: getattr(parsed, name) for name in told}
+    _fill(args, read_settings(f"{args.config}, origin of the workload", kept, args.sections))
 
 
 def _fill(args: argparse.Namespace, options: Mapping[str, Any]) -> None:

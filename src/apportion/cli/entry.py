@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.parser import parse
-from apportion.cli.sections import as_given
+from apportion.cli.sections import called
 from apportion.errors import ApportionError, InputError
 from apportion.own_code import place_of, said_with_place
 
@@ -63,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ApportionError as error:
         logger.info("The error came from here:", exc_info=error)
-        text = _in_options(" ".join(said_with_place(error).split()), args)
-        text = as_given(text, words, getattr(args, "sections", None))
+        text = _in_options(" ".join(said_with_place(error).split()), args, words)
         return _say(f"error: {text}", _MISUSED if isinstance(error, InputError) else _FAILED)
     except Exception as error:
         if place_of(error) is None:
@@ -101,18 +100,21 @@ _ARGUMENT = re.compile(
 """An argument as Python has it: a name, and a text, a number or True, or nothing."""
 
 
-def _in_options(text: str, args: argparse.Namespace) -> str:
-    """Write arguments of Python that the command has options for as these options."""
+def _in_options(text: str, args: argparse.Namespace, words: Sequence[str]) -> str:
+    """Write arguments of Python as options of the command, and say where settings are given."""
+    where: list[str] = []
 
     def option(found: re.Match[str]) -> str:
-        if found[1] not in vars(args):
+        if found[1] not in vars(args).get("flags", {}):
+            given = called(args, found[1])
+            if given != found[1] and not any(f"{found[1]}=" in word for word in words):
+                where.append(given)
             return found[0]
-        # A format is of tables where a command has tables, and is called so of a trace.
-        name = "trace-format" if found[1] == "format" else found[1].replace("_", "-")
         value = next((f" {each}" for each in found.groups()[1:4] if each is not None), "")
-        return f"--{name}{value}"
+        return f"{args.flags[found[1]]}{value}"
 
-    return _ARGUMENT.sub(option, text)
+    said = _ARGUMENT.sub(option, text)
+    return f"{said} (In brackets: {where[-1]}.)" if where else said
 
 
 def _interrupted(args: argparse.Namespace) -> str:

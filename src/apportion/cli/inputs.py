@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.racks import meant_by_racks
+from apportion.cli.sections import called
 from apportion.cli.workload_options import (
     GENERATED,
     GENERATED_COMMUNICATING,
@@ -57,15 +58,15 @@ def generator_options(args: argparse.Namespace, *, racks: bool) -> dict[str, Any
     for name in asked:
         if name not in defaults:
             raise InputError(
-                f"--{name.replace('_', '-')} is for workloads on several types of accelerators; "
+                f"{called(args, name)} is for workloads on several types of accelerators; "
                 f"jobs generated for racks have sizes, lengths and arrivals of their own. Leave it "
                 f"out."
             )
     options: dict[str, Any] = {**defaults, **asked}
     if options["arrivals"] == "batch" and "jobs_per_hour" in asked:
         raise InputError(
-            "--jobs-per-hour is for arrivals over time, and not for --arrivals batch; "
-            "give --arrivals poisson."
+            f"{called(args, 'jobs_per_hour')} is for arrivals over time, and not for "
+            f"{called(args, 'arrivals', 'batch')}; give {called(args, 'arrivals', 'poisson')}."
         )
     if options["arrivals"] == "batch" or ("days" in asked and "jobs_per_hour" not in asked):
         options["jobs_per_hour"] = None
@@ -85,7 +86,7 @@ def generator_source(options: dict[str, Any], *, racks: bool) -> dict[str, Any]:
         given = {name: value for name, value in options.items() if name != "generate_jobs"}
         return {"jobs": jobs, **given, "arrivals": "poisson" if arrivals == "batch" else arrivals}
     if rate is not None and not rate > 0:
-        raise InputError(f"--jobs-per-hour is {rate:g}; with --arrivals poisson it must be > 0.")
+        raise InputError(f"jobs_per_hour is {rate:g}; with arrivals=poisson it must be > 0.")
     published = sum(RACK_DEMANDS["poisson"].values()) / WEEK_S
     span_s = jobs / (published if rate is None else rate / _SECONDS_PER_HOUR)
     return {"kind": "racks", "jobs": jobs, "arrivals": arrivals, "span_s": span_s}
@@ -102,7 +103,7 @@ def drawn_contended(args: argparse.Namespace) -> Workload | ElasticWorkload:
     for name in GENERATED:
         if getattr(args, name) is not None:
             raise InputError(
-                f"--{name.replace('_', '-')} is not for --kind contended, whose 160 jobs are drawn "
+                f"{called(args, name)} is not for --kind contended, whose 160 jobs are drawn "
                 f"as published. Leave it out."
             )
     (source,) = sources_of({"kind": "contended"})
@@ -149,15 +150,14 @@ def _jobs_at_rate(
     for name in GENERATED:
         if name not in defaults and getattr(args, name) is not None:
             raise InputError(
-                f"--{name.replace('_', '-')} is not for --kind {kind}, whose jobs {how}. Leave it "
-                f"out."
+                f"{called(args, name)} is not for --kind {kind}, whose jobs {how}. Leave it out."
             )
     jobs, rate = (
         default if getattr(args, name) is None else getattr(args, name)
         for name, default in defaults.items()
     )
     if not rate > 0:
-        raise InputError(f"--jobs-per-hour is {rate:g}; with --kind {kind} it must be > 0.")
+        raise InputError(f"jobs_per_hour is {rate:g}; with --kind {kind} it must be > 0.")
     return int(jobs), float(rate)
 
 
@@ -182,11 +182,11 @@ def read_any(path: str, seed: int, options: Mapping[str, Any]) -> Workload | Ela
     for name in options:
         if elastic and name not in ("profiles", "limit"):
             raise InputError(
-                f"--{name} does nothing to elastic jobs, which {path!r} holds. Leave it out."
+                f"{name} does nothing to elastic jobs, which {path!r} holds. Leave it out."
             )
         if not elastic and name == "profiles":
             raise InputError(
-                f"--profiles is for elastic jobs; {path!r} has not their columns name, time, "
+                f"profiles is for elastic jobs; {path!r} has not their columns name, time, "
                 f"application, num_replicas and batch_size, or with a csv of speeds arrival_s, "
                 f"application and total_steps. Leave it out."
             )
@@ -200,7 +200,7 @@ def refuse_generating(args: argparse.Namespace, trace: str) -> None:
     for name in GENERATED:
         if getattr(args, name, None) is not None:
             raise InputError(
-                f"--{name.replace('_', '-')} is for generated workloads; it does nothing to the "
+                f"{called(args, name)} is for generated workloads; it does nothing to the "
                 f"trace {trace!r}. Leave out one of the two."
             )
 
@@ -235,19 +235,9 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
 
     What racks mean is in `meant_by_racks`.
     """
-    names = {each.name: each.kind for kind in MECHANISMS.values() for each in settings_of(kind)}
-    settings = {name: getattr(args, name) for name in names}
-    for name in settings.keys() & {name for name, kind in names.items() if "bool" in kind}:
-        settings[name] = _yes(settings[name])
+    names = [each.name for kind in MECHANISMS.values() for each in settings_of(kind)]
+    settings = {name: getattr(args, name) for name in ("mechanism", *names, *BELIEFS)}
     return settings | {
-        "mechanism": args.mechanism,
-        **{name: getattr(args, name) for name in BELIEFS},
-        "learn_pairs": _yes(args.learn_pairs),
-        "record_prices": _yes(getattr(args, "record_prices", None)),
+        "record_prices": getattr(args, "record_prices", None),
         **meant_by_racks(args),
     }
-
-
-def _yes(answer: str | None) -> bool | None:
-    """Read an answer; None where there is none."""
-    return None if answer is None else answer == "yes"

@@ -16,13 +16,15 @@ import cvxpy
 from threadpoolctl import threadpool_info
 
 from apportion._version import __version__
-from apportion.checks import choice
+from apportion.checks import as_word, choice
 from apportion.cli.output import print_table, say, width
 from apportion.cli.parser import DEFAULTS
 from apportion.cluster import accelerators
 from apportion.cluster.accelerators import ACCELERATORS
 from apportion.errors import SolveError
 from apportion.mechanism.deciders import DECIDERS, scheduler_table
+from apportion.mechanisms import MECHANISMS
+from apportion.mechanisms.settings import settings_of
 from apportion.policies import WHOLE, policy_table, solve
 from apportion.policies.registry import POLICIES
 
@@ -48,7 +50,8 @@ def _policies(args: argparse.Namespace) -> None:
     if args.about is not None:
         rows = [*policies.to_dict("records"), *schedulers.to_dict("records")]
         told = {row["name"]: row for row in rows}
-        choice("policy or scheduler", args.about, told)
+        told |= {name: _settings(name, kind) for name, kind in MECHANISMS.items()}
+        choice("policy, scheduler or mechanism", args.about, told)
         if args.about in list(POLICIES):
             kind = POLICIES[args.about]
             settings = ", ".join(f"{name}={value!r}" for name, value in _defaults(kind).items())
@@ -79,6 +82,15 @@ def _policies(args: argparse.Namespace) -> None:
         say(f"Schedulers {_DO.get(str(mechanism), f'that work by {mechanism}.')}")
         print()
         _show(table, "rule")
+
+
+def _settings(name: str, kind: Any) -> dict[str, str]:
+    """Return what is set in brackets behind a mechanism, and the defaults."""
+    usual = {
+        each.name: "" if each.default is None else f" (default: {as_word(each.default)})"
+        for each in settings_of(kind)
+    }
+    return {"name": name, **{each.name: each.help + usual[each.name] for each in settings_of(kind)}}
 
 
 def _defaults(kind: type[Policy]) -> dict[str, Any]:
@@ -161,7 +173,7 @@ def _figure(value: float) -> str:
 
 _NEEDED = ("cvxpy", "highspy", "clarabel", "numpy", "scipy", "pandas", "joblib", "threadpoolctl")
 _EXTRAS = {
-    "cli": ("rich", "shtab"),
+    "cli": ("rich",),
     "plot": ("matplotlib",),
     "parquet": ("pyarrow",),
     "ray": ("ray",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import (
@@ -16,15 +15,13 @@ from apportion.cli.commands import (
     real,
     whole,
 )
-from apportion.cli.sections import add_setting
+from apportion.cli.sections import add_named, add_setting
 from apportion.mechanisms import MECHANISMS, mechanism_name
 from apportion.mechanisms.settings import settings_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
-
-    from apportion.mechanisms.settings import Setting
 
 
 def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> None:
@@ -50,9 +47,14 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
     Options have no default, to tell whether they were given.
     """
-    shown = partial(add_setting, group_of(parser, "the cluster"), "cluster", hidden=False)
+    group = group_of(parser, "the cluster")
+
+    def shown(flag: str, metavar: str, text: str, read: Callable[[str], Any] = str) -> None:
+        key = "gpus" if flag == "--cluster" else flag.removeprefix("--").replace("-", "_")
+        add_named(group, "cluster", key, flag, metavar, text, read)
+
     usual = f"(default: {DEFAULT_CLUSTER}; elastic {DEFAULT_ELASTIC_CLUSTER})"
-    shown("--cluster", "TYPE=GPUS,...", usual, key="gpus")
+    shown("--cluster", "TYPE=GPUS,...", usual)
     usual = f"or TYPE=N,... (default: {DEFAULT_GPUS_PER_MACHINE}; 8 in racks)"
     shown("--gpus-per-machine", "N", usual, number_or_by_type)
     text = "racks of one type or several, for leases"
@@ -79,70 +81,47 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     group = group_of(parser, "the simulation")
     text = f"{', '.join(MECHANISMS)}, with settings in brackets: 'leases(lease_seconds=1800)' "
     text += "(default: by policy)"
-    named = partial(add_setting, group, "mechanism", key="name", hidden=False)
-    named("--mechanism", "NAME", text, read_by(mechanism_name))
+    name = read_by(mechanism_name)
+    add_named(group, "mechanism", "name", "--mechanism", "NAME", text, name)
     homes: dict[str, list[str]] = {}
-    settings: dict[str, Setting] = {}
+    kinds: dict[str, str] = {}
     for name, mechanism in MECHANISMS.items():
         for setting in settings_of(mechanism):
-            settings.setdefault(setting.name, setting)
             homes.setdefault(setting.name, []).append(name)
-    for name, setting in settings.items():
-        _add_setting(group, setting, ", ".join(homes[name]))
-    _add_beliefs(parser)
+            kinds.setdefault(setting.name, setting.kind.removesuffix(" | None"))
+    for key, kind in kinds.items():
+        add_setting(group, "mechanism", key, _reader(key, kind), *homes[key])
+    _add_beliefs(group)
 
 
-def _add_beliefs(parser: argparse.ArgumentParser) -> None:
+def _add_beliefs(group: Any) -> None:
     """Add what policies are told of speeds."""
-    group = group_of(parser, "the simulation")
-    named = partial(add_setting, group, key="name", hidden=False)
-    speeds = one_of("way to know speeds", ("told", "estimated", "agnostic"))
-    named("speeds", "--speeds", "NAME", "told (the truth), estimated or agnostic", speeds)
-    text = "job types that estimates are made from (default: 12, or all there are; of pairs 16)"
-    add_setting(group, "speeds", "--references", "N", text, whole(0))
-    text = "standard deviations that estimates add where nothing was measured (default: 1), or "
-    text += "worth: by how long the job still runs"
-    add_setting(group, "speeds", "--optimism", "K", text, number_or("worth"))
-    text = "job: no job is recognised; family: by the model's; type: jobs of one type learn "
-    text += "together (default: job)"
+    speeds, text = ("told", "estimated", "agnostic"), "told (the truth), estimated or agnostic"
+    read = one_of("way to know speeds", speeds)
+    add_named(group, "speeds", "name", "--speeds", "NAME", text, read)
+    add_setting(group, "speeds", "references", whole(0), "estimated")
+    add_setting(group, "speeds", "optimism", number_or("worth"), "estimated")
     rows = one_of("rows", ("job", "family", "type"))
-    add_setting(group, "speeds", "--rows", "NAME", text, rows)
+    add_setting(group, "speeds", "rows", rows, "estimated")
     pairs, text = ("completed", "nearest"), "of jobs that share: completed or nearest"
-    how = one_of("way to estimate pairs", pairs)
-    named("pair_estimates", "--pair-estimates", "NAME", text, how)
-    text = "tell the truth of a pair once it has run (default: no)"
-    add_setting(group, "pair_estimates", "--learn-pairs", YES_OR_NO, text, answer("learn_pairs"))
+    read = one_of("way to estimate pairs", pairs)
+    add_named(group, "pair_estimates", "name", "--pair-estimates", "NAME", text, read)
+    add_setting(group, "pair_estimates", "learn_pairs", answer("learn_pairs"), *pairs)
 
 
-def _add_setting(group: argparse._ArgumentGroup, setting: Setting, homes: str) -> None:
-    """Add one setting of some mechanisms as an option."""
-    kind = setting.kind.removesuffix(" | None")
-    how: tuple[str, Callable[[str], Any]]
+def _reader(name: str, kind: str) -> Callable[[str], Any]:
+    """Return what reads a setting of a mechanism of a kind."""
     if kind == "bool":
-        how = YES_OR_NO, answer(setting.name)
-    elif "Mapping[str, float]" in kind:
-        how = "S|TYPE=S,...|FILE", by_job_type
-    else:
-        how = ("S", real()) if kind == "float" else ("NAME", str)
-    text = f"{homes}: {setting.help}"
-    if setting.default is not None:
-        text += f" (default: {_in_words(setting.default)})"
-    metavar, read = how
-    add_setting(group, "mechanism", f"--{setting.name.replace('_', '-')}", metavar, text, read)
+        return answer(name)
+    if "Mapping[str, float]" in kind:
+        return by_job_type
+    return real() if kind == "float" else str
 
 
-YES_OR_NO = "yes|no"
-
-
-def answer(name: str) -> Callable[[str], str]:
+def answer(name: str) -> Callable[[str], bool]:
     """Return a reader of the answer to what may be or not."""
-    return one_of(name.replace("_", " "), ("yes", "no"))
-
-
-def _in_words(default: object) -> str:
-    if isinstance(default, bool):
-        return "yes" if default else "no"
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    word = one_of(name.replace("_", " "), ("yes", "no"))
+    return lambda given: word(given) == "yes"
 
 
 def add_seed(parser: argparse._ActionsContainer, text: str) -> None:

@@ -10,17 +10,15 @@ from apportion._version import __version__
 from apportion.cli.answers.options import (
     add_accelerators,
     add_advise,
-    add_completion,
     add_doctor,
     add_floor,
     add_forecast,
     add_policies,
     add_recommend,
-    add_settings,
     add_what_if,
 )
 from apportion.cli.commands import (
-    add_alias,
+    Once,
     add_command,
     add_group,
     add_option,
@@ -33,7 +31,6 @@ from apportion.cli.commands import (
     whole,
 )
 from apportion.cli.options import (
-    YES_OR_NO,
     add_backend,
     add_cluster,
     add_file,
@@ -42,8 +39,14 @@ from apportion.cli.options import (
     answer,
 )
 from apportion.cli.request_options import add_decide, add_export, add_generate_requests, add_serve
-from apportion.cli.sections import add_setting, as_given, expanded
-from apportion.cli.workload_options import add_describe, add_generate, add_generator, add_trace
+from apportion.cli.sections import add_setting, config_of, defaults_of, setting_for
+from apportion.cli.workload_options import (
+    SETTINGS,
+    add_describe,
+    add_generate,
+    add_generator,
+    add_trace,
+)
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -78,27 +81,10 @@ examples:
   apportion compare --workload log.csv --cluster v100=16 --policies fifo,fcfs
   apportion compare --racks 4 --policies dally,tiresias,gandiva
   apportion sweep --workload log.csv --loads 0.5,1 --seeds 0,1,2
-  apportion whatif --workload log.csv --cluster v100=32 --add a100=8,16
+  apportion what-if --workload log.csv --cluster v100=32 --add a100=8,16
   apportion advise log.csv --cluster v100=32
   apportion solve throughputs.csv --cluster v100=1,k80=1
 """
-
-
-class _Once(argparse.Action):
-    """Keep the value of an option, which is refused where it stands twice."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        asked = parser.__dict__.setdefault("asked", set())
-        if option_string is not None and self.dest in asked:
-            raise argparse.ArgumentError(self, "is given twice; it takes one value")
-        asked.add(self.dest)
-        setattr(namespace, self.dest, values)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -106,7 +92,7 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.register("action", None, _Once)
+        self.register("action", None, Once)
 
     def error(self, message: str) -> NoReturn:
         message = message.replace(": expected one argument", " needs a value")
@@ -126,14 +112,13 @@ def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
     )
     parser.add_argument("--version", action="version", version=f"apportion {__version__}")
     add_verbose(parser)
-    parser.set_defaults(module=None, valid=())
+    parser.set_defaults(module=None, flags={}, sections={})
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_compare(commands)
     _add_sweep(commands)
     for add in (
         *(add_what_if, add_recommend, add_forecast, add_floor, add_advise, _add_solve),
-        *(add_policies, add_accelerators, add_settings, add_serve),
-        *(add_decide, add_export, add_doctor, add_completion),
+        *(add_policies, add_accelerators, add_serve, add_decide, add_export, add_doctor),
     ):
         add(commands)
     text = "describe a trace, or generate a workload"
@@ -161,22 +146,28 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     command = commands.choices.get(words[0]) if words else None
     if words and words[0] in groups and len(words) > 1:
         command = groups[words[0]].choices.get(words[1])
-    sections = None if command is None else command.get_default("sections")
-    try:
-        args, unknown = parser.parse_known_args(expanded(words, sections) if sections else words)
-        refuse_blank(args)
-    except InputError as error:
-        raise InputError(as_given(str(error), words, sections)) from error
+    config = config_of(words)
+    if command is not None and config is not None and "config" in command.get_default("flags"):
+        command.set_defaults(**defaults_of(config, words, command))
+    args, unknown = parser.parse_known_args(words)
+    refuse_blank(args)
     if unknown:
         if not unknown[0].startswith("-"):
             raise InputError(f"Unexpected argument {unknown[0]!r}; options start with --.")
         inner = [] if command is None else words[: 1 + (words[0] in groups)]
         where = " ".join([parser.prog, *inner])
         option = unknown[0].partition("=")[0]
-        bare = [name.lstrip("-") for name in args.valid]
-        near = get_close_matches(option.lstrip("-"), bare, 1, 0.5)  # dashes make nobody alike
-        valid = [name for name in args.valid if name.lstrip("-") in near]
+        value = unknown[0].partition("=")[2] or "".join(unknown[1:2])
+        setting = setting_for(args, option, value)
+        if setting is not None:
+            raise InputError(f"Unknown option {option!r}. {setting}.")
+        names = {flag.lstrip("-"): flag for flag in args.flags.values()}  # dashes are alike in all
+        names = args.flags | names
+        near = get_close_matches(option.lstrip("-"), names, 1, 0.5)
+        valid = [names[each] for each in near]
         raise unknown_name("option", option, valid, shown=f"see {where} --help")
+    if config is not None:
+        args.config = None
     if args.module is None:
         parser.print_help()
         parser.exit()
@@ -202,12 +193,10 @@ def _add_compare(commands: Any) -> None:
     add_option(parser, "--start-costs", "X,Y", text, comma_separated(real()))
     add_backend(parser)
     add_trace(parser, "--workload")
-    add_generator(parser, hidden=True)
+    add_generator(parser)
     add_cluster(parser)
     add_simulation(parser)
-    text = "also prices.csv: what one more GPU was worth at each decision (default: no)"
-    own = YES_OR_NO, text, answer("record_prices")
-    add_setting(parser, "mechanism", "--record-prices", *own)
+    add_setting(parser, "mechanism", "record_prices", answer("record_prices"), "rounds")
     add_seed(parser, "of everything random (default: 0)")
     parser.set_defaults(seed=None)  # to tell whether it was given
     _finish(parser)
@@ -237,7 +226,7 @@ def _add_sweep(commands: Any) -> None:
     parser.add_argument("--dry-run", action="store_true", help="list the runs, and run none")
     add_backend(parser)
     add_trace(parser, "--workload", several=True)
-    add_generator(parser, hidden=True)
+    add_generator(parser)
     add_cluster(parser)
     add_simulation(parser)
     _finish(parser)
@@ -249,7 +238,7 @@ def _add_config(parser: argparse.ArgumentParser, text: str) -> None:
 
 def _finish(parser: argparse.ArgumentParser) -> None:
     """End a command of simulations."""
-    parser.epilog = "What else can be set, in brackets: see `apportion settings`."
+    parser.epilog = SETTINGS
     finish(parser)
 
 
@@ -265,7 +254,6 @@ def _add_solve(commands: Any) -> None:
     parser.add_argument(
         "--cluster", dest="workers", required=True, metavar="v100=1,k80=1", help="GPUs by type"
     )
-    add_alias(parser, "--workers", "--cluster")
     add_option(parser, "--jobs-table", "FILE", "csv: job id, then columns of jobs")
     add_option(parser, "--out", "FILE", "write the result, .csv or .json", ending(".csv", ".json"))
     finish(parser)

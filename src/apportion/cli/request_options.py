@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import (
-    add_alias,
     add_command,
     add_option,
     by_name,
@@ -75,15 +74,7 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     )
     text = "share of requests that must end within their SLO, with --fewest (default: 0.99)"
     add_option(group, "--attainment", "X", text, real(strict=True))
-    group.add_argument(
-        "--gpus-per-machine",
-        dest="gpus_per_node",
-        type=whole(1),
-        default=4,
-        metavar="N",
-        help="(default: %(default)s)",
-    )
-    add_alias(parser, "--gpus-per-node", "--gpus-per-machine")
+    add_option(group, "--gpus-per-machine", "N", "", whole(1), 4)
     _add_number(group, "cold-start", 6.0, "seconds until a service is loaded")
     _add_number(group, "protect", 1.0, "times as long as DeepBoot keeps GPUs for a service")
     add_option(group, "--services-per-gpu", "N", "that may be loaded at a time", whole(1), 1)

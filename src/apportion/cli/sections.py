@@ -1,31 +1,31 @@
 """Settings that belong to an option: in its value, or in a section of a file of settings.
 
-``--mechanism "leases(lease_seconds=1800, timers=tuned)"`` says what
-``--mechanism leases --lease-seconds 1800 --timers tuned`` says, and so does a TOML file:
+``--mechanism "leases(lease_seconds=1800, timers=tuned)"`` says what a TOML file says:
 
     [mechanism]
     name = "leases"
     lease_seconds = 1800
     timers = "tuned"
 
-Both become these words before they are read, so that every value passes one check. `--help` shows
-the option that a section is named after; ``apportion settings`` shows what goes with it.
+A setting is no option of its own. It passes a check of its own, and stands among what is read by
+the name that it has in Python.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apportion.checks import as_word
+from apportion.cli.commands import Once
 from apportion.errors import InputError, unknown_name
-from apportion.mechanisms.setting_names import listed_settings, name_and_settings
+from apportion.mechanisms.setting_names import in_brackets, listed_settings, name_and_settings
 from apportion.text_files import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _INSTEAD = {
     "workload": ("generate",),
@@ -34,167 +34,244 @@ _INSTEAD = {
     "cluster": ("cluster",),
     "mechanism": ("mechanism", "pair_estimates"),  # which not every mechanism heeds
 }
-"""Sections of a file that an option beside it, or one of its section, takes the place of."""
+"""Sections of a file that an option beside it takes the place of."""
 
 _OF_ONE_CALL = ("--config", "--out", "--restart", "--dry-run", "--verbose", "--help")
 """Options that say nothing of the runs."""
 
-
 _OF_A_COMPARISON = {"seed": "seeds", "by": "", "against": ""}
 """What a sweep calls keys of a comparison's file; it has nothing of those that are about tables."""
 
+_ALIKE = 0.75
+"""Least share of letters that a misspelt option has in common with the setting that is meant."""
+
 
 class Settable(NamedTuple):
-    """One setting of a section: its option, how its value is written, and what it is."""
+    """What a section holds: its name among what is read, and what reads it.
 
-    flag: str
-    metavar: str
-    help: str
-    hidden: bool
+    ``flag`` is its option, empty for a setting; ``of`` are the names that it stands behind.
+    """
+
+    dest: str
+    read: Callable[[str], Any]
+    flag: str = ""
+    of: tuple[str, ...] = ()
+
+
+_Section = dict[str, Settable]
 
 
 def add_setting(
     parser: Any,
     section: str,
-    flag: str,
-    metavar: str,
-    text: str,
-    read: Callable[[str], Any] = str,
-    *,
-    key: str | None = None,
-    hidden: bool = True,
-    **how: Any,
+    key: str,
+    read: Callable[[str], Any],
+    *of: str,
+    dest: str | None = None,
 ) -> None:
-    """Add an option that belongs to a section.
+    """Let the brackets of an option hold a setting.
 
     Parameters
     ----------
     parser
         Of a command, or a group of its options.
     section
-        Named after its first option, ``mechanism``.
-    flag, metavar, text
-        The option, ``--lease-seconds``, its value and what it is, as help shows them.
+        Called as the option, ``mechanism``.
+    key
+        What the setting is called in brackets.
     read
         Reads the value from a word.
-    key
-        What the section calls it; by default as the option, with underscores.
-    hidden
-        Whether ``--help`` leaves it out.
-    how
-        What else `argparse.ArgumentParser.add_argument` is told.
+    of
+        Names that it stands behind.
+    dest
+        What it is called among what is read; by default `key`.
     """
-    own = flag.removeprefix("--").replace("-", "_")
-    sections = parser.get_default("sections") or {}  # one for a parser and its groups
-    sections.setdefault(section, {})[key or own] = Settable(flag, metavar, text, hidden)
-    parser.set_defaults(sections=sections)
-    told = argparse.SUPPRESS if hidden else text
-    parser.add_argument(flag, type=read, metavar=metavar, help=told, **how)
+    _section(parser, section)[key] = Settable(dest or key, read, of=of)
+    parser.set_defaults(**{dest or key: None})
 
 
-def expanded(words: Sequence[str], sections: Mapping[str, Mapping[str, Settable]]) -> list[str]:
-    """Write settings within values, and those of ``--config FILE.toml``, as options.
+def add_named(
+    parser: Any,
+    section: str,
+    key: str,
+    flag: str,
+    metavar: str,
+    text: str,
+    read: Callable[[str], Any] = str,
+    **how: Any,
+) -> None:
+    """Add an option of a section; the first one takes brackets.
 
     Parameters
     ----------
+    parser, section, key, read
+        As of `add_setting`.
+    flag, metavar, text
+        The option as help shows it; an argument has no hyphens.
+    how
+        What else `argparse.ArgumentParser.add_argument` is told.
+    """
+    known = _section(parser, section)
+    how |= {"type": read} if known else {"action": _InBrackets, "section": section}
+    action = parser.add_argument(flag, metavar=metavar, help=text, **how)
+    known[key] = Settable(action.dest, read, flag if flag.startswith("-") else "")
+
+
+def _section(parser: Any, name: str) -> _Section:
+    """Return a section of a command, a new one where there is none yet."""
+    sections: dict[str, _Section] = parser.get_default("sections") or {}
+    parser.set_defaults(sections=sections)  # one for a parser and its groups
+    return sections.setdefault(name, {})
+
+
+class _InBrackets(Once):
+    """Keep a value, and the settings in its brackets."""
+
+    def __init__(self, *args: Any, section: str, several: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section, self.several = section, several
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        known = parser.get_default("sections")[self.section]
+        what = option_string or str(self.metavar)
+        value, settings = _with_settings(self.section, what, values, known)
+        if self.several:
+            asked = parser.__dict__.setdefault("asked", set())
+            before = getattr(namespace, self.dest) or []
+            if before and (settings or asked & {e.dest for e in known.values() if not e.flag}):
+                raise InputError(
+                    f"{what} stands several times, and settings in the brackets of one would hold "
+                    f"for all; give them once, in the section [{self.section}] of a file for "
+                    f"--config."
+                )
+            setattr(namespace, self.dest, [*before, value])
+        else:
+            super().__call__(parser, namespace, value, option_string)
+        for key, each in settings.items():
+            self.keep(parser, namespace, known[key].dest, each)
+
+
+def _with_settings(
+    section: str, what: str, text: str, known: _Section
+) -> tuple[Any, dict[str, Any]]:
+    """Return what stands before the brackets, and the settings in them by key."""
+    within = name_and_settings(text)
+    main = next(iter(known.values()))
+    if section == "generate":
+        name, inner = "", text if within is None else within[1]
+    else:
+        name, inner = (text, "") if within is None else within
+    found: dict[str, Any] = {}
+    for key, word in listed_settings(what, text, inner):
+        if key in found:
+            raise InputError(f"{what} has {key} twice in its brackets; it takes one value.")
+        each = _known(f"setting of {what}", key, known, name)
+        found[key] = _read(f"{what}, {key}", each.read, word)
+    if inner and not name and (section == "generate" or main.read is not str):  # settings alone
+        return None, found
+    return _read(what, main.read, name), found
+
+
+def _known(what: str, key: str, known: _Section, name: str = "") -> Settable:
+    if key not in known:
+        own = [other for other, each in known.items() if name in each.of] or list(known)
+        raise unknown_name(what, key, known, shown=", ".join(own))
+    return known[key]
+
+
+def _read(what: str, read: Callable[[str], Any], word: str) -> Any:
+    """Read a value, and say whose it is where it cannot be read."""
+    try:
+        return read(word)
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"{what}: {error}.") from error
+
+
+def read_settings(what: str, values: Mapping[str, Any], sections: Mapping[str, _Section]) -> Any:
+    """Let values by their names among what is read pass the checks of the command line.
+
+    None is left out.
+
+    Raises
+    ------
+    InputError
+        For what cannot be read.
+    """
+    known = {e.dest: (key, e.read) for each in sections.values() for key, e in each.items()}
+    found = {}
+    for name, value in values.items():
+        if value is not None:
+            key, read = known[name]
+            found[name] = _read(f"{what}: {key}", read, as_word(value))
+    return found
+
+
+def config_of(words: Sequence[str]) -> str | None:
+    """Return the ``.toml`` file of ``--config`` among words, if there is one."""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        flag, equals, value = word.partition("=")
+        if flag == "--config" and (value if equals else following).endswith(".toml"):
+            return value if equals else following
+    return None
+
+
+def defaults_of(file: str, words: Sequence[str], parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """Read a file of options: what holds where words do not say otherwise.
+
+    Parameters
+    ----------
+    file
+        Named by ``--config``.
     words
         The command and its options.
-    sections
-        What the command knows, by section and key.
+    parser
+        Of the command.
 
     Raises
     ------
     InputError
         For what cannot be read, and unknown sections and keys, with the nearest.
     """
-    found: list[str] = []
-    given: dict[str, list[list[str]]] = {}
-    file = None
-    traces = {known["file"].flag: name for name, known in sections.items() if "file" in known}
-    argument = "workload" in sections and not traces  # the trace is one
-    rest = iter(words)
-    for word in rest:
-        flag, equals, value = word.partition("=")
-        name = traces.get(flag, flag.removeprefix("--").replace("-", "_"))
-        of_option = bool(found) and found[-1].startswith("--") and "=" not in found[-1]
-        if argument and word.endswith(")") and not word.startswith("-") and not of_option:
-            trace, *own = _with_settings("workload", "--workload", word, sections["workload"])
-            found += [trace.removeprefix("--workload="), *own]
-            continue
-        if not flag.startswith("--") or name not in (*sections, "config"):
-            found.append(word)
-            continue
-        value = value if equals else next(rest, "")
-        if name == "config" and value.endswith(".toml"):
-            file = value
-        elif name == "config" or not value:
-            found += [f"{flag}={value}"] if value or equals else [flag]
-        else:
-            own = _with_settings(name, flag, value, sections[name])
-            given.setdefault(flag, []).append(own)
-            found += own
-    _refuse_brackets_of_one_of_several(given)
-    return found if file is None else [*found[:1], *_of_file(file, found, sections), *found[1:]]
-
-
-def _refuse_brackets_of_one_of_several(given: Mapping[str, Sequence[Sequence[str]]]) -> None:
-    """Refuse settings in brackets of one of several values: options, they would hold for all."""
-    for flag, values in sorted(given.items()):
-        if len(values) > 1 and any(len(own) > 1 for own in values):
-            raise InputError(
-                f"{flag} stands {len(values)} times, and settings in the brackets of one would "
-                f"hold for all; give them once, in the section [{flag.removeprefix('--')}] of a "
-                f"file for --config."
-            )
-
-
-def _with_settings(section: str, flag: str, value: str, known: Mapping[str, Settable]) -> list[str]:
-    """Return one option and the settings in its value as options."""
-    within = name_and_settings(value)
-    if section == "generate":
-        words, text = [], value if within is None else within[1]
-    elif within is None:
-        return [f"{flag}={value}"]
-    else:
-        words, text = [f"{flag}={within[0]}"], within[1]
-    for name, word in listed_settings(flag, value, text):
-        words.append(f"{_known(f'setting of {flag}', name, known).flag}={word}")
-    return words
-
-
-def _known(what: str, key: str, known: Mapping[str, Settable]) -> Settable:
-    if key not in known:
-        raise unknown_name(what, key, known)
-    return known[key]
-
-
-def _of_file(
-    file: str, given: Sequence[str], sections: Mapping[str, Mapping[str, Settable]]
-) -> list[str]:
-    """Return the settings of a file as options, but for those that are given beside it."""
     content = read_text(file, blank=True).toml()
-    if given[:1] == ["sweep"]:
+    if words[0] == "sweep":
         content = _for_a_sweep(file, content)
-    asked = {word.partition("=")[0] for word in given if word.startswith("--")}
-    replaced = _replaced(asked, sections)
-    words: list[str] = []
+    sections, flags = parser.get_default("sections"), parser._option_string_actions
+    asked = {
+        w.partition("=")[0].removeprefix("--").replace("-", "_") for w in words if w[:1] == "-"
+    }
+    replaced = {section for name in asked for section in _INSTEAD.get(name, ())}
+    found: dict[str, Any] = {}
     for name, value in content.items():
-        if not isinstance(value, dict):
-            flag = f"--{name.replace('_', '-')}"
-            if isinstance(value, bool):
-                words += [flag] * value
-            elif name not in sections:
-                words += _option(flag, value, asked)
-            elif name not in replaced:
-                inner = _with_settings(name, flag, as_word(value), sections[name])
-                words += [word for word in inner if word.partition("=")[0] not in asked]
+        known = sections.get(name)
+        flag = f"--{name.replace('_', '-')}"
+        if name in replaced:
             continue
-        if name not in sections:
-            raise unknown_name(f"section of {file}", name, sections)
-        for key, each in value.items() if name not in replaced else ():
-            known = _known(f"setting of [{name}] in {file}", key, sections[name])
-            words += _option(known.flag, each, asked)
-    return words
+        if isinstance(value, dict):
+            if known is None:
+                raise unknown_name(f"section of {file}", name, sections)
+            for key, given in value.items():
+                each = _known(f"setting of [{name}] in {file}", key, known)
+                if isinstance(given, list) and getattr(flags.get(each.flag), "several", False):
+                    found[each.dest] = given
+                else:
+                    what = f"[{name}] in {file}, {key}"
+                    found[each.dest] = _read(what, each.read, as_word(given))
+        elif known is not None:
+            main, own = _with_settings(name, flag, as_word(value), known)
+            action = flags[flag]
+            found[action.dest] = [main] if getattr(action, "several", False) else main
+            found |= {known[key].dest: each for key, each in own.items()}
+        elif flag not in flags:
+            raise unknown_name(f"option in {file}", flag, flags)
+        else:  # which argparse reads
+            found[flags[flag].dest] = value if isinstance(value, bool) else as_word(value)
+    return found
 
 
 def _for_a_sweep(file: str, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,66 +286,68 @@ def _for_a_sweep(file: str, content: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _replaced(asked: set[str], sections: Mapping[str, Mapping[str, Settable]]) -> set[str]:
-    """Return the sections of a file that options beside it take the place of."""
-    home = {each.flag: name for name, known in sections.items() for each in known.values()}
-    found: set[str] = set()
-    for flag in asked:
-        name = flag.removeprefix("--").replace("-", "_")
-        found.update(_INSTEAD.get(name, ()))
-        if home.get(flag) == "generate":
-            found.update(_INSTEAD["generate"])
-    return found
+def called(args: argparse.Namespace, name: str, value: object = "...") -> str:
+    """Return how the command line gives an option, or a setting in brackets."""
+    if name in args.flags:
+        return f"{args.flags[name]} {value}".removesuffix(" ...")
+    for section, known in getattr(args, "sections", {}).items():
+        main, *_ = known.values()
+        for key, each in known.items():
+            if each.dest != name or each.flag:
+                continue
+            if section == "generate":
+                return f"{main.flag} '{key}={value}'"
+            before = getattr(args, main.dest)
+            before = before if before in each.of else each.of[0]
+            return f"{main.flag} '{before}({key}={value})'".lstrip()
+    return name
 
 
-def _option(flag: str, value: Any, asked: set[str]) -> list[str]:
-    if flag in asked:
-        return []
-    several = flag == "--workload" and isinstance(value, list)  # which a sweep takes several times
-    return [f"{flag}={as_word(each)}" for each in (value if several else [value])]
+def setting_for(args: argparse.Namespace, option: str, value: str) -> str | None:
+    """Return what to say to who takes a setting for an option; None if none is called so."""
+    asked = option.lstrip("-").replace("-", "_")
+    names = {each.dest for known in args.sections.values() for each in known.values()}
+    settings = sorted(names - args.flags.keys())
+    near = [each for each in settings if f"_{asked}".endswith(f"_{each}")]  # as it was called
+    if not near and not get_close_matches(asked, [*args.flags], 1, _ALIKE):
+        near = get_close_matches(asked, settings, 1, _ALIKE)
+    if not near:
+        return None
+    given = called(args, near[0], value or "...")
+    return f"{near[0]} is a setting of {given.partition(' ')[0]}: {given}"
 
 
-def as_given(
-    text: str, words: Sequence[str], sections: Mapping[str, Mapping[str, Settable]] | None
-) -> str:
-    """Call settings by their names, unless some were given as options.
+def _given(args: argparse.Namespace) -> Iterator[tuple[str, str, str, Any]]:
+    """Section, key, flag and value of what is given."""
+    home = {
+        each.dest: (section, key)
+        for section, known in args.sections.items()
+        for key, each in known.items()
+    }
+    for name in dict.fromkeys([*args.flags, *home]):
+        value, flag = getattr(args, name, None), args.flags.get(name, "")
+        if not (value is None or (value is False and flag) or flag in _OF_ONE_CALL):
+            key = flag.removeprefix("--").replace("-", "_")
+            yield *home.get(name, ("", key)), flag, value
 
-    Parameters
-    ----------
-    text
-        Of an error.
-    words
-        What was given.
-    sections
-        What the command knows, by section and key, if it has any.
-    """
-    sections = sections or {}
-    hidden = {e.flag: key for known in sections.values() for key, e in known.items() if e.hidden}
-    if hidden.keys() & {word.partition("=")[0] for word in words}:
-        return text
-    said = re.sub(r"--[a-z][a-z-]*", lambda found: hidden.get(found[0], found[0]), text)
-    if said == text:
-        return text
-    named = {found for found in re.findall(r"--[a-z][a-z-]*", text) if found in hidden}
-    homes = [home for home, known in sections.items() if named & {e.flag for e in known.values()}]
-    files = homes in (["workload"], ["log"])
-    example = f", --{homes[0]} 'FILE({hidden[min(named)]}=...)'" if files else ""
-    return f"{said} (Given in brackets{example}: `apportion settings` lists where.)"
+
+def as_words(args: argparse.Namespace, file: str, without: set[str]) -> list[str]:
+    """Write options that are given, but for some keys, as words about a workload from a file."""
+    words: dict[str, Any] = {"--workload": file}
+    inner: dict[str, dict[str, Any]] = {}
+    for section, key, flag, value in _given(args):
+        if flag and key not in without:
+            words[flag] = as_word(value)
+        elif not flag and value != file:
+            inner.setdefault(f"--{section.replace('_', '-')}", {})[key] = value
+    words |= {flag: in_brackets(words.get(flag, ""), own) for flag, own in inner.items()}
+    return [word for option in words.items() for word in option]
 
 
 def as_toml(args: argparse.Namespace) -> str:
     """Write the options that are given as the text of a file that ``--config`` reads."""
-    home = {
-        each.flag: (section, key)
-        for section, known in args.sections.items()
-        for key, each in known.items()
-    }
     tables: dict[str, list[str]] = {"": []}
-    for name, flag in args.flags.items():
-        value = getattr(args, name, None)
-        if value is None or value is False or flag in _OF_ONE_CALL:
-            continue
-        section, key = home.get(flag, ("", flag.removeprefix("--").replace("-", "_")))
+    for section, key, _, value in _given(args):
         tables.setdefault(section, []).append(f"{key} = {_toml(value)}")
     parts = [*tables.pop("")]
     for section, lines in tables.items():
@@ -277,8 +356,6 @@ def as_toml(args: argparse.Namespace) -> str:
 
 
 def _toml(value: Any) -> str:
-    if isinstance(value, str) and value in ("yes", "no"):
-        return "true" if value == "yes" else "false"
     if isinstance(value, dict):
         inner = ", ".join(f"{json.dumps(name)} = {_toml(each)}" for name, each in value.items())
         return f"{{{inner}}}"

@@ -87,7 +87,7 @@ def serving_options(args: argparse.Namespace) -> dict[str, Any]:
         "protect": args.protect,
         "services_per_gpu": args.services_per_gpu,
         "slo_factor": args.slo_factor,
-        "gpus_per_node": args.gpus_per_node,
+        "gpus_per_node": args.gpus_per_machine,
     }
 
 

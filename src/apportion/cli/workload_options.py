@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import (
-    add_alias,
     add_command,
     add_option,
     by_accelerator,
@@ -19,11 +16,12 @@ from apportion.cli.commands import (
     whole,
 )
 from apportion.cli.options import add_file, add_seed
-from apportion.cli.sections import add_setting
+from apportion.cli.sections import add_named, add_setting
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 GENERATED = {
     "generate_jobs": 600,
@@ -45,29 +43,14 @@ GENERATED_COMMUNICATING = {"generate_jobs": 60, "jobs_per_hour": 6.5}
 """The generated workload with communication profiles where no option says otherwise."""
 
 
-_Option = tuple[str, str] | tuple[str, str, Callable[[str], Any]]
-"""How its value is called, what it is, and what reads it."""
-
-_READING: dict[str, _Option] = {
-    "throughputs": ("FILE", "steps/s of the job types, csv or json"),
-    "profiles": ("DIR|CSV", "elastic jobs: a folder of each, or steps/s by gpus"),
-    "format": ("NAME", "of the trace (default: recognise it)"),
-    "limit": ("N", "only the first N jobs", whole(1)),
-    "reference": ("TYPE", "on which jobs ran (default: the cluster's only type, or v100)"),
-    "missing": (
-        *("error|drop", "jobs without throughputs (default: error)"),
-        one_of("answer to jobs without throughputs", ("error", "drop")),
-    ),
-    "states": ("A,B,...", "only jobs that ended so: COMPLETED (default: all)"),
-    "columns": (
-        "A=B,...",
-        "what yours mean: submit=arrival_s,n_gpus=scale_factor,... "
-        "(units _s, _min, _h, _d, or dates)",
-    ),
+_READING: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("throughputs", "profiles", "format", "reference", "states", "columns"), str),
+    "limit": whole(1),
+    "missing": one_of("answer to jobs without throughputs", ("error", "drop")),
 }
-"""How a trace is read."""
+"""How a trace is read, in brackets behind it, and what reads each."""
 
-_FITTING: dict[str, _Option] = {
+_FITTING: dict[str, tuple[str, str, Callable[[str], Any]]] = {
     "too_large": (
         *("drop|error", "jobs too large for all types (drop for logs)"),
         one_of("answer to jobs that are too large", ("drop", "error")),
@@ -79,44 +62,45 @@ _FITTING: dict[str, _Option] = {
     ),
     "measure": ("A,B", "figures of these jobs alone, e.g. 0.4,0.9", comma_separated(real())),
 }
-"""How jobs are made to fit an experiment: of drawn jobs as well."""
+"""How jobs are made to fit an experiment, drawn ones as well: name of the value, help, reader."""
 
 READING_OPTIONS, FITTING_OPTIONS = tuple(_READING), tuple(_FITTING)
+
+SETTINGS = "In brackets: see `apportion policies leases`, docs/reference/data_formats.md."
+"""What the help of commands with brackets ends with."""
 
 STEADY = (0.4, 0.9)
 """Figures of the workload that is drawn where no option says how are of these of its jobs."""
 
 
 def add_trace(
-    parser: argparse.ArgumentParser, option: str | None = None, *, several: bool = False
+    parser: argparse.ArgumentParser,
+    flag: str,
+    text: str = "a trace, or a csv of your own jobs",
+    *,
+    several: bool = False,
 ) -> None:
-    """Add how to read a trace.
+    """Add a trace and how to read it.
 
     Parameters
     ----------
     parser
         Of the command.
-    option
-        Names the trace itself where it is not the argument.
+    flag, text
+        The trace itself, an option or an argument.
     several
         Whether that may stand several times.
     """
     group = group_of(parser, "the workload")
-    section = "workload" if option is None else option.removeprefix("--")
-    if option is not None:
-        text = "a trace, or a csv of your own jobs; how it is read in brackets: 'jobs.csv(limit=9)'"
-        text += "; several times" * several
-        action = "append" if several else "store"
-        named = partial(add_setting, group, section, key="file", hidden=False)
-        named(option, "FILE", text, action=action)
-    for name, (metavar, text, *read) in (_READING | _FITTING).items():
-        # --format is of tables
-        flag = "--trace-format" if name == "format" else f"--{name.replace('_', '-')}"
-        hidden = option is not None and name in _READING
-        where: dict[str, Any] = {"key": name, "hidden": hidden, "dest": name}
-        add_setting(group, section, flag, metavar, text, *read, **where)
-    if not several:  # what it was called before, where there is no format of tables
-        add_alias(parser, "--format", "--trace-format")
+    option = flag.startswith("-")
+    section = flag.removeprefix("--") if option else "workload"
+    text += "; how it is read in brackets: 'jobs.csv(limit=9)'" + "; several times" * several
+    where: Any = group if option else parser
+    add_named(where, section, "file", flag, "FILE", text, several=several)
+    for name, read in _READING.items():
+        add_setting(group, section, name, read, "FILE")
+    for name, (metavar, text, read) in _FITTING.items():
+        add_named(group, section, name, f"--{name.replace('_', '-')}", metavar, text, read)
 
 
 def reading_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -151,29 +135,37 @@ def refuse_reading_options(args: argparse.Namespace) -> None:
         Naming the option.
     """
     for name in reading_options(args):
-        option = "trace-format" if name == "format" else name.replace("_", "-")
-        raise InputError(f"--{option} is for a workload from a file; give --workload FILE.")
+        raise InputError(f"{name} is for a workload from a file; give --workload FILE.")
 
 
-def add_generator(parser: argparse.ArgumentParser, *, hidden: bool = False) -> None:
-    """Add how to draw a workload; `hidden` where ``--generate`` stands for all of it."""
-    group = group_of(parser, "the workload")
-    if hidden:
-        text = "(default: jobs=600,jobs_per_hour=2.2; arrivals=batch for racks)"
-        add_option(group, "--generate", "jobs=N,...", text)
+def _drawing() -> dict[str, tuple[str, str, Callable[[str], Any]]]:
+    """Return how a workload is drawn: name of the value, help, reader."""
     arrivals = ("poisson", "batch", "diurnal")
     at = "at a steady rate, all at once, or more by day than by night and on weekdays "
     at += "than on weekends (default: poisson; batch for racks, which have no diurnal)"
-    drawn = partial(add_setting, group, "generate", hidden=hidden)
-    drawn("--generate-jobs", "N", _default("generate_jobs"), whole(1), key="jobs")
-    drawn("--arrivals", "|".join(arrivals), at, one_of("arrivals", arrivals))
-    drawn("--jobs-per-hour", "X", "(default: 2.2, for racks as published)", real())
-    drawn("--days", "X", "of diurnal arrivals, in place of their rate", real(strict=True))
     sizes, lengths = ("single", "gavel", "philly"), ("gavel", "philly")
-    usual = _default("scale_factors")
-    drawn("--scale-factors", "|".join(sizes), usual, one_of("scale factors", sizes))
-    usual = _default("durations")
-    drawn("--durations", "|".join(lengths), usual, one_of("durations", lengths))
+    return {
+        "generate_jobs": ("N", _default("generate_jobs"), whole(1)),
+        "arrivals": ("|".join(arrivals), at, one_of("arrivals", arrivals)),
+        "jobs_per_hour": ("X", "(default: 2.2, for racks as published)", real()),
+        "days": ("X", "of diurnal arrivals, in place of their rate", real(strict=True)),
+        "scale_factors": (
+            "|".join(sizes),
+            _default("scale_factors"),
+            one_of("scale factors", sizes),
+        ),
+        "durations": ("|".join(lengths), _default("durations"), one_of("durations", lengths)),
+    }
+
+
+def add_generator(parser: argparse.ArgumentParser) -> None:
+    """Add how to draw a workload."""
+    group = group_of(parser, "the workload")
+    text = "(default: jobs=600,jobs_per_hour=2.2; arrivals=batch for racks)"
+    add_named(group, "generate", "generate", "--generate", "jobs=N,...", text)
+    for name, (_, _, read) in _drawing().items():
+        key = "jobs" if name == "generate_jobs" else name
+        add_setting(group, "generate", key, read, dest=name)
 
 
 def add_kind(parser: argparse.ArgumentParser) -> None:
@@ -198,8 +190,7 @@ def add_describe(commands: Any) -> None:
     parser = add_command(
         commands, "describe", "workloads:describe_workload", "describe a trace in numbers"
     )
-    add_file(parser, "the trace")
-    add_trace(parser)
+    add_trace(parser, "file", "the trace")
     add_option(parser, "--cluster", "v100=8,k80=16", "GPUs, to give the load on them")
     add_seed(parser, "for what a trace leaves open")
     finish(parser)
@@ -212,6 +203,8 @@ def add_generate(commands: Any) -> None:
     )
     add_file(parser, "where to write the jobs; the throughputs go beside it", name="out")
     add_kind(parser)
-    add_generator(parser)
+    group = group_of(parser, "the workload")
+    for name, (metavar, text, read) in _drawing().items():
+        add_option(group, f"--{name.replace('_', '-')}", metavar, text, read)
     add_seed(parser, "same seed, same workload (default: 0)")
     finish(parser)

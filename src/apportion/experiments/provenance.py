@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from apportion.checks import as_word
 from apportion.cluster import Cluster
 from apportion.experiments.fitted_jobs import FITTING
-from apportion.mechanisms import MECHANISMS
-from apportion.mechanisms.settings import settings_of
+from apportion.mechanisms.setting_names import in_brackets
 from apportion.sim.fingerprint import versions, workload_fingerprint
 
 if TYPE_CHECKING:
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 
 INFINITE = "inf"
 """Stands for an infinite setting, e.g. of ``resolve_seconds``, which JSON has no number for."""
+
+_WITHIN = {"speeds": ("references", "optimism", "rows"), "pair_estimates": ("learn_pairs",)}
+"""Settings of simulations that are no mechanism's, by the option in whose brackets they stand."""
 
 
 def record(
@@ -72,16 +74,18 @@ def command_line(
         return None
     if INFINITE in map(_setting, settings.values()):
         return None
-    mechanism = settings["mechanism"]
-    home = None if mechanism is None else MECHANISMS.get(str(mechanism))
-    own = {each.name: settings[each.name] for each in settings_of(home) if each.name in settings}
-    rest = {name: value for name, value in settings.items() if name not in {*own, "mechanism"}}
+    rest = {name: value for name, value in settings.items() if value is not None}
+    seed, inner = rest.pop("seed"), {}
+    for section, names in _WITHIN.items():
+        name = str(rest.pop(section, ""))
+        inner[section] = in_brackets(name, {each: rest.pop(each, None) for each in names})
+    mechanism = in_brackets(str(rest.pop("mechanism", "")), rest)
     said: dict[str, object] = {
         **_workload(origin),
         **where,
         "policies": ",".join(policies),
-        **({} if mechanism is None else {"mechanism": _in_brackets(str(mechanism), own)}),
-        **{name: value for name, value in rest.items() if value is not None},
+        **{name: text for name, text in {"mechanism": mechanism, **inner}.items() if text},
+        "seed": seed,
     }
     options = ((f"--{name.replace('_', '-')}", as_word(value)) for name, value in said.items())
     return shlex.join(["apportion", "compare", *(word for option in options for word in option)])
@@ -93,23 +97,10 @@ def _workload(origin: Mapping[str, object]) -> dict[str, object]:
     given.pop("seed", None)  # the simulation's
     plain = {name: given.pop(name) for name in FITTING if name in given}
     if "workload" in given:
-        return {"workload": _in_brackets(str(given.pop("workload")), given)} | plain
+        return {"workload": in_brackets(str(given.pop("workload")), given)} | plain
     jobs = {"jobs": given.pop("generate_jobs")} if "generate_jobs" in given else {}
-    drawn = _in_brackets("", jobs | given)[1:-1]
+    drawn = in_brackets("", jobs | given)[1:-1]
     return ({"generate": drawn} if drawn else {}) | plain
-
-
-def _in_brackets(name: str, settings: Mapping[str, object]) -> str:
-    """Write a value of an option with its settings, as ``leases(lease_seconds=1800)``."""
-    told = [(key, as_word(value)) for key, value in settings.items() if value is not None]
-    inner = ", ".join(f"{key}={_quoted(word)}" for key, word in told)
-    return f"{name}({inner})" if inner else name
-
-
-def _quoted(word: str) -> str:
-    """Put a word in quotes where commas or quotes in it would be taken for ends."""
-    mark = '"' if "'" in word else "'"
-    return f"{mark}{word}{mark}" if any(each in word for each in ",'\"()") else word
 
 
 def cluster_options(cluster: Cluster) -> dict[str, object] | None:

@@ -14,7 +14,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from apportion.checks import read_number
+from apportion.checks import as_word, read_number
 from apportion.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -141,6 +141,19 @@ def listed_settings(what: str, whole: str, text: str) -> list[tuple[str, str]]:
         found.append((each[1], each[2].strip("'\"")))
         place = each.end()
     return found
+
+
+def in_brackets(name: str, settings: Mapping[str, object]) -> str:
+    """Write a value of an option with its settings, as ``leases(lease_seconds=1800)``."""
+    told = [(key, as_word(value)) for key, value in settings.items() if value is not None]
+    inner = ", ".join(f"{key}={_quoted(word)}" for key, word in told)
+    return f"{name}({inner})" if inner else name
+
+
+def _quoted(word: str) -> str:
+    """Put a word in quotes where commas or quotes in it would be taken for ends."""
+    mark = '"' if "'" in word else "'"
+    return f"{mark}{word}{mark}" if any(each in word for each in ",'\"()") else word
 
 
 def value_in_brackets(kind: Any, what: str, given: str) -> Any:

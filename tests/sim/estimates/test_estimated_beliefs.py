@@ -111,7 +111,7 @@ def test_options_of_estimates_are_checked(option: dict[str, Any]) -> None:
 
 
 def test_the_command_line_knows_them() -> None:
-    words = ["--speeds", "estimated", "--references", "8", "--optimism", "0.5"]
+    words = ["--speeds", "estimated(references=8,optimism=0.5)"]
     args = parse(["compare", *words])
     assert (args.speeds, args.references, args.optimism) == ("estimated", 8, 0.5)
     assert parse(["compare", *words[:-1], "worth"]).optimism == "worth"
@@ -126,4 +126,4 @@ def test_worth_and_rows_are_settings_too(rows: Any) -> None:
     assert (by_name.settings["optimism"], by_name.settings["rows"]) == ("worth", rows)
     assert by_name.jobs.equals(ap.simulate("fifo", load, CLUSTER, beliefs=told).jobs)
     with pytest.raises(ap.InputError, match="'wurth' must be a finite number >= 0, or worth"):
-        parse(["compare", "--speeds", "estimated", "--optimism", "wurth"])
+        parse(["compare", "--speeds", "estimated(optimism=wurth)"])

@@ -33,7 +33,7 @@ def test_columns_in_any_order_become_jobs(write: Write) -> None:
     assert (jobs["total_steps"] / steps_per_s).tolist() == pytest.approx([7.0, 50.0])
     assert workload.notes == (
         "job types drawn at random, seed 0; 2 of 2 jobs name no type of GPU: taken to have run on "
-        "that of a cluster of one type, else on v100 (reference= or --reference tells the type)",
+        "that of a cluster of one type, else on v100 (reference= tells the type)",
     )
 
 

@@ -137,7 +137,7 @@ def test_the_command_line_takes_them_and_repeats_them(write: Write, tmp_path: Pa
     file, out = str(write("own.csv", *LINES)), tmp_path / "out"
     columns = ",".join(f"{name}={meant}" for name, meant in COLUMNS.items())
     words = ["--cluster", "v100=4", "--policies", "fifo", "--out", str(out)]
-    assert main(["compare", "--workload", file, "--columns", columns, *words]) == 0
+    assert main(["compare", "--workload", f"{file}(columns='{columns}')", *words]) == 0
     first = pd.read_csv(out / "jobs.csv")
     assert main(["compare", "--config", str(out / "run.toml"), "--out", str(out / "b")]) == 0
     assert pd.read_csv(out / "b" / "jobs.csv")["jct_s"].tolist() == first["jct_s"].tolist()
@@ -157,9 +157,9 @@ def test_a_csv_of_no_known_format_is_told_a_mapping_that_reads_it(
         "y;bob;2026-03-02 09:04:04;90;1;v100;0",
     )
     assert main(["workload", "describe", str(file)]) == 2
-    said = capsys.readouterr().err.split("--columns ")
+    said = capsys.readouterr().err.split("columns='")
     assert len(said) == 2
-    proposed = said[1].strip().rstrip(".")
+    proposed = said[1].partition("'")[0]
     jobs = ap.read_workload(file, columns=proposed).jobs
     assert jobs["duration_s"].tolist() == [1800, 5400]
     assert jobs[["scale_factor", "user"]].to_numpy().tolist() == [[2, "ann"], [1, "bob"]]

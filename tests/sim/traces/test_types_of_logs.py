@@ -220,7 +220,7 @@ def test_a_log_without_types_is_not_set_beside_others_on_several(
     assert first.startswith(f"{kinds.count('')} of 2 jobs name no type of GPU, and the cluster has")
     assert first.endswith("they count as run on v100")
     assert len(workload.on(cluster).on(cluster).notes) == len(workload.on(cluster).notes)
-    with pytest.raises(ap.InputError, match=r"jobs name no type of GPU.*--reference"):
+    with pytest.raises(ap.InputError, match=r"jobs name no type of GPU.*reference="):
         ap.compare(["as_recorded", "fcfs"], workload, cluster, n_jobs=1)
     with pytest.raises(ap.InputError, match="jobs name no type of GPU"):
         ap.simulate("as_recorded", workload, cluster)

@@ -229,7 +229,7 @@ def test_the_command_line_takes_todays_gpus(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["compare", "--generate-jobs", "6", "--cluster", "a100=8,h100=4", "--jobs", "1"]
+    words = ["compare", "--generate", "jobs=6", "--cluster", "a100=8,h100=4", "--jobs", "1"]
     assert main([*words, "--policies", "fifo,max_min_fairness"]) == 0
     said = capsys.readouterr().out
     assert "Note: speeds on a100 are modelled, not measured: 1.7 to 2.5 times those on v100" in said

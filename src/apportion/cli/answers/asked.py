@@ -1,4 +1,4 @@
-"""``apportion whatif``, ``recommend``, ``forecast``, ``advise``, and what these are asked about."""
+"""``apportion what-if``, ``recommend``, ``forecast``, ``advise``, and what they are about."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from apportion.cli.inputs import (
 )
 from apportion.cli.output import say
 from apportion.cli.racks import cluster_of, policies_of
+from apportion.cli.sections import as_words
 from apportion.cli.workload_options import (
     fitting_options,
     reading_options,
@@ -30,6 +31,9 @@ from apportion.report.files import check_format, write_page, write_table
 
 if TYPE_CHECKING:
     import argparse
+
+_OWN = {"policies", "add", "by", "draws", "jobs", "seed"}
+"""Options of ``advise`` that other commands are not given."""
 
 
 def workloads_of(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -143,7 +147,7 @@ def run_advise(args: argparse.Namespace) -> None:
         seed=args.seed,
         out=args.out,
         n_jobs=args.jobs,
-        command=_command(args),
+        command=as_words(args, args.log, _OWN),
         **settings_given(args),
     )
     for line in str(advice).splitlines():
@@ -152,24 +156,3 @@ def run_advise(args: argparse.Namespace) -> None:
         else:
             say(line) if line else print()
     print(f"\nReport: {args.out}/advice.html (and advice.txt)")
-
-
-def _command(args: argparse.Namespace) -> list[str]:
-    """Return the options that say what this is about, for other commands."""
-    own = {"policies", "add", "by", "draws", "out", "jobs", "log", "seed"}
-    words = ["--workload", args.log]
-    for name, flag in args.flags.items():
-        value = getattr(args, name, None)
-        if name in own or value is None or value is False or flag.startswith(("-v", "--help")):
-            continue
-        words += [flag, _word(value)]
-    return words
-
-
-def _word(value: Any) -> str:
-    """Write the value of an option."""
-    if isinstance(value, dict):
-        return ",".join(f"{name}={each:g}" for name, each in value.items())
-    if isinstance(value, list):
-        return ",".join(f"{each:g}" if isinstance(each, float) else str(each) for each in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apportion.cli.commands import (
     add_command,
@@ -17,11 +16,14 @@ from apportion.cli.commands import (
 from apportion.cli.options import add_cluster, add_file, add_seed, add_simulation
 from apportion.cli.workload_options import add_generator, add_trace
 
+if TYPE_CHECKING:
+    import argparse
+
 
 def add_what_if(commands: Any) -> None:
-    """Add ``apportion whatif``."""
+    """Add ``apportion what-if``."""
     text = "what other GPUs, or more jobs, would do, with intervals"
-    parser = add_command(commands, "whatif", "answers.asked:run_whatif", text)
+    parser = add_command(commands, "what-if", "answers.asked:run_whatif", text)
     _add_policies(parser, "shortest_job_first")
     for name, verb in (("add", "more"), ("remove", "less")):
         parser.add_argument(
@@ -33,7 +35,7 @@ def add_what_if(commands: Any) -> None:
     _add_draws(parser, 16)
     add_option(parser, "--first-seed", "N", "of the draws", whole(0), 0)
     add_option(parser, "--level", "L", "of each interval", real(strict=True), 0.95)
-    _add_workload(parser, "out/whatif")
+    _add_workload(parser, "out/what-if")
 
 
 def add_recommend(commands: Any) -> None:
@@ -74,14 +76,13 @@ def add_advise(commands: Any) -> None:
     """Add ``apportion advise``."""
     text = "one page on a log: what is lost, and what would help"
     parser = add_command(commands, "advise", "answers.asked:run_advise", text)
-    add_file(parser, "a log of jobs: when they came, how long they ran", "log")
+    add_trace(parser, "log", "a log of jobs: when they came, how long they ran")
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     add_option(parser, "--add", "TYPE=N", "GPUs to ask about (default: 8 more)")
     add_option(parser, "--by", "COLUMN", "groups of jobs (default: user, if told)")
     _add_draws(parser, 8)
     add_option(parser, "--out", "DIR", "", usual="out/advise")
     add_option(parser, "--jobs", "N", "runs at once", whole(1))
-    add_trace(parser)
     add_cluster(parser)
     add_simulation(parser)
     add_seed(parser, "for what a log leaves open (default: 0)")
@@ -95,7 +96,7 @@ def add_floor(commands: Any) -> None:
     text = "jobs.csv of a comparison, or a csv with job and completion_s: how far it is above"
     add_option(parser, "--jobs-table", "FILE", text)
     add_trace(parser, "--workload")
-    add_generator(parser, hidden=True)
+    add_generator(parser)
     add_cluster(parser)
     add_seed(parser, "of everything random (default: 0)")
     finish(parser)
@@ -114,7 +115,7 @@ def _add_workload(parser: argparse.ArgumentParser, out: str) -> None:
     add_option(parser, "--out", "DIR", "", usual=out)
     add_option(parser, "--jobs", "N", "runs at once", whole(1))
     add_trace(parser, "--workload")
-    add_generator(parser, hidden=True)
+    add_generator(parser)
     add_cluster(parser)
     add_simulation(parser)
     finish(parser)
@@ -129,17 +130,18 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
         metavar="text|json",
         help="(default: %(default)s)",
     )
-    text = argparse.SUPPRESS  # what it was called before
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help=text)
 
 
 def add_policies(commands: Any) -> None:
     """Add the list of policies and schedulers."""
     parser = add_command(
-        commands, "policies", "installed:list_known", "list the policies and schedulers"
+        commands,
+        "policies",
+        "installed:list_known",
+        "list the policies and schedulers, and of a mechanism its settings",
     )
     parser.set_defaults(listed="policies")
-    parser.add_argument("about", nargs="?", metavar="NAME", help="all that is known of one")
+    parser.add_argument("about", nargs="?", metavar="NAME", help="of one, or of a mechanism")
     _add_format(parser)
     finish(parser)
 
@@ -154,29 +156,7 @@ def add_accelerators(commands: Any) -> None:
     finish(parser)
 
 
-def add_settings(commands: Any) -> None:
-    """Add the list of settings; the commands that have some are there."""
-    text = "list what options take in brackets, and files of settings"
-    parser = add_command(commands, "settings", "listings:list_settings", text)
-    parser.add_argument("section", nargs="?", metavar="OPTION", help="of one alone: mechanism")
-    _add_format(parser)
-    parser.set_defaults(shown=commands.choices["compare"].get_default("sections"))
-    finish(parser)
-
-
 def add_doctor(commands: Any) -> None:
     """Add what says whether the installation works."""
     text = "say what is installed, and whether it works"
     finish(add_command(commands, "doctor", "installed:doctor", text))
-
-
-def add_completion(commands: Any) -> None:
-    """Add what makes a shell complete commands."""
-    text = "print what makes a shell complete commands"
-    parser = add_command(commands, "completion", "listings:completion", text)
-    shells = ("bash", "zsh")
-    parser.add_argument("shell", type=one_of("shell", shells), metavar="|".join(shells))
-    parser.epilog = (
-        "For bash: apportion completion bash > ~/.local/share/bash-completion/completions/apportion"
-    )
-    finish(parser)
