@@ -85,7 +85,7 @@ def test_advice_needs_a_choice() -> None:
 @pytest.mark.thorough
 def test_commands_print_their_answers(log: Path, tmp_path: Path) -> None:
     cluster = ["--cluster", "v100=12", "--jobs", "1"]
-    asked = ["whatif", "--workload", str(log), *cluster, "--policies", "fcfs", "--draws", "2"]
+    asked = ["what-if", "--workload", str(log), *cluster, "--policies", "fcfs", "--draws", "2"]
     shown = run_command([*asked, "--add", "v100=8,16", "--out", str(tmp_path / "w")]).out
     assert "fcfs, +16 v100:" in shown
     assert "$/h owned" in shown

@@ -185,7 +185,7 @@ def test_ctrl_c_keeps_what_is_finished(
             ["--workload", "words.csv", "--generate", "jobs_per_hour=3"],
             "--generate 'jobs_per_hour=...' is for generated",
         ),
-        (["--workload", "(throughputs=words.csv)"], "--workload is ''; give a value"),
+        (["--workload", "(throughputs=words.csv)"], "throughputs is for a workload from a file"),
         (["--out", "words.csv"], "Cannot write"),
         (["--mechanism", "(round_seconds=0)"], "round_seconds is 0"),
         (["--mechanism", "(placement=first-fit)", "--jobs", "1"], "Did you mean 'first_fit'?"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
 from pathlib import Path
@@ -14,11 +13,7 @@ import pytest
 from tests.seeds import sampled
 
 from apportion.cli import main
-from apportion.cluster import Cluster
-from apportion.errors import InputError
 from apportion.experiments import compare
-from apportion.experiments.recorded import read_recorded
-from apportion.policies import FIFO
 from apportion.sim import generate_workload
 
 CLOCKS = ("policy_seconds", "wall_seconds")
@@ -151,15 +146,14 @@ def test_a_trace_is_read_again_and_a_change_of_it_is_told(
     Path("mine.csv").write_text(JOBS.replace("3600", "1800"))
     capsys.readouterr()
     again()
-    assert "Note: the workload is no longer the one of first/run.json" in capsys.readouterr().out
-    again("--workload", "mine.csv(throughputs=speeds.csv, limit=1)")
-    assert "no longer" not in capsys.readouterr().out
+    assert "Note: the workload is not the one of first/run.json" in capsys.readouterr().out
+    assert again("--workload", "(limit=1)")["workload"]["jobs"] == 1
 
 
 @pytest.mark.thorough
 def test_options_beside_the_file_take_the_place_of_its_own() -> None:
     first = compared(*FIRST)
-    changed = again("--seed", "0", "--policies", "isolated", "--generate", "jobs=3")
+    changed = again("--seed", "0", "--policies", "isolated", "--generate", "(jobs=3)")
     assert changed["policies"] == ["isolated"]
     assert changed["settings"] == first["settings"] | {"seed": 0}
     assert changed["workload"]["jobs"] == 3
@@ -171,124 +165,31 @@ def test_options_beside_the_file_take_the_place_of_its_own() -> None:
     assert again("--mechanism", "(placement=random)")["settings"] == first["settings"] | {
         "placement": "random"
     }
-    assert again("--generate", "arrivals=batch")["workload"]["origin"]["jobs_per_hour"] is None
+    drawn = again("--generate", "jobs=2,arrivals=batch")["workload"]["origin"]
+    assert (drawn["jobs_per_hour"], drawn["scale_factors"]) == (None, "gavel")
     words = own_jobs()[:4]
     replaced = again(*words)
     assert replaced["workload"]["name"] == "mine"
     assert replaced["settings"] == first["settings"]
 
 
-@pytest.mark.thorough
-def test_what_words_cannot_say_is_read_back() -> None:
-    priced = Cluster({"v100": 2}, prices_per_gpu_hour={"v100": 9.0})
-    workload = generate_workload(jobs=3, seed=2, jobs_per_hour=6.0)
-    origin = {"generate_jobs": 3, "jobs_per_hour": 6.0, "scale_factors": "single"}
-    options: dict[str, Any] = {"resolve_seconds": float("inf"), "seed": 2, "n_jobs": 1}
-    before = compare(["fifo"], workload, priced, out="first", origin=origin, **options)
-    assert before.command is None
-    recorded = read_recorded(Path("first/run.json"))
-    assert recorded.cluster == priced
-    assert recorded.settings == before.settings
-    assert recorded.differences(recorded.fingerprint) == []
-    again()
-    assert Path("second/jobs.csv").read_bytes() == Path("first/jobs.csv").read_bytes()
-    assert again()["cluster"]["prices_per_gpu_hour"] == {"v100": 9.0}
-
-
-@pytest.mark.thorough
-def test_what_a_file_does_not_hold_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    workload = generate_workload(jobs=2, seed=1)
-    told: dict[str, Any] = {"n_jobs": 1, "seed": 1}
-    config = ["--config", "first/run.json"]
-    compare([FIFO()], workload, "v100=1", out="first", **told)
-    assert "policies was an object of the caller's own" in refused(capsys, *config)
-    named = [*config, "--policies", "fifo"]
-    assert "does not tell how its workload was made" in refused(capsys, *named)
-    again("--policies", "fifo", "--generate", "jobs=2,jobs_per_hour=9")
-    origin = {"generate_jobs": 2, "seed": 0}
-    compare(["fifo"], workload, "v100=1", out="first", origin=origin, **told)
-    assert "made with the seed 0, and simulated with 1" in refused(capsys, *config)
-    compare(["fifo"], workload, "v100=1", out="first", origin={"generate_job": 2}, **told)
-    assert "'generate_job'. Did you mean 'generate_jobs'?" in refused(capsys, *config)
-
-
-@pytest.mark.thorough
-def test_a_comparison_stored_under_an_old_name_is_repeated() -> None:
-    first = compared(*own_jobs())
+def test_what_python_alone_can_repeat_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    compare(["fifo"], generate_workload(jobs=2), "v100=1", out="first", n_jobs=1)
+    assert "no objects of Python" in refused(capsys, "--config", "first/run.json")
     record = json.loads(Path("first/run.json").read_text())
-    assert record["settings"]["mechanism"] == "exact"
-    record["settings"]["mechanism"] = "ideal"
-    Path("first/run.json").write_text(json.dumps(record))
-    assert again() == first
-    assert again("--mechanism", "ideal") == first
+    record["command"] = "apportion compare --generate jobs=many --mechanism round"
+    Path("run.json").write_text(json.dumps(record))
+    assert "run.json, its command: --generate, jobs: 'many'" in refused(
+        capsys, "--config", "run.json"
+    )
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--mechanism", "exact"], "--mechanism exact does not go with first/run.json, whose"),
-        (["--mechanism", "(lease_seconds=60)"], "lease_seconds=60.0 is for the mechanism 'leases'"),
-        (["--workload", "none.csv(limit=1)"], "Cannot read none.csv"),
-        (["--racks", "2"], "--racks does not go with first/run.json, whose cluster"),
-        (["--policies", "dally"], "'dally' is a scheduler, which works by leases"),
-    ],
+    "content", ["", "[]", "{}", '{"command": 1}', '{"command": "a \\""}', "\x00", "[" * 100_000]
 )
-def test_options_that_do_not_go_with_the_file(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compare(
-        ["fifo"],
-        generate_workload(jobs=2, jobs_per_hour=20.0),
-        "v100=2",
-        n_jobs=1,
-        out="first",
-        origin={"generate_jobs": 2, "jobs_per_hour": 20.0},
-    )
-    assert message in refused(capsys, "--config", "first/run.json", *words)
-    assert not Path("out/compare/summary.csv").exists()
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"policies": 1}', "\x00", "[" * 100_000])
 def test_what_is_no_run_json(content: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("run.json").write_text(content)
     assert "run.json" in refused(capsys, "--config", "run.json")
-
-
-@pytest.mark.parametrize(
-    ("part", "name", "value", "message"),
-    [
-        ("origin", "generate_jobs", "many", "origin of the workload: jobs: 'many'"),
-        ("origin", "jobs_per_hour", -1.0, "'-1' must be a finite number >= 0"),
-        ("settings", "out", "here", "'out'"),
-        ("settings", "round_seconds", "long", "round_seconds is 'long'"),
-        ("settings", "mechanism", "round", "Did you mean 'rounds'?"),
-    ],
-)
-def test_a_value_that_cannot_be_is_one_line(
-    part: str, name: str, value: Any, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    origin = {"generate_jobs": 2, "jobs_per_hour": 20.0}
-    compare(["fifo"], generate_workload(jobs=2), "v100=2", n_jobs=1, out="first", origin=origin)
-    record = json.loads(Path("first/run.json").read_text())
-    (record["workload"]["origin"] if part == "origin" else record["settings"])[name] = value
-    Path("run.json").write_text(json.dumps(record))
-    assert message in refused(capsys, "--config", "run.json")
-
-
-def test_damaged_records_are_one_line_each() -> None:
-    compare(["fifo"], generate_workload(jobs=2), "v100=2", n_jobs=1, out="first")
-    record = json.loads(Path("first/run.json").read_text())
-    wrong: list[Any] = [None, 7, "x", [], {"a": [1]}]
-    for key, part in record.items():
-        names = [None, *part] if isinstance(part, dict) else [None]
-        for name in names:
-            for value in wrong:
-                damaged = {**record, key: value if name is None else {**part, name: value}}
-                Path("run.json").write_text(json.dumps(damaged))
-                with contextlib.suppress(InputError):
-                    read_recorded(Path("run.json"))
-    with pytest.raises(InputError, match=r"Cannot read none\.json"):
-        read_recorded(Path("none.json"))
 
 
 @pytest.mark.thorough

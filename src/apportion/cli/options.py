@@ -29,9 +29,6 @@ def add_file(parser: argparse.ArgumentParser, text: str, name: str = "file") -> 
     parser.add_argument(name, metavar="FILE", help=text)
 
 
-CLUSTER_OPTIONS = ("cluster", "racks", "gpus_per_machine", "machines_per_rack", "accelerator")
-"""What `add_cluster` adds, by their names among the options."""
-
 DEFAULT_CLUSTER = "v100=36,p100=36,k80=36"
 """The cluster where no option says otherwise."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import tomllib
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -39,7 +41,7 @@ from apportion.cli.options import (
     answer,
 )
 from apportion.cli.request_options import add_decide, add_export, add_generate_requests, add_serve
-from apportion.cli.sections import add_setting, config_of, defaults_of, setting_for
+from apportion.cli.sections import add_setting, as_toml, defaults_of, setting_for
 from apportion.cli.workload_options import (
     SETTINGS,
     add_describe,
@@ -48,6 +50,7 @@ from apportion.cli.workload_options import (
     add_trace,
 )
 from apportion.errors import InputError, unknown_name
+from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,10 +149,13 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     command = commands.choices.get(words[0]) if words else None
     if words and words[0] in groups and len(words) > 1:
         command = groups[words[0]].choices.get(words[1])
-    config = config_of(words)
-    if command is not None and config is not None and "config" in command.get_default("flags"):
-        command.set_defaults(**defaults_of(config, words, command))
+    if command is not None and "config" in (command.get_default("flags") or ()):
+        file = _config_of(words)
+        if file:
+            command.set_defaults(**defaults_of(file, _options_of(file), words, command))
     args, unknown = parser.parse_known_args(words)
+    if (getattr(args, "config", None) or "").endswith(".toml"):
+        args.config = None
     refuse_blank(args)
     if unknown:
         if not unknown[0].startswith("-"):
@@ -166,12 +172,40 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         near = get_close_matches(option.lstrip("-"), names, 1, 0.5)
         valid = [names[each] for each in near]
         raise unknown_name("option", option, valid, shown=f"see {where} --help")
-    if config is not None:
-        args.config = None
     if args.module is None:
         parser.print_help()
         parser.exit()
     return args
+
+
+def _config_of(words: Sequence[str]) -> str:
+    """Return the value of ``--config`` among words, nothing if there is none."""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        flag, equals, value = word.partition("=")
+        if flag == "--config":
+            return value if equals else following
+    return ""
+
+
+def _options_of(file: str) -> dict[str, Any]:
+    """Return options by section: those of a file, or of the command that a ``run.json`` holds."""
+    if file.endswith(".toml"):
+        return read_text(file, blank=True).toml()
+    record = read_text(file).json()
+    command = record.get("command") if isinstance(record, dict) else None
+    try:
+        words = shlex.split(command) if isinstance(command, str) else []
+    except ValueError:  # quotes that do not end
+        words = []
+    if words[:2] != ["apportion", "compare"] or "--config" in words:
+        raise InputError(
+            f"{file!r} holds no command of a comparison: give a .toml file, or a run.json whose "
+            f"policies, workload and settings were no objects of Python."
+        )
+    try:
+        return tomllib.loads(as_toml(parse(words[1:])))
+    except InputError as error:
+        raise InputError(f"{file}, its command: {error}") from error
 
 
 def _check_command(kind: str, words: Sequence[str], commands: Any) -> None:
@@ -198,7 +232,6 @@ def _add_compare(commands: Any) -> None:
     add_simulation(parser)
     add_setting(parser, "mechanism", "record_prices", answer("record_prices"), "rounds")
     add_seed(parser, "of everything random (default: 0)")
-    parser.set_defaults(seed=None)  # to tell whether it was given
     _finish(parser)
 
 

@@ -22,14 +22,13 @@ from apportion.checks import as_word
 from apportion.cli.commands import Once
 from apportion.errors import InputError, unknown_name
 from apportion.mechanisms.setting_names import in_brackets, listed_settings, name_and_settings
-from apportion.text_files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _INSTEAD = {
     "workload": ("generate",),
-    "generate": ("workload",),
+    "generate": ("workload", "generate"),
     "racks": ("cluster",),
     "cluster": ("cluster",),
     "mechanism": ("mechanism", "pair_estimates"),  # which not every mechanism heeds
@@ -151,7 +150,7 @@ class _InBrackets(Once):
                     f"--config."
                 )
             setattr(namespace, self.dest, [*before, value])
-        else:
+        elif value is not None or self.dest in parser.__dict__.get("asked", ()):
             super().__call__(parser, namespace, value, option_string)
         for key, each in settings.items():
             self.keep(parser, namespace, known[key].dest, each)
@@ -173,7 +172,7 @@ def _with_settings(
             raise InputError(f"{what} has {key} twice in its brackets; it takes one value.")
         each = _known(f"setting of {what}", key, known, name)
         found[key] = _read(f"{what}, {key}", each.read, word)
-    if inner and not name and (section == "generate" or main.read is not str):  # settings alone
+    if inner and not name and main.flag:  # beside what a file or a policy chooses
         return None, found
     return _read(what, main.read, name), found
 
@@ -193,41 +192,15 @@ def _read(what: str, read: Callable[[str], Any], word: str) -> Any:
         raise InputError(f"{what}: {error}.") from error
 
 
-def read_settings(what: str, values: Mapping[str, Any], sections: Mapping[str, _Section]) -> Any:
-    """Let values by their names among what is read pass the checks of the command line.
-
-    None is left out.
-
-    Raises
-    ------
-    InputError
-        For what cannot be read.
-    """
-    known = {e.dest: (key, e.read) for each in sections.values() for key, e in each.items()}
-    found = {}
-    for name, value in values.items():
-        if value is not None:
-            key, read = known[name]
-            found[name] = _read(f"{what}: {key}", read, as_word(value))
-    return found
-
-
-def config_of(words: Sequence[str]) -> str | None:
-    """Return the ``.toml`` file of ``--config`` among words, if there is one."""
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        flag, equals, value = word.partition("=")
-        if flag == "--config" and (value if equals else following).endswith(".toml"):
-            return value if equals else following
-    return None
-
-
-def defaults_of(file: str, words: Sequence[str], parser: argparse.ArgumentParser) -> dict[str, Any]:
-    """Read a file of options: what holds where words do not say otherwise.
+def defaults_of(
+    file: str, content: Mapping[str, Any], words: Sequence[str], parser: argparse.ArgumentParser
+) -> dict[str, Any]:
+    """Read options of a file: what holds where words do not say otherwise.
 
     Parameters
     ----------
-    file
-        Named by ``--config``.
+    file, content
+        Named by ``--config``, and what it holds by section.
     words
         The command and its options.
     parser
@@ -238,12 +211,14 @@ def defaults_of(file: str, words: Sequence[str], parser: argparse.ArgumentParser
     InputError
         For what cannot be read, and unknown sections and keys, with the nearest.
     """
-    content = read_text(file, blank=True).toml()
     if words[0] == "sweep":
         content = _for_a_sweep(file, content)
     sections, flags = parser.get_default("sections"), parser._option_string_actions
     asked = {
-        w.partition("=")[0].removeprefix("--").replace("-", "_") for w in words if w[:1] == "-"
+        flag.removeprefix("--").replace("-", "_")
+        for word, following in zip(words, [*words[1:], ""], strict=True)
+        for flag, equals, value in [word.partition("=")]
+        if not (value if equals else following).startswith("(")  # beside those of the file
     }
     replaced = {section for name in asked for section in _INSTEAD.get(name, ())}
     found: dict[str, Any] = {}

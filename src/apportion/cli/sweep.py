@@ -12,7 +12,6 @@ from apportion.cli.inputs import simulation_settings
 from apportion.cli.output import print_summary, print_table, say
 from apportion.cli.racks import cluster_of, policies_of
 from apportion.cli.sections import as_toml
-from apportion.errors import InputError
 from apportion.experiments import plan_sweep, sweep
 from apportion.experiments.machine.store import FILE, Store
 from apportion.experiments.sources import sources_of
@@ -35,8 +34,6 @@ def run(args: argparse.Namespace) -> None:
         At the end, if a run failed.
     """
     started = time.perf_counter()
-    if args.config is not None:
-        raise InputError(f"--config is {args.config!r}; for a sweep give a .toml file.")
     workloads = workloads_of(args)
     elastic = all("path" in each and is_elastic(each["path"]) for each in workloads)
     what: dict[str, Any] = {

@@ -167,7 +167,7 @@ def test_estimates_of_pairs_have_names(name: Any, tmp_path: Path) -> None:
         [SHARED], drawn, CLUSTER, pair_estimates=name, references=8, seed=4, origin=origin, n_jobs=1
     )
     assert f"--pair-estimates {name} " in str(compared.command)
-    assert "--references 8" in str(compared.command)
+    assert "references=8" in str(compared.command)
     with pytest.raises(InputError, match=r"Unknown pair_estimates 'nearst'. Did you mean"):
         ap.simulate(SHARED, load, CLUSTER, pair_estimates="nearst")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="Unknown source 'nearst'"):
