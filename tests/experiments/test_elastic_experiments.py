@@ -218,7 +218,7 @@ def test_requests_given_as_a_table_are_no_command(
     assert (found.command, found.own) == (None, ["serving"])
     found.to_json(tmp_path / "run.json")
     assert main(["compare", "--config", str(tmp_path / "run.json")]) == 2
-    assert "give --mechanism 'configurations(serving=...)'" in capsys.readouterr().err
+    assert "holds no command of a comparison" in capsys.readouterr().err
 
 
 def test_defaults_of_elastic_jobs_on_the_command_line(

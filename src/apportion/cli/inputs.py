@@ -8,8 +8,6 @@ from apportion.cli.racks import meant_by_racks
 from apportion.cli.sections import called
 from apportion.cli.workload_options import (
     GENERATED,
-    GENERATED_COMMUNICATING,
-    GENERATED_ELASTIC,
     GENERATED_FOR_RACKS,
     fitting_options,
     reading_options,
@@ -22,7 +20,6 @@ from apportion.mechanisms.settings import settings_of
 from apportion.sim import (
     ElasticWorkload,
     Workload,
-    generate_elastic_workload,
     read_elastic_workload,
     read_workload,
 )
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _SECONDS_PER_HOUR = 3600.0
+_ELASTIC_JOBS, _ELASTIC_JOBS_PER_HOUR = 40, 10.0
 
 
 def generator_options(args: argparse.Namespace, *, racks: bool) -> dict[str, Any]:
@@ -92,73 +90,51 @@ def generator_source(options: dict[str, Any], *, racks: bool) -> dict[str, Any]:
     return {"kind": "racks", "jobs": jobs, "arrivals": arrivals, "span_s": span_s}
 
 
-def drawn_contended(args: argparse.Namespace) -> Workload | ElasticWorkload:
-    """Draw the workload of gangs that share links; nothing of it is an option but the seed.
-
-    Raises
-    ------
-    InputError
-        For options that would do nothing.
-    """
-    for name in GENERATED:
-        if getattr(args, name) is not None:
-            raise InputError(
-                f"{called(args, name)} is not for --kind contended, whose 160 jobs are drawn "
-                f"as published. Leave it out."
-            )
-    (source,) = sources_of({"kind": "contended"})
-    return source.made(1.0, args.seed)
+_HEEDED: Mapping[str, Mapping[str, str]] = {
+    "types": dict.fromkeys(GENERATED, ""),
+    "racks": dict.fromkeys(GENERATED, ""),
+    "contended": {},
+    "communicating": {
+        **{"generate_jobs": "jobs", "jobs_per_hour": "jobs_per_hour"},
+        **{"models": "models", "gang_gpus": "gpus"},
+    },
+    "elastic": {"generate_jobs": "jobs", "jobs_per_hour": "hours"},
+}
+"""What kinds of drawn workloads heed, and what their generators call it."""
 
 
-def drawn_communicating(args: argparse.Namespace) -> Workload | ElasticWorkload:
-    """Draw jobs of models with communication profiles.
+def drawn_of_kind(args: argparse.Namespace) -> Workload | ElasticWorkload:
+    """Draw the workload of a kind that ``workload generate`` asks for.
 
     Raises
     ------
     InputError
         For options that would do nothing, and a rate that is not above 0.
     """
-    jobs, rate = _jobs_at_rate(
-        args, "communicating", GENERATED_COMMUNICATING, "have sizes and lengths of their own"
-    )
-    given: dict[str, Any] = {"jobs": jobs, "jobs_per_hour": rate}
-    if args.models is not None:
-        given["models"] = [each.strip() for each in args.models.split(",")]
-    if args.gang_gpus is not None:
-        given["gpus"] = [args.gang_gpus]
-    (source,) = sources_of({"kind": "communicating", **given})
-    return source.made(1.0, args.seed)
-
-
-def drawn_elastic(args: argparse.Namespace) -> ElasticWorkload:
-    """Draw elastic jobs of synthetic applications.
-
-    Raises
-    ------
-    InputError
-        For options that would do nothing, and a rate that is not above 0.
-    """
-    arrive = "arrive at uniform times, --jobs-per-hour of them"
-    jobs, rate = _jobs_at_rate(args, "elastic", GENERATED_ELASTIC, arrive)
-    return generate_elastic_workload(jobs, hours=jobs / rate, seed=args.seed)
-
-
-def _jobs_at_rate(
-    args: argparse.Namespace, kind: str, defaults: dict[str, Any], how: str
-) -> tuple[int, float]:
-    """Return how many jobs are drawn and how many arrive in an hour; refuse other options."""
-    for name in GENERATED:
-        if name not in defaults and getattr(args, name) is not None:
+    kind, names = args.kind, (*GENERATED, "models", "gang_gpus")
+    asked = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    for name in asked:
+        if name not in _HEEDED[kind]:
+            homes = " or ".join(home for home, heeded in _HEEDED.items() if name in heeded)
             raise InputError(
-                f"{called(args, name)} is not for --kind {kind}, whose jobs {how}. Leave it out."
+                f"{called(args, name)} is for --kind {homes}; it does nothing to --kind {kind}. "
+                f"Leave it out."
             )
-    jobs, rate = (
-        default if getattr(args, name) is None else getattr(args, name)
-        for name, default in defaults.items()
-    )
+    if kind in ("types", "racks"):
+        return drawn(args, racks=kind == "racks")[0]
+    rate = asked.get("jobs_per_hour", _ELASTIC_JOBS_PER_HOUR)
     if not rate > 0:
-        raise InputError(f"jobs_per_hour is {rate:g}; with --kind {kind} it must be > 0.")
-    return int(jobs), float(rate)
+        raise InputError(f"--jobs-per-hour is {rate:g}; with --kind {kind} it must be > 0.")
+    given = {_HEEDED[kind][name]: value for name, value in asked.items()}
+    if "models" in given:
+        given["models"] = [each.strip() for each in given["models"].split(",")]
+    if "gpus" in given:
+        given["gpus"] = [given["gpus"]]
+    if kind == "elastic":
+        given["jobs"] = given.get("jobs", _ELASTIC_JOBS)
+        given["hours"] = given["jobs"] / rate
+    (source,) = sources_of({"kind": kind, **given})
+    return source.made(1.0, args.seed)
 
 
 def drawn(

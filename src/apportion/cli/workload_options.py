@@ -36,13 +36,6 @@ GENERATED = {
 GENERATED_FOR_RACKS = {"generate_jobs": 200, "arrivals": "batch", "jobs_per_hour": None}
 """The workload generated for racks where no option says otherwise."""
 
-GENERATED_ELASTIC = {"generate_jobs": 40, "jobs_per_hour": 10.0}
-"""The generated elastic workload where no option says otherwise."""
-
-GENERATED_COMMUNICATING = {"generate_jobs": 60, "jobs_per_hour": 6.5}
-"""The generated workload with communication profiles where no option says otherwise."""
-
-
 _READING: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("throughputs", "profiles", "format", "reference", "states", "columns"), str),
     "limit": whole(1),

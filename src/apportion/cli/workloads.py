@@ -5,13 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apportion.cli.inputs import (
-    drawn,
-    drawn_communicating,
-    drawn_contended,
-    drawn_elastic,
-    read_any,
-)
+from apportion.cli.inputs import drawn_of_kind, read_any
 from apportion.cli.output import print_table
 from apportion.cli.workload_options import fitting_options, reading_options
 from apportion.cluster import Cluster
@@ -38,25 +32,11 @@ if TYPE_CHECKING:
 def generate_workload(args: argparse.Namespace) -> None:
     """Draw a workload and write its jobs and throughputs."""
     check_folder(Path(args.out).parent)
-    for name in ("models", "gang_gpus"):
-        if args.kind != "communicating" and getattr(args, name) is not None:
-            raise InputError(
-                f"--{name.replace('_', '-')} is for --kind communicating; it does nothing to "
-                f"--kind {args.kind}. Leave it out."
-            )
-    if args.kind == "elastic":
-        elastic = drawn_elastic(args)
-        jobs, applications = elastic.save(args.out)
-        print(f"{len(elastic):,} elastic jobs: {jobs}; applications: {applications}")
-        return
-    if args.kind == "contended":
-        workload = drawn_contended(args)
-    elif args.kind == "communicating":
-        workload = drawn_communicating(args)
-    else:
-        workload, _ = drawn(args, racks=args.kind == "racks")
-    jobs, throughputs = workload.save(args.out)
-    print(f"{len(workload.jobs):,} jobs: {jobs}; throughputs: {throughputs}")
+    workload = drawn_of_kind(args)
+    jobs, others = workload.save(args.out)
+    elastic = workload.elastic is True
+    what = ("elastic jobs", "applications") if elastic else ("jobs", "throughputs")
+    print(f"{len(workload):,} {what[0]}: {jobs}; {what[1]}: {others}")
 
 
 def describe_workload(args: argparse.Namespace) -> None:
