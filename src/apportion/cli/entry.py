@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0; 1 if solving or simulating failed; 2 if the input cannot be used; 130 after Ctrl-C.
     """
-    args = argparse.Namespace(verbose=False)
+    args = argparse.Namespace(verbose=False, flags={}, sections={})
     words = sys.argv[1:] if argv is None else argv
     try:
         args = parse(words)
@@ -105,7 +105,7 @@ def _in_options(text: str, args: argparse.Namespace, words: Sequence[str]) -> st
     where: list[str] = []
 
     def option(found: re.Match[str]) -> str:
-        if found[1] not in vars(args).get("flags", {}):
+        if found[1] not in args.flags:
             given = called(args, found[1])
             if given != found[1] and not any(f"{found[1]}=" in word for word in words):
                 where.append(given)

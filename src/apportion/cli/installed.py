@@ -49,7 +49,7 @@ def _policies(args: argparse.Namespace) -> None:
     policies, schedulers = policy_table(), scheduler_table()
     if args.about is not None:
         rows = [*policies.to_dict("records"), *schedulers.to_dict("records")]
-        told = {row["name"]: row for row in rows}
+        told: dict[str, dict[Any, Any]] = {row["name"]: row for row in rows}
         told |= {name: _settings(name, kind) for name, kind in MECHANISMS.items()}
         choice("policy, scheduler or mechanism", args.about, told)
         if args.about in list(POLICIES):

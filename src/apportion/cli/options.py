@@ -78,8 +78,7 @@ def add_simulation(parser: argparse.ArgumentParser) -> None:
     group = group_of(parser, "the simulation")
     text = f"{', '.join(MECHANISMS)}, with settings in brackets: 'leases(lease_seconds=1800)' "
     text += "(default: by policy)"
-    name = read_by(mechanism_name)
-    add_named(group, "mechanism", "name", "--mechanism", "NAME", text, name)
+    add_named(group, "mechanism", "name", "--mechanism", "NAME", text, read_by(mechanism_name))
     homes: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
     for name, mechanism in MECHANISMS.items():

@@ -162,6 +162,7 @@ def _with_settings(
     """Return what stands before the brackets, and the settings in them by key."""
     within = name_and_settings(text)
     main = next(iter(known.values()))
+    settings = dict(list(known.items())[1:])
     if section == "generate":
         name, inner = "", text if within is None else within[1]
     else:
@@ -170,7 +171,7 @@ def _with_settings(
     for key, word in listed_settings(what, text, inner):
         if key in found:
             raise InputError(f"{what} has {key} twice in its brackets; it takes one value.")
-        each = _known(f"setting of {what}", key, known, name)
+        each = _known(f"setting of {what}", key, settings, name)
         found[key] = _read(f"{what}, {key}", each.read, word)
     if inner and not name and main.flag:  # beside what a file or a policy chooses
         return None, found
@@ -265,17 +266,22 @@ def called(args: argparse.Namespace, name: str, value: object = "...") -> str:
     """Return how the command line gives an option, or a setting in brackets."""
     if name in args.flags:
         return f"{args.flags[name]} {value}".removesuffix(" ...")
-    for section, known in getattr(args, "sections", {}).items():
+    return next((given for _, _, given in _homes(args, name, value)), name)
+
+
+def _homes(args: argparse.Namespace, name: str, value: object) -> Iterator[tuple[str, str, str]]:
+    """Key of a setting, the option in whose brackets it stands, and how it is given there."""
+    for section, known in args.sections.items():
         main, *_ = known.values()
         for key, each in known.items():
-            if each.dest != name or each.flag:
+            if each.dest != name or each.flag or each is main:
                 continue
-            if section == "generate":
-                return f"{main.flag} '{key}={value}'"
-            before = getattr(args, main.dest)
-            before = before if before in each.of else each.of[0]
-            return f"{main.flag} '{before}({key}={value})'".lstrip()
-    return name
+            before = "" if section == "generate" else getattr(args, main.dest)
+            before = before if before in ("", *each.of) else each.of[0]
+            given = in_brackets(before, {key: value})
+            given = given if before else given[1:-1]
+            mark = '"' if "'" in given else "'"
+            yield key, main.flag or "FILE", f"{main.flag} {mark}{given}{mark}".lstrip()
 
 
 def setting_for(args: argparse.Namespace, option: str, value: str) -> str | None:
@@ -286,10 +292,10 @@ def setting_for(args: argparse.Namespace, option: str, value: str) -> str | None
     near = [each for each in settings if f"_{asked}".endswith(f"_{each}")]  # as it was called
     if not near and not get_close_matches(asked, [*args.flags], 1, _ALIKE):
         near = get_close_matches(asked, settings, 1, _ALIKE)
-    if not near:
-        return None
-    given = called(args, near[0], value or "...")
-    return f"{near[0]} is a setting of {given.partition(' ')[0]}: {given}"
+    for name in near[:1]:
+        for key, flag, given in _homes(args, name, value or "..."):
+            return f"{key} is a setting of {flag}: {given}"
+    return None
 
 
 def _given(args: argparse.Namespace) -> Iterator[tuple[str, str, str, Any]]:
