@@ -245,7 +245,7 @@ def test_a_log_beside_queues_and_policies_on_the_command_line(
         if row["policy"] == "max_min_fairness"
     ]
     assert main(["compare", "--config", "first/run.json", "--mechanism", "rounds"]) == 2
-    assert "whose settings are those of several" in capsys.readouterr().err
+    assert "which works by a queue; --mechanism rounds is for others" in capsys.readouterr().err
 
 
 def _check_against(table: pd.DataFrame, jobs: pd.DataFrame, log: pd.DataFrame) -> None:
