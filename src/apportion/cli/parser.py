@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import tomllib
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -41,7 +40,7 @@ from apportion.cli.options import (
     answer,
 )
 from apportion.cli.request_options import add_decide, add_export, add_generate_requests, add_serve
-from apportion.cli.sections import add_setting, as_toml, defaults_of, setting_for
+from apportion.cli.sections import add_setting, as_sections, defaults_of, setting_for
 from apportion.cli.workload_options import (
     SETTINGS,
     add_describe,
@@ -203,7 +202,7 @@ def _options_of(file: str) -> dict[str, Any]:
             f"policies, workload and settings were no objects of Python."
         )
     try:
-        return tomllib.loads(as_toml(parse(words[1:])))
+        return as_sections(parse(words[1:]))
     except InputError as error:
         raise InputError(f"{file}, its command: {error}") from error
 

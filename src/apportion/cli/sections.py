@@ -325,15 +325,22 @@ def as_words(args: argparse.Namespace, file: str, without: set[str]) -> list[str
     return [word for option in words.items() for word in option]
 
 
+def as_sections(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that are given as a file has them: by themselves, or in a section."""
+    found: dict[str, Any] = {}
+    for section, key, _, value in _given(args):
+        (found.setdefault(section, {}) if section else found)[key] = value
+    return found
+
+
 def as_toml(args: argparse.Namespace) -> str:
     """Write the options that are given as the text of a file that ``--config`` reads."""
-    tables: dict[str, list[str]] = {"": []}
-    for section, key, _, value in _given(args):
-        tables.setdefault(section, []).append(f"{key} = {_toml(value)}")
-    parts = [*tables.pop("")]
-    for section, lines in tables.items():
-        parts += ["", f"[{section}]", *lines]
-    return "\n".join(parts) + "\n"
+    given, lines = as_sections(args), list[str]()
+    sections = {name: given.pop(name) for name in args.sections if name in given}
+    for section, own in {"": given, **sections}.items():
+        lines += ["", f"[{section}]"] * bool(section)
+        lines += [f"{key} = {_toml(each)}" for key, each in own.items()]
+    return "\n".join(lines) + "\n"
 
 
 def _toml(value: Any) -> str:
