@@ -33,7 +33,6 @@ These decide in whole numbers: each job has one of its options, or none.
 `Lyra`                    most seconds saved by workers beyond the first
 `LeastWorkload`           the GPUs with least work waiting, for one job
 `Rotations`               least demand above the capacity of shared links
-`PlacementAndRotation`    least delay by shared links, over where gangs lie and when they start
 `DallyRound`              gangs on free GPUs in order of priority, each at its best
 ========================  ==========================================================
 
@@ -109,7 +108,6 @@ if TYPE_CHECKING:
     from apportion.policies.whole.least_workload import LeastWorkload as LeastWorkload
     from apportion.policies.whole.least_workload import one_job as one_job
     from apportion.policies.whole.option_worth import WeightedOptions as WeightedOptions
-    from apportion.policies.whole.rotations import PlacementAndRotation as PlacementAndRotation
     from apportion.policies.whole.rotations import RotationProblem as RotationProblem
     from apportion.policies.whole.rotations import Rotations as Rotations
     from apportion.policies.whole.rotations import rotation_problem as rotation_problem

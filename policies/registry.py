@@ -32,7 +32,7 @@ from apportion.policies.total_throughput import (
 )
 from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
 from apportion.policies.whole.least_workload import LeastWorkload
-from apportion.policies.whole.rotations import PlacementAndRotation, Rotations
+from apportion.policies.whole.rotations import Rotations
 from apportion.registry import Registry
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ WHOLE: dict[str, tuple[type[Policy], ...]] = {
     "(type, GPUs)": (Sia, Pollux, DeepBoot, Optimus, Lyra),
     "GPUs of servers": (LeastWorkload,),
     "rotations": (Rotations,),
-    "placements and rotations": (PlacementAndRotation,),
     "places that are free": (DallyRound,),
 }
 """Policies that choose one option for each job, or none, by what the options have to be."""

@@ -4,7 +4,7 @@
 [--minutes 25] [--profiles harmonic,models] [--topologies ...] [--ways ...]``. The workloads of
 `benchmarks.cassini.hosts` on 24 servers; iterations as the engine of phases has them. Ratios are to
 the same decider and workload without shifts and with random starts, with 95 % intervals over
-paired seeds. Claims of the paper are judged by ``--ways none program together`` alone. With
+paired seeds. Claims of the paper are judged by ``--ways none cassini together`` alone. With
 ``--out`` each run is written as it ends, and another call goes on from there; ``--minutes`` ends
 one.
 """
@@ -38,12 +38,11 @@ TOPOLOGIES = ("cassini_leaves_of_four", "leaves of four, pooled", "cassini")
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("consolidated", {"shifted": False}),
     "phases": ("consolidated", {}),
-    "law": ("cassini", {}),
-    "program": ("cassini_program", {}),
+    "cassini": ("cassini", {}),
     "together": ("consolidated", {"shifted": False, "starts": 0}),
 }
-"""Placement and network: random starts, shifts alone, shifts and the mean score of links, shifts
-and the program; last, nobody shifted, and all that meet started together."""
+"""Placement and network: random starts, shifts alone, placement by links and shifts; last, nobody
+shifted, and all that meet started together."""
 
 SKEWS = dict.fromkeys(MODELS, 0.05) | dict.fromkeys(("VGG11", "VGG16"), 0.77)
 """Of the models, for Tiresias: that of VGG11 and of the like of BERT in Dally's files."""
@@ -115,8 +114,8 @@ def rows(known: dict[Key, list[float]]) -> None:
     """Print a row for each decider: means of the ways, and ratios to none, of seeds with all."""
     ways = ", ".join(WAYS)
     heads = ["profiles", "topology", "decider", "seeds", f"iteration / alone: {ways}"]
-    heads += [*FIGURES[1:], "iteration over none: program"]
-    heads += [f"JCT over none: {way}" for way in ("phases", "law", "program")]
+    heads += [*FIGURES[1:], "iteration over none: cassini"]
+    heads += [f"JCT over none: {way}" for way in ("phases", "cassini")]
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
     for kind, topology, decider in sorted({key[:3] for key in known}):
         by_seed = [
@@ -129,7 +128,7 @@ def rows(known: dict[Key, list[float]]) -> None:
             continue
         means = [", ".join(f"{way[at]:.2f}" for way in whole.mean(axis=0)) for at in (0, 1, 2, 4)]
         place = {way: number for number, way in enumerate(WAYS)}
-        ratios = [("program", 0), ("phases", 2), ("law", 2), ("program", 2)]
+        ratios = [("cassini", 0), ("phases", 2), ("cassini", 2)]
         compared = [told(whole[:, place[way], at] / whole[:, 0, at]) for way, at in ratios]
         cells = [kind, topology, decider, str(len(whole)), *means, *compared]
         print("| " + " | ".join(cells) + " |")
@@ -137,13 +136,13 @@ def rows(known: dict[Key, list[float]]) -> None:
 
 def summaries(known: dict[Key, list[float]], *, judged: bool) -> None:
     """Print ratios over all topologies, and the largest gains."""
-    for way, to in (("phases", "none"), ("law", "phases"), ("program", "phases")):
+    for way, to in (("phases", "none"), ("cassini", "phases")):
         print(f"\nmean JCT of {way} over {to}, seeds as means over topologies")
         for kind, decider in sorted({(key.profiles, key.decider) for key in known}):
             ratio = paired(known, kind, decider, way, to)
             if len(ratio) > 1:
                 print(f"| {kind} | {decider} | {told(ratio)} | {len(ratio)} seeds |")
-    print("\n| profiles | topology | figure | most that the program gains |\n" + "|---" * 4 + "|")
+    print("\n| profiles | topology | figure | most that CASSINI gains |\n" + "|---" * 4 + "|")
     most: dict[str, list[tuple[float, str]]] = {"mean": [], "P99": [], "marks": []}
     for kind, topology in sorted({(key.profiles, key.topology) for key in known}):
         for figure, every in most.items():
@@ -174,12 +173,12 @@ def paired(
 def most_gained(
     known: dict[Key, list[float]], kind: str, topology: str, figure: str
 ) -> tuple[float, str]:
-    """Return the most that the program gains, and with which decider and starts of the host."""
+    """Return the most that CASSINI gains, and with which decider and starts of the host."""
     gains: dict[tuple[str, str], list[tuple[float, float]]] = {}
     at = {"mean": 0, "P99": 1, "marks": 4}[figure]
     for key, found in known.items():
         if (key.profiles, key.topology) == (kind, topology) and key.way in ("none", "together"):
-            own = known.get(key._replace(way="program"))
+            own = known.get(key._replace(way="cassini"))
             if own is not None:
                 gains.setdefault((key.decider, key.way), []).append((found[at], own[at]))
     means = {who: np.mean(both, axis=0) for who, both in gains.items()}

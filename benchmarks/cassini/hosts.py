@@ -33,7 +33,6 @@ PARTS = (
     ("shifts", "consolidated", True),
     ("shifts and placement", "cassini", True),
     ("shifts and gang by gang", "cassini_by_gang", True),
-    ("shifts and program", "cassini_program", True),
 )
 
 

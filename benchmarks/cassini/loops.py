@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import apportion as ap
-from apportion.mechanism.time_shifts import AffinityGraph, rank_placements
-from apportion.sim.network import get_topology, jobs_on_links, leaf_spine
-from apportion.sim.phases import PhaseJob, joint_shifts, mean_score, run_phases
+from apportion.mechanism.time_shifts import AffinityGraph
+from apportion.sim.network import get_topology, leaf_spine
+from apportion.sim.phases import PhaseJob, run_phases
+from apportion.sim.shifts import LinkShifts
 from benchmarks.experiment import claimed
 from benchmarks.papers.claims import Figure
 from benchmarks.reporting import add_out, kept
@@ -34,8 +35,7 @@ TOPOLOGIES: dict[str, Topology] = {
         oversubscription=2.0,
     ),
 }
-Draw = tuple[dict[str, list[int]], dict[str, ap.CommunicationProfile]]
-WAYS = ("no shifts", "the paper's", "round the loops", "joint")
+WAYS = ("no shifts", "rotations")
 
 
 def draw(
@@ -55,44 +55,28 @@ def draw(
     return gangs, profiles
 
 
-def round_the_loops(
-    graph: AffinityGraph, profiles: dict[str, ap.CommunicationProfile], capacity: dict[str, float]
-) -> dict[str, float]:
-    """Shifts by Algorithm 1 on as many links as stay without a loop, the first ones first."""
-    kept: dict[str, tuple[str, ...]] = {}
-    for link, jobs in graph.jobs_of.items():
-        if not AffinityGraph({**kept, link: jobs}).loops:
-            kept[link] = jobs
-    on_links = {job for jobs in kept.values() for job in jobs}
-    ranked = rank_placements([kept], {job: profiles[job] for job in on_links}, capacity)
-    return {job: 0.0 for job in graph.links_of} | dict(ranked[0].shifts_s)
-
-
 def measure(
     topology: Topology, rng: np.random.Generator, limit_s: float
 ) -> tuple[bool, bool, list[float], list[float], float]:
     """Loops, proof, scores and mean iterations over periods by way, seconds of the program."""
     gangs, profiles = draw(rng)
-    links = jobs_on_links(topology, gangs)
-    graph, capacity = AffinityGraph(links), dict(topology.capacities)
-    shared = {job: profiles[job] for job in graph.links_of}
-    zero = dict.fromkeys(graph.links_of, 0.0)
-    part = round_the_loops(graph, shared, capacity)
+    posed = ap.SharedLinks.of_gangs(profiles, gangs, topology, slots=12)
     started = time.process_time()
-    found = joint_shifts(links, profiles, capacity, slots=12, time_limit_s=limit_s)
+    found = ap.solve("rotations", posed, time_limit_s=limit_s, fallback="isolated")
     took_s = time.process_time() - started
-    ways = [zero, zero if graph.loops else part, part, dict(found.shifts_s)]
-    scores = [mean_score(graph, shared, capacity, shifts) for shifts in ways]
+    assert isinstance(found, LinkShifts)
     longer = []
-    for shifts in ways:
+    for shifts in (0 * found.shifts_s, found.shifts_s):
         jobs = {
-            job: PhaseJob(profiles[job], topology.links_of(gangs[job]), shifts.get(job, 0.0))
+            job: PhaseJob(profiles[job], topology.links_of(gangs[job]), shifts[job])
             for job in gangs
         }
-        run = run_phases(jobs, capacity, iterations=15)
+        run = run_phases(jobs, topology.capacities, iterations=15)
         means = [run.mean_s(job, after=5) / profiles[job].period_s for job in jobs]
         longer.append(float(np.mean(means)))
-    return graph.loops > 0, found.proved, scores, longer, took_s
+    scores = [float(each.mean()) for each in (found.unshifted_scores, found.scores)]
+    loops = AffinityGraph(posed.jobs_of).loops > 0
+    return loops, found.status == "optimal", scores, longer, took_s
 
 
 def main() -> None:
@@ -119,8 +103,10 @@ def run(given: argparse.Namespace) -> None:
         longer = np.mean([row[3] for row in rows], axis=0)
         took_s = np.mean([row[4] for row in rows])
         for place, way in enumerate(WAYS):
-            about = f"{name} | {loops}/{draws} | {proved}/{draws}" if way == "joint" else " | | "
-            cpu = f"{took_s:.1f}" if way == "joint" else ""
+            about = (
+                f"{name} | {loops}/{draws} | {proved}/{draws}" if way == "rotations" else " | | "
+            )
+            cpu = f"{took_s:.1f}" if way == "rotations" else ""
             print(f"| {about} | {way} | {scores[place]:.3f} | {longer[place]:.3f} | {cpu} |")
     if not quick:
         claimed("cassini", "loops", [Figure("", float(free))])

@@ -3,12 +3,11 @@
 ``python -m benchmarks.cassini.matrix [--quick] [--hosts ...] [--jobs-send data model] [--servers
 ...] [--seeds N]``. Iterations over those alone, their 99th percentile and completion times; what
 the host has over what each way has, geometric means of seeds with 95 % intervals. *itself*: random
-starts; *shifts*; *placement*: the best of ten without shifts; *both*; *program*: placement and
-rotation in one program. Elastic jobs (Pollux) send in their synchronisation. With ``--duty`` all
-jobs have one period and send for this part of it, at the rate of a server's link; shifts are then
-chosen every ``--epoch`` seconds. The last column
-has the part of all iterations that meet nobody, one other job, and several, under the host and the
-way; of elastic jobs that of the time with GPUs.
+starts; *shifts*; *placement*: the best of ten without shifts; *both*. Elastic jobs (Pollux) send in
+their synchronisation. With ``--duty`` all jobs have one period and send for this part of it, at the
+rate of a server's link; shifts are then chosen every ``--epoch`` seconds. The last column has the
+part of all iterations that meet nobody, one other job, and several, under the host and the way; of
+elastic jobs that of the time with GPUs.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "shifts": ("phases", {}),
     "placement": ("phases_unshifted", {"placement": "cassini"}),
     "both": ("phases", {"placement": "cassini"}),
-    "program": ("phases", {"placement": "cassini_program"}),
 }
 PERIOD_S, GBPS = 0.3, 50.0
 """Of all jobs where ``--duty`` says for which part of the period they send."""

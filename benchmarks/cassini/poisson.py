@@ -16,7 +16,8 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.time_shifts import LinkScores
 from apportion.sim.network import get_topology, jobs_on_links
-from apportion.sim.phases import PhaseJob, crux_priorities, joint_shifts, run_phases
+from apportion.sim.phases import PhaseJob, crux_priorities, run_phases
+from apportion.sim.shifts import LinkShifts
 from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:
@@ -155,9 +156,11 @@ class Servers:
         links = {job: TOPOLOGY.links_of(gang) for job, gang in self.where.items()}
         starts = {job: self._draws.uniform(0, each.period_s) for job, each in profiles.items()}
         if self.way.shifted:
-            on, capacity = jobs_on_links(TOPOLOGY, self.where), TOPOLOGY.capacities
-            found = joint_shifts(on, profiles, capacity, slots=12, time_limit_s=2)
-            starts |= found.shifts_s
+            posed = ap.SharedLinks.of_gangs(profiles, self.where, TOPOLOGY, slots=12)
+            found = ap.solve("rotations", posed, time_limit_s=2, fallback="isolated")
+            assert isinstance(found, LinkShifts)
+            shared = {job for jobs in posed.jobs_of.values() for job in jobs if len(jobs) > 1}
+            starts |= {job: found.shifts_s[job] for job in shared}
         jobs = {job: PhaseJob(profiles[job], links[job], float(starts[job])) for job in profiles}
         if self.way.served == "fair":
             return jobs

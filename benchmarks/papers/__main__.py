@@ -53,7 +53,6 @@ MINUTES: dict[str, tuple[float, str]] = {
     "cassini.scenarios": (0.5, ""),
     "cassini.poisson": (5, ""),
     "cassini.loops": (1, ""),
-    "cassini.decisions": (1, ""),
     "cassini.hosts": (1, ""),
     "cassini.pictures": (0.5, ""),
     "cassini.matrix": (20, ""),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from apportion.mechanism.placements.built_in import Consolidated
 from apportion.mechanism.placements.drawn import drawn_together
@@ -15,6 +13,8 @@ from apportion.ties import significant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import numpy as np
 
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.by_speed import Placing
@@ -67,12 +67,6 @@ class Compatible(Strategy):
     chooses_anew = True
     largest_first = True
     compares_whole = True
-    keeps_loops: ClassVar[bool] = False
-    """Whether candidates with loops are compared with the others."""
-    keeps_room: ClassVar[bool] = False
-    """Whether what the host leaves whole stays whole, where gangs wait for machines and racks."""
-    network_loops: ClassVar[str] = ""
-    """What the network does with loops beside it; empty for what it says itself."""
 
     def __init__(
         self, rng: np.random.Generator | None = None, placings: Sequence[Placing] = ()
@@ -108,11 +102,7 @@ class Compatible(Strategy):
         some = next(gang.kind for gang, where in zip(gangs, first, strict=True) if where in wide)
         count = getattr(self._knows[some], "candidates", CANDIDATES)
         drawn = [
-            drawn_together(
-                *(self.rng, gangs, first, devices),
-                shaped=turn % 2 == 0,
-                fullest=self.keeps_room,
-            )
+            drawn_together(self.rng, gangs, first, devices, shaped=turn % 2 == 0)
             for turn in range(count - 1)
         ]
         candidates = list(dict.fromkeys([first, *(each for each in drawn if each is not None)]))
@@ -133,7 +123,7 @@ class Compatible(Strategy):
         """Return the candidate to take, how many had loops, and whether none was left."""
         others = self._others(gangs, devices)
         scored = [self._score(gangs, each, others) for each in candidates]
-        kept = [place for place, (_, loops) in enumerate(scored) if self.keeps_loops or not loops]
+        kept = [place for place, (_, loops) in enumerate(scored) if not loops]
         best = max(kept, key=lambda place: (scored[place][0], -place), default=0)
         return candidates[best], sum(loops for _, loops in scored), not kept
 
@@ -189,61 +179,3 @@ class CompatibleOneByOne(Compatible):
 
     name = "cassini_by_gang"
     compares_whole = False
-
-
-class JointlyCompatible(Compatible):
-    """As `Compatible`, but with all candidates: shifts are chosen for all links at once.
-
-    Where the affinity graph has a loop, networks that know links solve the joint program for the
-    gangs of that part; see `apportion.sim.shifts.joint`.
-    """
-
-    name = "cassini_joint"
-    keeps_loops = True
-    network_loops = "links"
-
-
-class PlacedByProgram(Compatible):
-    """Placements and rotations in one program, for the sum of the jobs' slowdowns.
-
-    Each gang may come to any of its places in the candidates of `Compatible`, whatever the others
-    do, so long as machines have the GPUs: the policy `placement_and_rotation`
-    (`apportion.sim.shifts.placement_program.PlacementProgram`). Loops are nothing special. Gangs
-    stay where the host puts them unless the sum is less by a hundredth of an iteration for each
-    gang that moves. Where a scheduler offers GPUs tier by tier, as delay scheduling does, machines
-    and racks then have room for as many gangs of each size that there is as the host's own
-    placement leaves.
-    """
-
-    name = "cassini_program"
-    keeps_loops = True
-    network_loops = "jobs"
-    keeps_room = True
-
-    def _best(
-        self,
-        gangs: Sequence[Gang],
-        candidates: Sequence[tuple[Placement, ...]],
-        devices: Devices,
-    ) -> tuple[tuple[Placement, ...], int, bool]:
-        """Let the program choose, type by type."""
-        others, chosen = self._others(gangs, devices), list(candidates[0])
-        for kind in sorted({gang.kind for gang in gangs}):
-            places = [place for place, gang in enumerate(gangs) if gang.kind == kind]
-            program = getattr(self._knows[kind], "program", None)
-            if program is None:
-                continue
-            here = {job: each[1:] for job, each in others.items() if each[0] == kind}
-            free = devices.free_for(gangs[places[0]]).free
-            found = program.placed(
-                [{gangs[place].job: each[place] for place in places} for each in candidates],
-                {job: where for job, (where, _) in here.items()},
-                {job: trained for job, (_, trained) in here.items()}
-                | {gangs[each].job: (gangs[each].model, gangs[each].gpus) for each in places},
-                {machine: int(count) for machine, count in np.ndenumerate(free)},
-                self._knows[kind].links_of,
-                keeps_room=all(gangs[each].tiers is not None for each in places),
-            )
-            for place in places:
-                chosen[place] = found[gangs[place].job]
-        return tuple(chosen), 0, False

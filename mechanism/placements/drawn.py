@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
 from apportion.mechanism.scheduler import MACHINE, RACK, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy as np
 
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.placements.strategy import Gang
@@ -28,7 +28,6 @@ def drawn_together(
     devices: Devices,
     *,
     shaped: bool,
-    fullest: bool,
 ) -> tuple[Placement, ...] | None:
     """Draw a placement for each gang in several machines; those in one stay where they are.
 
@@ -42,8 +41,6 @@ def drawn_together(
         What is free.
     shaped
         Whether each gang keeps how many GPUs it has together; else only its tier.
-    fullest
-        Whether gangs of one shape that know of tiers come to the fullest racks and machines first.
 
     Returns
     -------
@@ -57,8 +54,7 @@ def drawn_together(
         free, own = left[gangs[place].kind], first[place]
         where: Placement | None = own
         if not within[place] and shaped:
-            full = fullest and gangs[place].tiers is not None
-            where = _of_same_shape(rng, free, own, fullest=full)
+            where = _of_same_shape(rng, free, own)
         elif not within[place]:
             where = _of_same_tier(rng, free, own)
         if where is None:
@@ -90,9 +86,7 @@ def _of_same_tier(rng: np.random.Generator, free: Int64s, own: Placement) -> Pla
     return None if left else tuple(sorted(found))
 
 
-def _of_same_shape(
-    rng: np.random.Generator, free: Int64s, own: Placement, *, fullest: bool
-) -> Placement | None:
+def _of_same_shape(rng: np.random.Generator, free: Int64s, own: Placement) -> Placement | None:
     """Draw racks and machines for the parts of a gang; None if one of them finds no room."""
     parts: dict[int, list[int]] = {}
     for rack, _, gpus in own:
@@ -102,10 +96,10 @@ def _of_same_shape(
         def on(machine: int, gpus: int) -> tuple[int, int, int] | None:
             return (rack, machine, gpus) if free[rack][machine] >= gpus else None
 
-        return _one_each(rng, free[rack], sorted(part, reverse=True), on, fullest=fullest)
+        return _one_each(rng, free[rack], sorted(part, reverse=True), on)
 
     largest = sorted(parts.values(), key=lambda part: (-sum(part), -len(part), part))
-    found = _one_each(rng, free.sum(axis=1), largest, in_rack, fullest=fullest)
+    found = _one_each(rng, free.sum(axis=1), largest, in_rack)
     return None if found is None else tuple(sorted(each for part in found for each in part))
 
 
@@ -114,12 +108,9 @@ def _one_each(
     free: Int64s,
     parts: Sequence[P],
     fit: Callable[[int, P], F | None],
-    *,
-    fullest: bool,
 ) -> list[F] | None:
-    """Draw a rack or machine for each part, or take the fullest first, as the host does."""
-    drawn = rng.permutation(free.size)
-    order = (drawn[np.argsort(free[drawn], kind="stable")] if fullest else drawn).tolist()
+    """Draw a rack or machine for each part."""
+    order = rng.permutation(free.size).tolist()
     found: list[F] = []
     for part in parts:
         fits = ((place, fit(place, part)) for place in order)

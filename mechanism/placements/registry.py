@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 
 from apportion.errors import InputError
 from apportion.mechanism.placements.built_in import BUILT_IN
-from apportion.mechanism.placements.compatible import (
-    Compatible,
-    CompatibleOneByOne,
-    JointlyCompatible,
-    PlacedByProgram,
-)
+from apportion.mechanism.placements.compatible import Compatible, CompatibleOneByOne
 from apportion.mechanism.placements.strategy import Strategy
 from apportion.registry import Registry
 
@@ -30,7 +25,7 @@ def _is_strategy(value: object) -> bool:
 
 
 ON_LINKS: dict[str, type[Compatible]] = {
-    each.name: each for each in (Compatible, CompatibleOneByOne, JointlyCompatible, PlacedByProgram)
+    each.name: each for each in (Compatible, CompatibleOneByOne)
 }
 """Those that compare the links of gangs."""
 

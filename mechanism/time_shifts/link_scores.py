@@ -63,9 +63,6 @@ class LinkScores:
     ----------
     profile
         The communication profile of a model that is trained on so many GPUs.
-    joint
-        Scores of links that form loops with their jobs, given who is on each, models and GPUs, and
-        Gb/s, as `of_links` is. ``None``: jobs start at random there.
     pace
         Part by which iterations may be stretched so that jobs fit, see `paced`.
     epoch_s
@@ -75,11 +72,10 @@ class LinkScores:
     def __init__(
         self,
         profile: Callable[[str, int], CommunicationProfile],
-        joint: Callable[..., dict[Any, float]] | None = None,
         pace: float = 0.0,
         epoch_s: float = EPOCH_S,
     ) -> None:
-        self._profile, self._joint, self._pace, self._epoch_s = profile, joint, pace, epoch_s
+        self._profile, self._pace, self._epoch_s = profile, pace, epoch_s
         self._known: dict[tuple[tuple[Trained, ...], float, bool], float] = {}
         self._best: dict[tuple[Any, ...], Compatibility] = {}
 
@@ -94,7 +90,7 @@ class LinkScores:
         """Return the score of every link with several jobs.
 
         Jobs are shifted if their connected part of the affinity graph has no loop, as CASSINI
-        does; otherwise they start at random, or as a joint program has it.
+        does; otherwise they start at random.
 
         Parameters
         ----------
@@ -108,18 +104,9 @@ class LinkScores:
             Whether jobs are shifted at all.
         """
         graph = AffinityGraph(jobs_of)
-        looped = graph.looped if shifted else set()
-        found: dict[Any, float] = {}
-        if looped and self._joint is not None:
-            parts = [part for part in graph.components if looped.issuperset(part)]
-            for part in parts:
-                links = {link: jobs for link, jobs in graph.jobs_of.items() if jobs[0] in part}
-                found |= self._joint(links, trained, capacities)
-        free = set(graph.links_of) - looped if shifted else set()
+        free = set(graph.links_of) - graph.looped if shifted else set()
         return {
-            link: found[link]
-            if link in found
-            else self.score(
+            link: self.score(
                 [trained[job] for job in jobs], capacities[link], shifted=free.issuperset(jobs)
             )
             for link, jobs in graph.jobs_of.items()

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from apportion.checks import LARGEST_COUNT, choice, mapping, number, whole, yes_no
+from apportion.checks import LARGEST_COUNT, mapping, number, whole, yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile, LinkScores
 from apportion.mechanism.time_shifts.circle import EPOCH_S, PACE
@@ -14,8 +14,6 @@ from apportion.names import model_of
 from apportion.sim.network.models.communicating import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.topology import Topology
 from apportion.sim.network.topology.named import get_topology
-from apportion.sim.shifts.joint_plan import JointPlans, MeanOfLinks, Objective, SumOfSlowdowns
-from apportion.sim.shifts.placement_program import PlacementProgram
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,13 +27,6 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9
 """Part of a link by which demands may exceed it."""
 
-LOOPS: dict[str, Objective | None] = {
-    "random": None,
-    "links": MeanOfLinks(),
-    "jobs": SumOfSlowdowns(),
-}
-"""What jobs that form loops with their links are shifted for, if they are."""
-
 
 @dataclass(frozen=True)
 class CassiniNetwork:
@@ -43,7 +34,7 @@ class CassiniNetwork:
 
     The score of a link is the compatibility of the jobs on it (`apportion.compatibility`): under
     the best shifts if the affinity graph of these jobs has no loop, else the mean over random
-    starts, unless `joint` says otherwise. Links are those of machines, and those of racks upwards.
+    starts. Links are those of machines, and those of racks upwards.
     Throughputs of the workload are those of jobs that have the network for themselves. The law is
     exact only where `law_is_exact` says so; `PhaseNetwork` follows links phase by phase.
 
@@ -55,11 +46,6 @@ class CassiniNetwork:
         Gb/s of the machines of a rack over those of the rack's own link.
     shifted
         Whether jobs are shifted; if not, they start at random everywhere.
-    loops
-        What is done with jobs that form loops with their links. ``"random"``: they start at random,
-        as in the paper. ``"links"`` and ``"jobs"``: they are shifted by one program for all of
-        these links (`JointPlans`), for the mean score of the links or for the sum of the jobs'
-        slowdowns; the placements ``"cassini_joint"`` and ``"cassini_program"`` see to that.
     pace
         Part by which iterations may be stretched so that jobs fit whose periods are nearly equal,
         or nearly multiples: the faster ones wait for the others, where it costs clearly less than
@@ -92,7 +78,6 @@ class CassiniNetwork:
     machine_gbps: float = 50.0
     oversubscription: float = 2.0
     shifted: bool = True
-    loops: str = "random"
     pace: float = PACE
     topology: Topology | str | None = None
     profiles: Mapping[str, CommunicationProfile] = field(default_factory=dict, repr=False)
@@ -103,7 +88,6 @@ class CassiniNetwork:
         number("oversubscription", self.oversubscription, least=1)
         yes_no("shifted", self.shifted)
         whole("candidates", self.candidates, 1, LARGEST_COUNT)
-        choice("what is done with loops,", self.loops, LOOPS)
         number("pace", self.pace, most=0.5)
         if self.topology is not None:
             object.__setattr__(self, "topology", get_topology(self.topology))
@@ -150,10 +134,6 @@ class CassiniNetwork:
         """Return the same network with the links of a topology."""
         return replace(self, topology=get_topology(topology))
 
-    def with_loops(self, loops: str) -> Self:
-        """Return the same network with shifts for jobs in loops, unless it has some already."""
-        return replace(self, loops=loops) if self.loops == "random" else self
-
     def for_elastic(
         self, profiles: Mapping[str, CommunicationProfile], *, beside_requests: bool
     ) -> Self:
@@ -195,12 +175,8 @@ class GangLinks:
 
     def __init__(self, network: CassiniNetwork, cluster: Cluster) -> None:
         self.network, self._topology = network, network.topology
-        objective = LOOPS[network.loops]
-        self.plans = None if objective is None else JointPlans(network.profile, objective)
-        joint = None if self.plans is None else self.plans.scores
         epoch_s = getattr(network, "epoch_s", EPOCH_S)
-        self.scores = LinkScores(network.profile, joint, network.pace, epoch_s)
-        self.program = PlacementProgram(network.profile, self.scores, network.pace)
+        self.scores = LinkScores(network.profile, network.pace, epoch_s)
         self.candidates = network.candidates
         self._machines, self._gpus = cluster.machines_per_rack or 1, cluster.largest_machine
         self._rack_gbps = self._machines * network.machine_gbps / network.oversubscription

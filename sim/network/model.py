@@ -192,19 +192,14 @@ def network_beside(placement: Any, network: MemoizedNetwork | None) -> MemoizedN
         If the network knows of no links; it names those that do.
     """
     name = PLACEMENTS.name_of(placement)
-    strategy = ON_LINKS.get(name)
-    if strategy is None:
+    if name not in ON_LINKS:
         return network
     if network is None or not hasattr(network.model, "gang_links"):
         raise InputError(
             f"The placement {name!r} compares the links of gangs; it needs a network that "
             "knows them: 'cassini', 'phases', these with '_unshifted', or a CassiniNetwork."
         )
-    with_loops = getattr(network.model, "with_loops", None)
-    if with_loops is None or not strategy.network_loops:
-        return network
-    model = with_loops(strategy.network_loops)
-    return network if model is network.model else MemoizedNetwork(model, network.cluster)
+    return network
 
 
 def check_models(network: NetworkModel, workload: Workload, cluster: Cluster) -> None:

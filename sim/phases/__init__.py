@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from apportion.sim.phases.priorities import crux_priorities as crux_priorities
     from apportion.sim.phases.priorities import gpu_intensity as gpu_intensity
     from apportion.sim.phases.segments import PhaseJob as PhaseJob
-    from apportion.sim.phases.steady import PacedShifts as PacedShifts
-    from apportion.sim.phases.steady import pace_and_shift as pace_and_shift
-    from apportion.sim.shifts.joint import JointShifts as JointShifts
-    from apportion.sim.shifts.joint import joint_shifts as joint_shifts
-    from apportion.sim.shifts.joint import mean_score as mean_score
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

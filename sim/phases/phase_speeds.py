@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
     Stay = tuple[int, int, str, Placement]
 
-
-EQUAL = 1e-9
-"""Slowdowns that differ by less are one: sums in another order do."""
-
 _BOOKS = ("marks_gigabits", "worked_s", "alone_s", "shared_s", "shifted_s", "looped_s")
 _LINES = ("slowdown", "marks_gbps", "shared", "shifted", "looped")
 
@@ -175,7 +171,6 @@ class PhaseSpeeds(Speeds):
             return
         plan = planned_shifts(
             *(crowd, self._links.scores, {line: each.period_s for line, each in profile.items()}),
-            self._links.plans,
             paces=model.readjust is not None,
             epoch_s=model.epoch_s,
         )
@@ -185,27 +180,11 @@ class PhaseSpeeds(Speeds):
         for jobs, links in connected(tight):
             own = {line: shifts_s.get(line) for line in jobs}
             paced = {line: paces_s[line] for line in jobs if line in paces_s}
-            given = (jobs, links, tight, profile)
-            meeting = meeting_of(*given, own, crowd.capacities, paced)[0]
-            if len(jobs) == 1 or (not model.jitter and self._steady.gains(meeting, at_once=True)):
-                continue
-            anywhere: dict[int, float | None] = dict.fromkeys(jobs)
-            random, order = meeting_of(*given, anywhere, crowd.capacities)
-            best = self._steady.best(random, pace=model.pace if model.readjust else 0.0)
-            known = None
-            if not model.jitter and self._steady.gains(meeting):
-                known = self._steady.of(meeting).slowdown.mean()
-            if known is not None and known <= self._steady.of(best).slowdown.mean() + EQUAL:
-                continue
-            for place, line in enumerate(order):
-                shifts_s.pop(line, None)
-                paces_s.pop(line, None)
-                start_s = best.starts_s[place]
-                if start_s is not None:
-                    shifts_s[line] = start_s
-                pace_s = best.paces_s[place] if best.paces_s else None
-                if pace_s is not None:
-                    paces_s[line] = pace_s
+            meeting = meeting_of(jobs, links, tight, profile, own, crowd.capacities, paced)[0]
+            if len(jobs) > 1 and not self._steady.gains(meeting):
+                for line in jobs:
+                    shifts_s.pop(line, None)
+                    paces_s.pop(line, None)
         self._paces = {stays[line]: each for line, each in paces_s.items()}
         self._shifts = {stays[line]: each for line, each in shifts_s.items()}
 

@@ -1,32 +1,19 @@
-"""How long iterations take in the long run of jobs that meet on links, and when these start."""
+"""How long iterations take in the long run of jobs that meet on links."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apportion.checks import mapping, number
-from apportion.errors import InputError, written
-from apportion.mechanism.time_shifts import (
-    AffinityGraph,
-    CommunicationProfile,
-    law_is_exact,
-    score_of,
-)
-from apportion.mechanism.time_shifts.circle import EQUAL, PACE
-from apportion.sim.network.contention import PhaseNetwork
-from apportion.sim.phases.best_meeting import best_meeting
+from apportion.mechanism.time_shifts import law_is_exact, score_of
+from apportion.mechanism.time_shifts.circle import EQUAL
 from apportion.sim.phases.engine import run_phases
-from apportion.sim.phases.many_ways import drawn_for
 from apportion.sim.phases.segments import PhaseJob
-from apportion.sim.shifts.joint import check_links
-from apportion.sim.shifts.meeting import connected, crowded, meeting_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
+    from apportion.sim.network.contention import PhaseNetwork
     from apportion.sim.phases.engine import PhaseRun
     from apportion.sim.shifts.meeting import Meeting
     from apportion.types import Floats
@@ -75,12 +62,6 @@ class SteadyIterations:
     def __init__(self, network: PhaseNetwork) -> None:
         self._network = network
         self._known: dict[Meeting, SteadyMeeting] = {}
-        self._best: dict[tuple[Meeting, float, bool], Meeting] = {}
-
-    @property
-    def jitter(self) -> float:
-        """Part by which computations vary."""
-        return self._network.jitter
 
     def of(self, meeting: Meeting) -> SteadyMeeting:
         """Return how long iterations take once the start is over."""
@@ -91,31 +72,22 @@ class SteadyIterations:
             known = self._known[meeting] = self.measured(meeting)
         return known
 
-    def best(self, random: Meeting, *, pace: float, drawn: bool = False) -> Meeting:
-        """Return the meeting with the best starts and paces, see `best_meeting`; each once."""
-        key = random, pace, drawn
-        known = self._best.get(key)
-        if known is None:
-            if len(self._best) > REMEMBERED:
-                self._best.clear()
-            known = self._best[key] = best_meeting(random, self, pace, drawn=drawn)
-        return known
-
-    def gains(self, meeting: Meeting, *, at_once: bool = False) -> bool:
+    def gains(self, meeting: Meeting) -> bool:
         """Whether shifts are worth it: jobs fit, or are clearly quicker than at random starts.
 
-        `at_once` tells only what is known without letting them run.
-
         Two jobs of one period that send at the full rate are, by the law of the score; elsewhere
-        what does not fit is let run both ways.
+        what does not fit, or varies, is let run both ways.
         """
-        if self._carried(meeting) or all(
-            law_is_exact([meeting.profiles[job] for job in users], gbps)
-            for gbps, users in meeting.links
+        if all(start is None for start in meeting.starts_s):
+            return False
+        if not self._network.jitter and (
+            self._carried(meeting)
+            or all(
+                law_is_exact([meeting.profiles[job] for job in users], gbps)
+                for gbps, users in meeting.links
+            )
         ):
             return True
-        if at_once or all(start is None for start in meeting.starts_s):
-            return False
         random = meeting._replace(starts_s=(None,) * len(meeting.starts_s), paces_s=())
         gained = self.of(random).slowdown.mean() - self.of(meeting).slowdown.mean()
         return bool(gained > CLEARLY)
@@ -138,8 +110,8 @@ class SteadyIterations:
         count = self._network.starts
         if not (np.isnan(given).any() and count):
             given = np.nan_to_num(given).tolist()
-            return np.tile(given, (count or 4 if self.jitter else 1, 1))
-        rng = drawn_for(meeting)
+            return np.tile(given, (count or 4 if self._network.jitter else 1, 1))
+        rng = _drawn_for(meeting)
         order = rng.permuted(np.tile(np.arange(count), (len(given), 1)), axis=1).T
         drawn = (order + rng.random(order.shape)) / count
         periods = np.array([profile.period_s for profile in meeting.profiles])
@@ -204,88 +176,7 @@ def _means(run: PhaseRun, begin: float, end: float) -> Floats:
     return np.array(found).T
 
 
-@dataclass(frozen=True)
-class PacedShifts:
-    """When jobs start and how long their iterations then take.
-
-    Attributes
-    ----------
-    shifts_s
-        Seconds by which each job starts later, by job; ``None`` for one that starts at random,
-        because no shifts gain on that.
-    periods_s
-        Period to which each job is paced, by job; ``None`` for one that goes on at once.
-    slowdown, unshifted
-        Iterations over those alone as the engine measures them, by job: so, and with random starts.
-    """
-
-    shifts_s: Mapping[Any, float | None]
-    periods_s: Mapping[Any, float | None]
-    slowdown: Mapping[Any, float]
-    unshifted: Mapping[Any, float]
-
-    @property
-    def gain(self) -> float:
-        """Mean iteration of random starts over that with the shifts, 1 or more."""
-        means = [float(np.mean([*each.values()])) for each in (self.unshifted, self.slowdown)]
-        return means[0] / means[1] if self.slowdown else 1.0
-
-
-def pace_and_shift(
-    profiles: Mapping[Any, CommunicationProfile],
-    jobs_of: Mapping[Any, Iterable[Any]],
-    capacities: Mapping[Any, float],
-    *,
-    pace: float = PACE,
-    jitter: float = 0.0,
-    starts: int = 8,
-) -> PacedShifts:
-    """Choose periods and starts together, measured with the jitter that there is.
-
-    Jobs may wait at the ends of their iterations, which stretches these by at most the part `pace`,
-    so that they have a common circle and some time to spare. Common circles, slack and shifts are
-    tried in the engine of phases, beside shifts without pacing; what is best is taken if it gains
-    half a per cent on random starts, and else jobs are spread over their periods at random: they
-    never start together.
-
-    Parameters
-    ----------
-    profiles
-        Of each job, by job.
-    jobs_of
-        Jobs on each link, by link.
-    capacities
-        Gb/s of each link.
-    pace
-        Largest part by which an iteration is stretched; 0 paces nobody.
-    jitter
-        Every computation takes 1 - jitter to 1 + jitter of its time, evenly.
-    starts
-        Random starts over which a mean is taken.
-
-    Raises
-    ------
-    InputError
-        If a profile or a capacity is missing, or a number is out of range.
-    """
-    for job, profile in mapping("profiles", profiles).items():
-        if not isinstance(profile, CommunicationProfile):
-            raise InputError(f"The profile of job {written(job)} is no CommunicationProfile.")
-    graph = AffinityGraph(jobs_of)
-    check_links(graph, profiles, capacities)
-    number("pace", pace, most=0.5)
-    steady = SteadyIterations(PhaseNetwork(jitter=jitter, pace=pace, starts=starts))
-    shifts: dict[Any, float | None] = dict.fromkeys(profiles)
-    periods: dict[Any, float | None] = dict.fromkeys(profiles)
-    slowdown, unshifted = dict.fromkeys(profiles, 1.0), dict.fromkeys(profiles, 1.0)
-    tight = crowded(graph.jobs_of, profiles, capacities)
-    for jobs, links in connected(tight):
-        anywhere: dict[Any, float | None] = dict.fromkeys(jobs)
-        random, order = meeting_of(jobs, links, tight, profiles, anywhere, capacities)
-        best = steady.best(random, pace=pace, drawn=True)
-        for place, job in enumerate(order):
-            shifts[job] = best.starts_s[place]
-            periods[job] = best.paces_s[place] if best.paces_s else None
-            slowdown[job] = float(steady.of(best).slowdown[place])
-            unshifted[job] = float(steady.of(random).slowdown[place])
-    return PacedShifts(shifts, periods, slowdown, unshifted)
+def _drawn_for(meeting: Meeting) -> np.random.Generator:
+    """Return random numbers that are always the same for a meeting."""
+    digest = hashlib.sha256(repr(meeting).encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "big"))

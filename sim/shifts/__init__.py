@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.sim.shifts.gang_placement import GangPlacement as GangPlacement
-    from apportion.sim.shifts.placed_gangs import PlacedGangs as PlacedGangs
     from apportion.sim.shifts.shared_links import LinkShifts as LinkShifts
     from apportion.sim.shifts.shared_links import SharedLinks as SharedLinks
 

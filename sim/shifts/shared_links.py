@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -11,19 +11,26 @@ import pandas as pd
 from apportion.allocation import Allocation
 from apportion.annotations import explained
 from apportion.checks import mapping, number, whole
-from apportion.errors import InputError, written
+from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts import AffinityGraph, CommunicationProfile, score_of
-from apportion.policies import Rotations
+from apportion.mechanism.time_shifts.link_compatibility import capacity_of
+from apportion.policies import Rotations, solve_instance
+from apportion.policies.whole.rotations import rotation_problem
 from apportion.sim.network.topology import jobs_on_links
 from apportion.sim.network.topology.named import get_topology
-from apportion.sim.shifts.joint import check_links, part_shifts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from apportion.policies import Policy
+    from apportion.policies import Policy, Solution
     from apportion.sim.network.topology import Topology
-    from apportion.sim.shifts.joint import PartShifts
+    from apportion.types import Floats
+
+TOLERANCE = 1e-6
+"""Part of a slot by which a period may miss a whole number of them."""
+
+DIGITS = 9
+"""Of Gb/s in a slot: what rounding leaves of a phase is no demand, and spoils programs."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +102,7 @@ class SharedLinks:
                     f"CommunicationProfile."
                 )
         whole("slots", self.slots, 1)
-        check_links(self._graph, self.profiles, self._gbps)
+        _check_links(self._graph, self.profiles, self._gbps)
 
     @classmethod
     def of_gangs(
@@ -152,7 +159,7 @@ class SharedLinks:
             raise InputError(f"{policy!r} weighs slots; here each shared link counts alike.")
         graph, gbps = self._graph, self._gbps
         parts = [
-            part_shifts(graph, component, self.profiles, gbps, self.slots, **how)
+            _part_shifts(graph, component, self.profiles, gbps, self.slots, **how)
             for component in graph.components
         ]
         shifts = pd.Series(dict.fromkeys(self.profiles, 0.0), name="shift_s", dtype=float)
@@ -219,3 +226,122 @@ def _proof(parts: Sequence[PartShifts], links: int) -> dict[str, Any]:
             "solve_s": sum(found.stats.get("solve_s", 0.0) for _, found in solved),
         },
     }
+
+
+class PartShifts(NamedTuple):
+    """Shifts of jobs that links connect.
+
+    Attributes
+    ----------
+    rotations
+        Slots by which each job starts later, by job.
+    slot_s
+        Seconds of a slot.
+    links
+        Links that cannot carry all that their jobs may want at once.
+    solution
+        Of the policy; ``None`` where there are no such links.
+    """
+
+    rotations: Mapping[Any, int]
+    slot_s: float
+    links: int = 0
+    solution: Solution | None = None
+
+    @property
+    def shifts_s(self) -> dict[Any, float]:
+        """Seconds by which each job starts later."""
+        return {job: turn * self.slot_s for job, turn in self.rotations.items()}
+
+
+def _part_shifts(
+    graph: AffinityGraph,
+    component: tuple[Any, ...],
+    profiles: Mapping[Any, CommunicationProfile],
+    capacities: Mapping[Any, float],
+    slots: int,
+    **how: Any,
+) -> PartShifts:
+    """Solve the policy `rotations` for one connected part.
+
+    Links on which the same jobs meet are one link of more weight.
+
+    Parameters
+    ----------
+    graph, component
+        Jobs and shared links, and the jobs of the part.
+    profiles, capacities, slots
+        As of `SharedLinks`; Gb/s of each link.
+    how
+        Options of `apportion.policies.solve_instance`.
+
+    Raises
+    ------
+    InputError
+        If a period is no whole number of slots.
+    """
+    slot_s = min(profiles[job].period_s for job in component) / slots
+    _check_periods(component, profiles, slot_s)
+    weights: dict[tuple[frozenset[Any], float], int] = {}
+    for link, jobs in graph.jobs_of.items():
+        crowded = sum(profiles[job].peak_gbps for job in jobs) > capacities[link]
+        if crowded and jobs[0] in component:
+            key = frozenset(jobs), float(capacities[link])
+            weights[key] = weights.get(key, 0) + 1
+    none = dict.fromkeys(component, 0)
+    if not weights:
+        return PartShifts(none, slot_s)
+    demand = [
+        np.array([(job in jobs) * own for jobs, _ in weights])
+        for job in component
+        for own in [_demand_on_slots(profiles[job], round(profiles[job].period_s / slot_s), slot_s)]
+    ]
+    gbps = [capacity for _, capacity in weights]
+    problem = rotation_problem(demand, gbps, weight=list(weights.values()))
+    found = solve_instance(*problem, **how)
+    turned = zip(component, found.X.argmax(axis=1).tolist(), strict=True)
+    rotations = none if found.status == "fallback" else dict(turned)
+    return PartShifts(rotations, slot_s, sum(weights.values()), found)
+
+
+def _check_periods(
+    component: tuple[Any, ...], profiles: Mapping[Any, CommunicationProfile], slot_s: float
+) -> None:
+    """Refuse periods that are no whole number of slots."""
+    for job in component:
+        period = profiles[job].period_s / slot_s
+        if abs(period - round(period)) > TOLERANCE * max(1.0, period):
+            raise InputError(
+                f"The period of job {written(job)} is {profiles[job].period_s:g} s, {period:g} "
+                f"slots of {slot_s:g} s; it must be a whole number of them. Choose other slots; "
+                "periods without a common divisor gain nothing by shifts."
+            )
+
+
+def _demand_on_slots(profile: CommunicationProfile, count: int, slot_s: float) -> Floats:
+    """Return the mean demand in each of so many slots of the period, Gb/s."""
+    edges = np.arange(count + 1) * slot_s
+    total = np.zeros(count)
+    for phase in profile.phases:
+        for turn_s in (0.0, -profile.period_s):
+            start_s = phase.start_s + turn_s
+            sent_s = np.clip(edges - start_s, 0.0, phase.duration_s)
+            total += phase.gbps * np.diff(sent_s) / slot_s
+    return total.round(DIGITS)
+
+
+def _check_links(graph: AffinityGraph, profiles: Any, capacities: Any) -> None:
+    """Check that jobs, links and numbers belong together.
+
+    Raises
+    ------
+    InputError
+        For a shared link without a capacity, and a job on one that has no profile.
+    """
+    for link, jobs in graph.jobs_of.items():
+        if link not in capacities:
+            raise unknown_name("link without a capacity", link, capacities)
+        capacity_of(capacities[link])
+        for job in jobs:
+            if not isinstance(profiles.get(job), CommunicationProfile):
+                raise InputError(f"The job {written(job)} has no CommunicationProfile.")

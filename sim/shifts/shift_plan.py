@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from apportion.mechanism.time_shifts import LinkScores
-    from apportion.sim.shifts.joint_plan import JointPlans
 
     Trained = tuple[str, int]
 
@@ -59,7 +58,6 @@ def planned_shifts(
     crowd: Crowd,
     scores: LinkScores,
     periods_s: Mapping[Any, float],
-    plans: JointPlans | None = None,
     *,
     paces: bool = False,
     epoch_s: float = 0.0,
@@ -69,7 +67,7 @@ def planned_shifts(
     Jobs that do not fit as they are, but do if the faster wait for the slower a little, are paced.
     Else only those are shifted that stay for an epoch as they meet: what starts together and does
     not fit would meet at its worst for as long as periods are nearly equal. Jobs of a connected
-    part of the affinity graph that has a loop get no shift, or those of plans.
+    part of the affinity graph that has a loop get no shift.
 
     Parameters
     ----------
@@ -79,8 +77,6 @@ def planned_shifts(
         Knows the shifts of a link.
     periods_s
         Seconds of an iteration, by job.
-    plans
-        Shifts jobs in loops.
     paces
         Whether jobs may be paced.
     epoch_s
@@ -91,9 +87,6 @@ def planned_shifts(
         graph = AffinityGraph({link: crowd.jobs_of[link] for link in links})
         tolerance = tolerance_over(epoch_s, [periods_s[job] for job in jobs])
         if graph.loops:
-            if plans is not None:
-                shifts = plans.shifts(graph.jobs_of, crowd.trained, crowd.capacities)
-                found.shifts_s.update(_in_step(shifts, periods_s, tolerance))
             continue
         fits = all(
             scores.best(map(crowd.trained.__getitem__, on), crowd.capacities[link]).score

@@ -134,7 +134,6 @@ if TYPE_CHECKING:
     from apportion.sim import simulate as simulate
     from apportion.sim.one_round import RoundDecision as RoundDecision
     from apportion.sim.one_round import solve_round as solve_round
-    from apportion.sim.shifts import PlacedGangs as PlacedGangs
     from apportion.sim.shifts import SharedLinks as SharedLinks
     from apportion.tensor import ThroughputTensor as ThroughputTensor
     from apportion.testing import check_mechanism as check_mechanism

@@ -46,7 +46,6 @@ POLICY_NAMES = (
     "lyra",
     "least_workload",
     "rotations",
-    "placement_and_rotation",
     "dally_round",
 )
 """Policies that come with the package."""

@@ -151,7 +151,7 @@ KNOWN_TO = {
 """Networks that know the models which jobs train; the others are tried as well, but less often."""
 
 
-PACKED = ["packed", "cassini", "cassini_joint"]
+PACKED = ["packed", "cassini", "cassini_by_gang"]
 """Placements of elastic jobs."""
 
 

@@ -96,8 +96,6 @@ def test_what_each_placement_chooses() -> None:
         "best_fit": [0, 1],
         "cassini": [0, 1],  # nothing is known of links
         "cassini_by_gang": [0, 1],
-        "cassini_joint": [0, 1],
-        "cassini_program": [0, 1],
         "first_fit": [0, 1],
         "emptiest": [3, 4],
     }
@@ -109,8 +107,6 @@ def test_what_each_placement_chooses() -> None:
         "best_fit": [3, 4, 5, 0, 1],
         "cassini": [3, 4, 5, 0, 1],
         "cassini_by_gang": [3, 4, 5, 0, 1],
-        "cassini_joint": [3, 4, 5, 0, 1],
-        "cassini_program": [3, 4, 5, 0, 1],
         "first_fit": [0, 1, 3, 4, 5],
         "emptiest": [3, 4, 5, 6, 7],
     }

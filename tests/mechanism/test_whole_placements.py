@@ -130,8 +130,7 @@ def test_the_best_of_all_placements_is_nearly_found(seeds: range) -> None:
     assert np.isclose(ours, best, rtol=0, atol=1e-9).mean() >= 0.9
 
 
-@pytest.mark.parametrize("placement", ["cassini", "cassini_program"])
-def test_in_rounds_a_new_job_meets_the_one_that_suits_it(placement: str) -> None:
+def test_in_rounds_a_new_job_meets_the_one_that_suits_it() -> None:
     """Two gangs arrive that fill the cluster: one has to be split in another way."""
     dynamic = scenarios.SCENARIOS[0]
     host = next(each for each in scenarios.HOSTS if each[2] == "rounds")
@@ -140,6 +139,6 @@ def test_in_rounds_a_new_job_meets_the_one_that_suits_it(placement: str) -> None
         scenarios.whom_it_meets(
             get_topology(dynamic.topology), scenarios.placed(dynamic, host, way, profiles)
         )
-        for way in ("consolidated", placement)
+        for way in ("consolidated", "cassini")
     ]
     assert met == ["DLRM", "ResNet50"]

@@ -13,7 +13,7 @@ from apportion.mechanisms import MECHANISMS
 from apportion.sim.network.registry import NETWORKS
 from apportion.testing import check_mechanism, check_network, check_scheduler
 
-ON_LINKS = {"cassini", "cassini_joint", "cassini_program"}
+ON_LINKS = {"cassini", "cassini_by_gang"}
 
 
 def all_but(names: Any, quick: str) -> list[Any]:

@@ -14,7 +14,7 @@ from apportion.mechanisms.start_costs import stages_by_type
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ON_LINKS = ("cassini", "cassini_by_gang", "cassini_joint", "cassini_program")
+ON_LINKS = ("cassini", "cassini_by_gang")
 """Placements that compare the links of gangs."""
 
 
@@ -81,9 +81,8 @@ class Configurations(MechanismSettings):
     topology
         As in `apportion.Rounds`.
     placement
-        ``"packed"`` into few machines; or ``"cassini"``, ``"cassini_by_gang"``,
-        ``"cassini_joint"`` or ``"cassini_program"``: gangs that have been packed come to as many
-        GPUs of other machines where these suit their links better.
+        ``"packed"`` into few machines; or ``"cassini"`` or ``"cassini_by_gang"``: gangs that have
+        been packed come to as many GPUs of other machines where these suit their links better.
 
     Raises
     ------
@@ -131,7 +130,7 @@ class Configurations(MechanismSettings):
         None, "contention, cassini, phases, ...: gangs that share links slow down"
     )
     topology: Any = described(None, "cassini, dgx_h100_pod, ... or a .toml file: its links")
-    placement: Any = described("packed", "packed, cassini, cassini_program, ...: where gangs come")
+    placement: Any = described("packed", "packed, cassini or cassini_by_gang: where gangs come")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -215,7 +215,7 @@ def test_it_is_the_next_round_of_many_runs(case: Case) -> None:
 def test_all_that_decide_are_compared() -> None:
     compared = {str(case).split()[0] for case in [*QUICK, *SLOW]}
     elsewhere = {"least_workload"}  # of one job
-    elsewhere |= {"rotations", "placement_and_rotation"}  # of links
+    elsewhere |= {"rotations"}  # of links
     elsewhere |= {"as_recorded"}  # goes by what a log says of all jobs, whoever is there
     elsewhere |= {"slurm"}  # goes by the use of those who have left, too
     assert {*ap.policy_table()["name"], *ap.DECIDERS} - elsewhere <= compared
