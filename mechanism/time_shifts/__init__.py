@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.time_shifts.link_scores import random_score as random_score
     from apportion.mechanism.time_shifts.profile import CommunicationPhase as CommunicationPhase
     from apportion.mechanism.time_shifts.profile import CommunicationProfile as CommunicationProfile
-    from apportion.mechanism.time_shifts.proof import Certificate as Certificate
-    from apportion.mechanism.time_shifts.proof import certificate as certificate
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

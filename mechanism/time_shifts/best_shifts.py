@@ -1,7 +1,7 @@
-"""Which search finds the shifts of the jobs on a link, and what it proves.
+"""The best shifts of the jobs on a link, and whether none are better.
 
-Few jobs are enumerated by the ways in which edges can meet. Jobs whose periods are not commensurate
-are groups that turn, each by itself.
+Few jobs are enumerated by the ways in which edges can meet; many are turned one after the other,
+from several starts. Jobs whose periods are not commensurate are groups that turn, each by itself.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from apportion.mechanism.time_shifts.circle import (
     EQUAL,
     best_rotation,
     commensurate_groups,
+    descended,
     unified_circle,
 )
-from apportion.mechanism.time_shifts.local_search import searched
 from apportion.mechanism.time_shifts.profile import ROUNDING
-from apportion.mechanism.time_shifts.proof import certificate_of
 from apportion.mechanism.time_shifts.turning import NO_BACKGROUND, Background, TurningJobs, wrapped
 
 if TYPE_CHECKING:
@@ -31,17 +30,17 @@ if TYPE_CHECKING:
     from apportion.types import Floats
 
 
-_MOST_CERTIFIED = 4
 _MOST_WAYS = {1: 1, 2: 1, 3: 20_000, 4: 600, 5: 200}
 """Steps of an enumeration that are worth it, about 0.1 ms each, by the number of jobs."""
+
+_KICKS = 30
+"""Times that two jobs are turned at random where there are too many ways to enumerate."""
 
 _PASSES = 2
 
 
-def best_shifts(
-    mixture: Mixture, bound: float, *, certify: bool, seed: int
-) -> tuple[Floats, str, float]:
-    """Return shifts, how they were proved, and a bound of the score.
+def best_shifts(mixture: Mixture, bound: float, *, seed: int) -> tuple[Floats, bool]:
+    """Return shifts, and whether none are better.
 
     Parameters
     ----------
@@ -49,8 +48,6 @@ def best_shifts(
         The jobs, in an order that does not hang on how they were given.
     bound
         Jensen's.
-    certify
-        Try to prove by an integer program what is not clear otherwise.
     seed
         Of the random numbers.
     """
@@ -60,19 +57,9 @@ def best_shifts(
             for number, group in enumerate(mixture.groups):
                 shifts[group] = _of_group(mixture.turning(number, shifts), 0.0, seed)[0]
         meets = mixture.score(shifts) >= bound - EQUAL
-        exact = meets or all(len(group) == 1 for group in mixture.groups)
-        return shifts, "exact" if exact else "best known; bound Jensen", bound
-    turning = mixture.turning(0, shifts)
-    shifts, excess, exact = _of_group(turning, 1 - bound, seed)
-    if exact or 1 - excess >= bound - EQUAL:
-        return shifts, "exact", bound
-    if certify and mixture.count <= _MOST_CERTIFIED:
-        proved = certificate_of(turning).bound
-        if 1 - excess >= proved - 1e-6:
-            return shifts, "exact", bound
-        if proved < bound - EQUAL:
-            return shifts, "best known; bound integer program", proved
-    return shifts, "best known; bound Jensen", bound
+        return shifts, meets or all(len(group) == 1 for group in mixture.groups)
+    shifts, excess, exact = _of_group(mixture.turning(0, shifts), 1 - bound, seed)
+    return shifts, exact or 1 - excess >= bound - EQUAL
 
 
 def _of_group(turning: TurningJobs, least: float, seed: int) -> tuple[Floats, float, bool]:
@@ -80,9 +67,27 @@ def _of_group(turning: TurningJobs, least: float, seed: int) -> tuple[Floats, fl
     worth = _MOST_WAYS.get(len(turning.jobs), 0)
     if worth and ways(turning) <= worth:  # there are as many orders as permutations
         return (*enumerated(turning, least), True)
-    if turning.background.gbps.size > 1:  # each load is then a mean over many
-        return (*searched(turning, least, chains=4, kicks=20, seed=seed), False)
-    return (*searched(turning, least, seed=seed), False)
+    return (*_searched(turning, least, seed), False)
+
+
+def _searched(turning: TurningJobs, least: float, seed: int) -> tuple[Floats, float]:
+    """Return good shifts, and their excess, never worse than without shifts.
+
+    Jobs are turned to their best shift one after the other; then two are turned at random, and all
+    again, from the best that is known on.
+    """
+    rng, periods_s = np.random.default_rng(seed), [job.period_s for job in turning.jobs]
+    best, reached = descended(turning, np.zeros(len(periods_s)))
+    for _ in range(_KICKS):
+        if reached <= least + EQUAL:
+            break
+        start = best.copy()
+        for job in rng.choice(np.arange(1, best.size), 2, replace=False):
+            start[job] = rng.uniform(0, periods_s[job])
+        found, excess = descended(turning, start)
+        if excess < reached - EQUAL:
+            best, reached = found, excess
+    return best, reached
 
 
 def enumerated(turning: TurningJobs, least: float) -> tuple[Floats, float]:

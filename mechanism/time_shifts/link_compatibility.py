@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.checks import listed, number, seconds, yes_no
+from apportion.checks import listed, number, seconds
 from apportion.errors import InputError
 from apportion.mechanism.time_shifts.best_shifts import Mixture, best_shifts
 from apportion.mechanism.time_shifts.circle import EPOCH_S, MOST_ITERATIONS, tolerance_over
@@ -39,11 +39,10 @@ class Compatibility:
     score, unshifted_score
         With the shifts, and with none.
     bound
-        No shifts have a larger score: by Jensen's inequality, or by an integer program.
+        No shifts have a larger score, by Jensen's inequality.
     proof
         ``"exact"``: no shifts are better. ``"best known; bound Jensen"``: none are known, and none
-        are above `bound`, that of Jensen's inequality. ``"best known; bound integer program"``:
-        likewise, with the bound of an integer program.
+        are above `bound`.
     shifts_s
         Seconds by which every job starts later, in [0, period); 0 for the first job.
     rotations_deg
@@ -137,15 +136,15 @@ def compatibility(
     *,
     tolerance: float | None = None,
     epoch_s: float = EPOCH_S,
-    certify: bool = False,
     seed: int = 0,
 ) -> Compatibility:
     """Find shifts with which jobs share a link best, and say how well they do.
 
     The optimum for up to three jobs, and where few edges can meet or Jensen's bound is reached also
-    for more; else iterated local search. Scores are integrated exactly between the edges of the
-    demands, never on a grid. Jobs whose periods have no common multiple within 300 iterations
-    meet in all ways whatever their shifts: the score says how it is on average.
+    for more; else jobs are turned one after the other from several starts. Scores are integrated
+    exactly between the edges of the demands, never on a grid. Jobs whose periods have no common
+    multiple within 300 iterations meet in all ways whatever their shifts: the score says how it is
+    on average.
 
     Parameters
     ----------
@@ -158,11 +157,8 @@ def compatibility(
         By default so much that jobs drift by a twentieth of an iteration at most over an epoch.
     epoch_s
         For how long the shifts are to last, seconds; 0 for ever, up to a millionth of a period.
-    certify
-        Try to prove by an integer program (see `certificate`) that the shifts of four jobs
-        are optimal where it is not clear already; up to 5 s.
     seed
-        Of the random numbers of the local search.
+        Of the random numbers where jobs are turned at random.
 
     Raises
     ------
@@ -184,7 +180,6 @@ def compatibility(
     given = profiles_of(profiles)
     capacity_gbps = capacity_of(capacity)
     tolerance = _tolerance(tolerance, epoch_s, given)
-    yes_no("certify", certify)
     for profile in given:
         if profile.peak_gbps > capacity_gbps:
             warnings.warn(
@@ -192,7 +187,7 @@ def compatibility(
                 f"{capacity_gbps:g} Gb/s; it is never compatible.",
                 stacklevel=2,
             )
-    return _found(given, capacity_gbps, tolerance, certify=certify, seed=seed)
+    return _found(given, capacity_gbps, tolerance, seed)
 
 
 def score_of(
@@ -244,12 +239,7 @@ def capacity_of(capacity: Any) -> float:
 
 
 def _found(
-    given: list[CommunicationProfile],
-    capacity_gbps: float,
-    tolerance: float,
-    *,
-    certify: bool,
-    seed: int,
+    given: list[CommunicationProfile], capacity_gbps: float, tolerance: float, seed: int
 ) -> Compatibility:
     """Find the shifts of jobs that are checked, in an order that does not hang on theirs."""
     order = sorted(
@@ -257,8 +247,8 @@ def _found(
         key=lambda job: (-given[job].period_s, given[job].phases, given[job].name),
     )
     mixture = Mixture([given[job] for job in order], capacity_gbps, tolerance)
-    jensen = jensen_bound(given, capacity_gbps)
-    found, proof, bound = best_shifts(mixture, jensen, certify=certify, seed=seed)
+    bound = jensen_bound(given, capacity_gbps)
+    found, exact = best_shifts(mixture, bound, seed=seed)
     reached, unshifted = mixture.score(found), mixture.score(np.zeros(len(given)))
     shifts = found[np.argsort(order)]
     shifts = wrapped(shifts - shifts[0], np.array([profile.period_s for profile in given]))
@@ -271,7 +261,7 @@ def _found(
         score=min(reached, bound),
         unshifted_score=min(unshifted, reached, bound),
         bound=bound,
-        proof=proof,
+        proof="exact" if exact else "best known; bound Jensen",
         shifts_s=tuple(shifts.tolist()),
         rotations_deg=tuple((360 * shifts / perimeter_s if circle else shifts * np.nan).tolist()),
         perimeter_s=float(perimeter_s),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.time_shifts.profile import CommunicationProfile
     from apportion.types import Floats
 
-
-_ON_SLOT = 1e-6
-"""Part of a slot by which an edge may miss it."""
 
 _MOST_NUMBERS = 1_000_000
 """Numbers held at a time: 8 MB an array."""
@@ -196,20 +192,6 @@ class TurningJobs:
         level += mean - (level * widths).sum(axis=1, keepdims=True) / perimeter
         total: Floats = (self.over(level) * widths).sum(axis=1)
         return total / (perimeter * self.capacity_gbps)
-
-
-def aligned_slots(turning: TurningJobs, most: int) -> int | None:
-    """Return the fewest slots of the circle on whose ends all edges lie, None if above `most`.
-
-    Every period has whole slots too. The best shifts then also are whole slots.
-    """
-    least = math.lcm(*turning.circle.repetitions)
-    edges = np.concatenate([job.edges_s for job in turning.jobs]) / turning.circle.perimeter_s
-    for slots in range(least, most + 1, least):
-        at = edges * slots
-        if (np.abs(at - np.rint(at)) <= _ON_SLOT).all():
-            return slots
-    return None
 
 
 def wrapped(values: Floats, period: float | Floats) -> Floats:

@@ -11,7 +11,6 @@ from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.mechanism.time_shifts import LinkScores, jensen_bound, score_of, unified_circle
-from benchmarks.cassini.solvers import compared
 
 Slots = list[float]
 
@@ -121,16 +120,6 @@ def test_up_to_four_jobs_against_all_rotations(seed: int) -> None:
     if found.proof == "exact":
         assert found.score == pytest.approx(best)
     assert best - 0.003 <= found.score <= best + 1e-9
-
-
-def test_the_integer_program_proves_what_four_jobs_can_have() -> None:
-    rng = np.random.default_rng(5)
-    demands = [drawn(rng, 6) for _ in range(4)]
-    jobs = [of_slots(str(number), demand) for number, demand in enumerate(demands)]
-    without, certified = ap.compatibility(jobs, 30), ap.compatibility(jobs, 30, certify=True)
-    assert without.proof == "best known; bound Jensen"
-    assert certified.proof == "exact"
-    assert certified.score == pytest.approx(best_on_slots(demands, 30)[0])
 
 
 @pytest.mark.parametrize("seed", each_seed(10, 25))
@@ -282,9 +271,3 @@ def test_bad_links_are_named() -> None:
         score_of([job], 50, [0, 0])
     with pytest.raises(ap.InputError, match="tolerance"):
         ap.compatibility([job], 50, tolerance=2)
-
-
-@pytest.mark.parametrize("jobs", [3, 5, 8])
-def test_many_jobs_against_a_longer_plain_search(jobs: int) -> None:
-    row = compared(jobs, instances=3, kicks=200)
-    assert row["largest_loss"] < 0.003
