@@ -159,7 +159,7 @@ class Servers:
             posed = ap.SharedLinks.of_gangs(profiles, self.where, TOPOLOGY, slots=12)
             found = ap.solve("rotations", posed, time_limit_s=2, fallback="isolated")
             assert isinstance(found, LinkShifts)
-            shared = {job for jobs in posed.jobs_of.values() for job in jobs if len(jobs) > 1}
+            shared = {job for link in found.scores.index for job in posed.jobs_of[link]}
             starts |= {job: found.shifts_s[job] for job in shared}
         jobs = {job: PhaseJob(profiles[job], links[job], float(starts[job])) for job in profiles}
         if self.way.served == "fair":

@@ -86,9 +86,9 @@ def draw(seed: int) -> dict[str, list[list[int]]]:
 
 def best_of_wholes(
     profiles: Any, gangs: dict[str, list[list[int]]], topology: Any
-) -> tuple[dict[str, list[int]], dict[str, float]]:
+) -> tuple[dict[str, list[int]], dict[Any, Any]]:
     """Return the best of the placements of all gangs, and the shifts of the jobs there."""
-    best, least = (dict[str, list[int]](), dict[str, float]()), np.inf
+    best, least = (dict[str, list[int]](), dict[Any, Any]()), np.inf
     for number in range(PLACES):
         whole = {job: places[number] for job, places in gangs.items()}
         posed = ap.SharedLinks.of_gangs(profiles, whole, topology, slots=24)
