@@ -71,8 +71,6 @@ class AdmitsByDeadline(BatchScheduler):
 class InAdmitted(InBatch):
     """Serves the jobs of a run, those first that were admitted, by deadline."""
 
-    kept = (*InBatch.kept, "_admitted", "_asked")
-
     def __init__(self, decider: BatchScheduler, about: About) -> None:
         super().__init__(decider, about)
         self._admitted = np.zeros(len(about.jobs.arrival_s), dtype=bool)

@@ -89,14 +89,6 @@ class _Noting:
         """Return standard deviations."""
         return self._believed.spread(jobs)
 
-    def state(self) -> dict[str, Any]:
-        """Return what was learnt."""
-        return self._believed.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`."""
-        self._believed.restore(state)
-
 
 def _errors(told: Floats, true: Floats) -> Floats:
     """Mean over the types on which a job runs of |ln(told / true)|, its scale removed."""

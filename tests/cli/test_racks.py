@@ -221,8 +221,8 @@ def test_arrivals_of_generated_jobs_and_the_command_that_repeats_them(
     assert main(["workload", "generate", "jobs.csv", *drawn, "--seed", "4"]) == 0
     read = read_workload("jobs.csv").jobs.reset_index(drop=True)
     pd.testing.assert_frame_equal(read, expected.jobs.reset_index(drop=True), rtol=1e-12)
-    told = zip(drawn[::2], drawn[1::2], strict=True)
-    told = ",".join(f"{flag[2:].removeprefix('generate-')}={word}" for flag, word in told)
+    pairs = zip(drawn[::2], drawn[1::2], strict=True)
+    told = ",".join(f"{flag[2:].removeprefix('generate-')}={word}" for flag, word in pairs)
     compared = [
         "compare",
         "--generate",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -78,7 +78,7 @@ def test_it_is_a_row_beside_policies_and_schedulers(tmp_path: Path) -> None:
     workload = ap.read_workload(file)
     for others in (["max_min_fairness", "fifo"], ["fcfs", "easy"]):
         compared = ap.compare(["as_recorded", *others], workload, CLUSTER, n_jobs=1)
-        summary = compared.summary().set_index("policy")
+        summary: Any = compared.summary().set_index("policy")
         assert list(summary.index) == ["as_recorded", *others]
         wait_s = (log["start"] - log["submit"]).mean()
         assert summary.loc["as_recorded", "queueing_s"] == pytest.approx(wait_s)
@@ -118,7 +118,7 @@ def test_a_log_of_more_gpus_than_there_are_has_no_impossible_figures(tmp_path: P
     compared = ap.compare(
         ["as_recorded", "fcfs"], workload, "a100=4,v100=8", n_jobs=1, start_costs=[5]
     )
-    summary = compared.summary().set_index("policy")
+    summary: Any = compared.summary().set_index("policy")
     gpu_s = (log["gpus"] * (log["end"] - log["start"])).sum()
     assert gpu_s > 12 * summary.loc["as_recorded", "makespan_s"]  # busy would be above 100 %
     assert summary.loc["as_recorded", ["utilization", "ftf_max"]].isna().all()
@@ -139,7 +139,7 @@ def test_a_log_of_more_gpus_of_one_type_than_there_are_is_no_best(tmp_path: Path
     file, log = slurm_log(tmp_path)
     workload = ap.read_workload(file)
     compared = ap.compare(["as_recorded", "fcfs"], workload, "a100=4,v100=200", n_jobs=1)
-    summary = compared.summary().set_index("policy")
+    summary: Any = compared.summary().set_index("policy")
     on_a100 = log[log["kind"] == "a100"]
     gpu_s = (on_a100["gpus"] * (on_a100["end"] - on_a100["start"])).sum()
     assert gpu_s > 4 * summary.loc["as_recorded", "makespan_s"]  # more than there are could do

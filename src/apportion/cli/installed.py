@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import cvxpy
 from threadpoolctl import threadpool_info
@@ -96,7 +96,8 @@ def _settings(name: str, kind: Any) -> dict[str, str]:
 def _defaults(kind: type[Policy]) -> dict[str, Any]:
     """Return the settings of a policy, as they are where none is given."""
     default = kind()
-    return {each.name: getattr(default, each.name) for each in fields(kind)}
+    names = (each.name for each in fields(cast("Any", kind)))
+    return {name: getattr(default, name) for name in names}
 
 
 def _show_one(about: Mapping[str, Any], layout: str) -> None:

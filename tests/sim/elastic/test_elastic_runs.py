@@ -212,4 +212,4 @@ def test_no_kernel_of_a_processor_changes_a_run() -> None:
             [sys.executable, "-c", _RUN], env=told, check=True, capture_output=True
         )
         found.append([float(each) for each in ran.stdout.split()])
-    np.testing.assert_allclose(*found, rtol=1e-9)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)

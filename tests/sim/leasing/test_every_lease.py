@@ -78,8 +78,8 @@ def test_leases_that_are_passed_over_change_nothing(seed: int) -> None:
     settings |= {"mechanism": "leases", "network": "table1", "seed": seed}
     some, every = (leased(decider, load, cluster, every=each, **settings) for each in (False, True))
     pd.testing.assert_frame_equal(some.jobs, every.jobs, rtol=1e-9, atol=1e-6)
-    places = [run.schedule[["job", "accelerator", "machines"]] for run in (some, every)]
-    pd.testing.assert_frame_equal(*places)
+    one, other = (run.schedule[["job", "accelerator", "machines"]] for run in (some, every))
+    pd.testing.assert_frame_equal(one, other)
     assert len(some.rounds) <= len(every.rounds)
 
 
