@@ -101,13 +101,3 @@ def test_headers_that_are_no_types(tmp_path: Path, header: str, message: str) ->
     (tmp_path / "speeds.csv").write_text(f"application,gpus,{header}\nbert,1{cells}\n")
     with pytest.raises(InputError, match=message):
         ap.read_elastic_workload(tmp_path / "jobs.csv", tmp_path / "speeds.csv")
-
-
-def test_a_callable_that_fails_is_told_with_what_was_asked(tmp_path: Path) -> None:
-    (tmp_path / "jobs.csv").write_text(JOBS.format(0, 1))
-
-    def steps_per_s(application: str, accelerator: str, gpus: int) -> float:
-        return {1: 1.0, 2: 1.9}[gpus]
-
-    with pytest.raises(InputError, match=r"'bert' with 3 GPUs on 't4' could not .* KeyError: 3"):
-        ap.ElasticWorkload.from_table(tmp_path / "jobs.csv", steps_per_s, gpus={"t4": 4})

@@ -12,9 +12,12 @@ from tests.seeds import sampled
 from apportion.sim import Run, Workload, read_workload, simulate
 
 DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "gavel"
-pytestmark = pytest.mark.skipif(
-    not DATA.is_dir(), reason="needs Gavel's traces in ../shared/data/gavel beside the project"
-)
+pytestmark = [
+    pytest.mark.usefixtures("free_starts"),
+    pytest.mark.skipif(
+        not DATA.is_dir(), reason="needs Gavel's traces in ../shared/data/gavel beside the project"
+    ),
+]
 STATIC, DYNAMIC = "minimize_makespan", "max_min_fairness"
 CLUSTERS = {STATIC: {"v100": 12, "p100": 12, "k80": 12}, DYNAMIC: {"v100": 8, "p100": 8, "k80": 8}}
 
