@@ -106,7 +106,7 @@ def differing(workloads: range) -> pd.DataFrame:
     now = table_of(workloads)
     before = known.reindex(now.index)
     differs = (now["digest"] != before["digest"]).to_numpy()
-    return now[differs].join(before[differs], rsuffix="_before")
+    return now[differs].join(before[differs].add_suffix("_before"))
 
 
 def table_of(workloads: range) -> pd.DataFrame:
