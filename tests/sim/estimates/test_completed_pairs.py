@@ -158,7 +158,7 @@ def test_estimates_of_pairs_have_names(name: Any, tmp_path: Path) -> None:
     value = Told(CompletedPairs(8, source=name, seed=4))
     by_value = ap.simulate(SHARED, load, CLUSTER, beliefs=value, seed=4)
     assert by_name.jobs.equals(by_value.jobs)
-    told = {"pair_estimates": name, "references": 8, "preemption_overhead_seconds": 0.0}
+    told: dict[str, Any] = {"pair_estimates": name, "references": 8}
     swept = ap.sweep([SHARED], [load], CLUSTER, seeds=[4], n_jobs=1, **told)
     assert swept.rows[0]["mean_jct_s"] == by_name.summary()["mean_jct_s"]
     origin = {"generate_jobs": 12, "jobs_per_hour": 8.0, "seed": 4}
@@ -166,7 +166,8 @@ def test_estimates_of_pairs_have_names(name: Any, tmp_path: Path) -> None:
     compared = ap.compare(
         [SHARED], drawn, CLUSTER, pair_estimates=name, references=8, seed=4, origin=origin, n_jobs=1
     )
-    assert f"--pair-estimates {name} " in str(compared.command)
+    assert "--pair-estimates" in str(compared.command)
+    assert name in str(compared.command)
     assert "references=8" in str(compared.command)
     with pytest.raises(InputError, match=r"Unknown pair_estimates 'nearst'. Did you mean"):
         ap.simulate(SHARED, load, CLUSTER, pair_estimates="nearst")  # type: ignore[arg-type]
