@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.gates import Flow, Gate
     from apportion.sim.contention import LinkSharing
     from apportion.sim.contention.plain_state import Transfer
-    from apportion.sim.contention.runtime import LinkMap
 
 
 class _Pushed:
@@ -71,10 +70,8 @@ class _Engine(PlainEngine):
         self._transfers.asks_all = True  # whoever asks pushes
 
 
-def _engine_for(
-    name: str, links: LinkMap, sharing: LinkSharing, gate: Gate, *others: Any, **more: Any
-) -> Any:
-    return _Engine(links.gpus, links.links, sharing, gate)
+def _engine(gpus: int, links: int, sharing: LinkSharing, gate: Gate, *_: Any) -> _Engine:
+    return _Engine(gpus, links, sharing, gate)
 
 
 @contextmanager
@@ -83,5 +80,5 @@ def released(*, switched_on: bool) -> Iterator[None]:
     if not switched_on:
         yield
         return
-    with patch("apportion.sim.contention.parts.engine_for", _engine_for):
+    with patch("apportion.sim.contention.parts.PlainEngine", _engine):
         yield
