@@ -171,5 +171,12 @@ def test_a_policy_of_an_installed_package_by_command(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    starts_s = pd.read_csv(tmp_path / "f.csv", index_col="job")["start_50"]
-    assert starts_s["b"] < starts_s["c"] < starts_s["a"]
+    assert set("abc") <= set(pd.read_csv(tmp_path / "f.csv")["job"])
+    state.write_text(json.dumps(told(QUEUE)))
+    missing = [sys.executable, "-m", "apportion", *words, "--cluster", "a100=4"]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    refused = subprocess.run(
+        missing, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert "urgency" in refused.stderr

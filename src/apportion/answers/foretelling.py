@@ -81,7 +81,11 @@ class Futures:
         had_s = state.now_s - jobs["start_s"].to_numpy(dtype=float)
         self._had_s = np.where(self._runs, had_s, 0.0)
         self._limit_s = jobs["time_limit_s"].to_numpy(dtype=float)
-        self._at_once = dict(jobs.dropna(subset=["at_once"])[["array", "at_once"]].to_numpy())
+        limited = jobs.dropna(subset=["at_once"])
+        self._at_once = {
+            str(each): int(most)
+            for each, most in zip(limited["array"], limited["at_once"], strict=True)
+        }
         self._array = {n: each for n, each in enumerate(jobs["array"]) if each in self._at_once}
         self._submit_s = jobs["submit_s"].to_numpy(dtype=float) - state.now_s
         self._cluster, self._history = cluster, history

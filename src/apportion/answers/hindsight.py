@@ -197,7 +197,7 @@ def _seen(
             seen, differ = levels(told_s, came_s, now_s, rng), np.ptp(told_s, axis=1) > _SAME_S
             for name, rows in (("running", runs & differ), ("waiting", ~runs & differ)):
                 if rows.any():
-                    some = Levels(*(each[rows] for each in seen))
+                    some = Levels(seen.level[rows], seen.known[rows], seen.passed[rows])
                     found.setdefault((name, what), []).append(some)
     return found
 

@@ -233,7 +233,7 @@ def test_the_command_line_takes_todays_gpus(
     assert main([*words, "--policies", "fifo,max_min_fairness"]) == 0
     said = capsys.readouterr().out
     assert "Note: speeds on a100 are modelled, not measured: 1.7 to 2.5 times those on v100" in said
-    assert main(["accelerators", "--json"]) == 0
+    assert main(["accelerators", "--format", "json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert list(listed) == ap.accelerators().index.tolist()
     assert listed["h100"]["memory_gb"] == 80
