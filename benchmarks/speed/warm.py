@@ -181,7 +181,7 @@ def shell(_: Settings) -> list[Row]:
         file = Path(folder) / "speeds.csv"
         file.write_text("job,v100,k80\na,40,10\nb,12,4\n", encoding="utf-8")
         program = "import sys; from apportion.cli import from_shell; sys.exit(from_shell())"
-        called_s = _in_process(program, "solve", str(file), "--workers", "v100=1,k80=1")
+        called_s = _in_process(program, "solve", str(file), "--cluster", "v100=1,k80=1")
     what = "apportion solve, two jobs, from a shell"
     alone_s = _in_process("import cvxpy")
     row = Row(
