@@ -78,11 +78,13 @@ class Uses:
             there = ap.compare(policies, self.loads[load], where, n_jobs=2, **settings)
             pd.testing.assert_frame_equal(here.jobs(), there.jobs())
         if "command" in self.ways:
-            given = {"gpus_per_machine": per_machine, "out": kind, "jobs": 1, **settings}
             words = ["--policies", ",".join(policies), "--cluster", cluster]
+            words += ["--gpus-per-machine", str(per_machine), "--jobs", "1", "--out", kind]
             words += ["--workload", f"{load}.csv"]
-            for name, value in given.items():
-                words += [f"--{name.replace('_', '-')}", str(value)]
+            named = {name: each for name, each in settings.items() if name != "mechanism"}
+            inside = ",".join(f"{name}={value}" for name, value in named.items())
+            mechanism = settings.get("mechanism", "") + (f"({inside})" if inside else "")
+            words += ["--mechanism", mechanism] if mechanism else []
             assert main(["compare", *words]) == 0, words
             told = pd.read_csv(Path(kind) / "jobs.csv")["jct_s"].round(6).tolist()
             assert told == [each for run in jct_s for each in run], (kind, told, jct_s)
@@ -109,7 +111,7 @@ def use_all(ways: Sequence[str]) -> dict[str, Any]:
     jobs = use.loads["minutes"].jobs
     use.found["the trace"] = [jobs["arrival_s"].tolist(), jobs["scale_factor"].tolist()]
     if "command" in ways:
-        assert main(["policies"]) == main(["settings"]) == 0
+        assert main(["policies"]) == main(["policies", "leases"]) == 0
     return use.found
 
 
