@@ -111,7 +111,7 @@ def use_all(ways: Sequence[str]) -> dict[str, Any]:
     jobs = use.loads["minutes"].jobs
     use.found["the trace"] = [jobs["arrival_s"].tolist(), jobs["scale_factor"].tolist()]
     if "command" in ways:
-        assert main(["policies"]) == main(["policies", "leases"]) == 0
+        assert main(["policies"]) == main(["policies", "example_rounds"]) == 0
     return use.found
 
 
