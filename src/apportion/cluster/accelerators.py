@@ -6,6 +6,7 @@ superchip of GB200 two, and an MI250X module counts as one. Data sheets are thos
 GeForce and RTX its white papers on the architectures), AMD (Instinct) and Intel (Gaudi, Max).
 Arithmetic is dense, without the factor of two for sparse matrices; `fp16` is that of matrix units
 where there are any, sums in 32 bits. Of a type with memory of several sizes the smallest is listed.
+Not every figure has been compared with its data sheet yet: check those that a decision rests on.
 """
 
 from __future__ import annotations
