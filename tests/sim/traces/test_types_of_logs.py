@@ -97,7 +97,7 @@ def test_types_of_the_years_are_known_by_their_data_sheets() -> None:
     figures = ["memory_gb", "bandwidth_gb_per_s", "fp16", "year"]
     sheets = {
         "p40": (24, 346, 12, 2016),
-        "rtx_3090": (24, 936, 71, 2020),
+        "rtx_3090": (24, 936, 71.2, 2020),
         "mi100": (32, 1229, 184.6, 2020),
         "a40": (48, 696, 149.7, 2020),
         "a10": (24, 600, 125, 2021),
@@ -105,7 +105,11 @@ def test_types_of_the_years_are_known_by_their_data_sheets() -> None:
         "a800": (80, 2039, 312, 2022),
         "h20": (96, 4000, 148, 2024),
         "mi325x": (256, 6000, 1307, 2024),
+        "gaudi3": (128, 3700, 1678, 2024),
+        "b200": (180, 7700, 2250, 2024),
         "gb200": (186, 8000, 2500, 2025),
+        "b300": (270, 7700, 2250, 2025),
+        "rtx_pro_6000": (96, 1597, 500, 2025),
     }
     for name, sheet in sheets.items():
         assert tuple(known.loc[name, figures]) == sheet
