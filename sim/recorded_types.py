@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.errors import InputError
 from apportion.jobs import RECORDED_TIMES
-from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
+from apportion.sim.drawn.modelled_speeds import BASE, with_modelled_speeds
 from apportion.sim.workload_tables import find_rows
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _check_apart(workload: Workload, cluster: Cluster, lost: Collection[str]) ->
     ran = ", ".join(f"{name} ({count[name]:,} jobs)" for name in lost)
     raise InputError(
         f"Jobs of {workload.name!r} ran on {ran}, and nobody knows how fast that is beside other "
-        f"types of GPUs. Tell how many times as fast as the best type that is known: "
+        f"types of GPUs. Tell how many times as fast as a {BASE} each is: "
         f"--speed {','.join(f'{name}=12' for name in lost)}, in Python "
         f"speed={ {name: 12.0 for name in lost} }."
     )

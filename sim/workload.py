@@ -117,16 +117,15 @@ class Workload:
         cluster
             Only its types count.
         speed
-            Times as fast as the most capable type of the throughputs, by type: in place of the
-            model, e.g. ``{"a100": 2.3}``. Types that the log names may be among them; factors are
-            then of another type, which a note names.
+            Times as fast as a v100, by type: in place of the model, e.g. ``{"a100": 2.3}``. Types
+            that the log names may be among them. Where the throughputs know no v100 it is modelled.
 
         Raises
         ------
         InputError
-            For a factor that is no positive number, or of a type that neither the cluster nor the
-            log has; and for jobs of a log that ran on a type of which no speed is known, where
-            types must be compared.
+            For a factor that is no positive number, of a type that neither the cluster nor the
+            log has, or of a v100 itself other than 1; and for jobs of a log that ran on a type of
+            which no speed is known, where types must be compared.
         """
         return on_types(self, Cluster.of(cluster), speed)
 
@@ -154,7 +153,7 @@ class Workload:
         for name in types:
             if name not in known.accelerators:
                 known_not = unknown_name("accelerator in the throughputs", name, known.accelerators)
-                raise InputError(f"{known_not} speed= (--speed {name}=2) tells how fast it is.")
+                raise InputError(f"{known_not} speed= (--speed {name}=2) tells it, times a v100.")
         told = known.throughputs.to_numpy(dtype=float)[:, [*map(known.accelerators.index, types)]]
         steps_per_s = told[throughput_rows(self.jobs, known.throughputs)]
         runs = (steps_per_s > 0) & self.may_run(cluster)

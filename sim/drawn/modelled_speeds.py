@@ -100,6 +100,9 @@ def measured_ratio(job_type: str, name: str, reference: str) -> float | None:
     return known.get(name)
 
 
+BASE = "v100"
+"""Of which factors of one's own are, whatever types a log or a table of throughputs has."""
+
 _FARTHEST = 0.5
 """How far towards arithmetic the job types go that gained most on a v100."""
 
@@ -120,15 +123,17 @@ def with_modelled_speeds(
         Types that are wanted; such as are not of `apportion.accelerators`, and have no factor in
         `speed`, are left out.
     speed
-        Times as fast as the type that the note names, by type: in place of the model.
+        Times as fast as a v100, by type: in place of the model. Of jobs that no throughput on a
+        v100 is known of, times what the model says of it.
     ran_on
-        Types on which jobs were recorded, wanted as well; factors are not of them if they have one.
+        Types on which jobs were recorded, wanted as well; the model does not start from those that
+        have a factor.
 
     Raises
     ------
     InputError
-        For a factor of a type that is not wanted, or that is no positive number, and for factors
-        where no type of the throughputs is known.
+        For a factor of a type that is not wanted, that is no positive number, or that of a v100
+        and not 1; and for factors where no type of the throughputs is known.
     """
     wanted = list(dict.fromkeys([*accelerators, *ran_on]))
     given = mapping("speed", {} if speed is None else speed, 'a mapping such as {"a100": 2.3}')
@@ -136,6 +141,11 @@ def with_modelled_speeds(
         if name not in wanted:
             raise unknown_name("accelerator in speed", name, wanted)
         number(f"The speed of {name!r}", factor, strict=True)
+        if name == BASE and factor != 1:
+            raise InputError(
+                f"The speed of {BASE!r} is {factor}; speeds are times that of a {BASE}, so leave "
+                f"it out, or give a column of throughputs."
+            )
     table = workload.throughputs
     new = [name for name in wanted if name in given or name not in table.columns]
     new = [name for name in new if name in given or name in ACCELERATORS]
@@ -144,28 +154,35 @@ def with_modelled_speeds(
     known = [name for name in table.columns if name in ACCELERATORS and table[name].gt(0).any()]
     if given and not known:
         raise InputError(
-            f"speed of {', '.join(map(repr, given))} is times that of a type of "
-            f"apportion.accelerators(), and the throughputs are of none, but of "
+            f"speed of {', '.join(map(repr, given))} is times that of a {BASE}, and the "
+            f"throughputs are of no type of apportion.accelerators(), but of "
             f"{', '.join(map(repr, table.columns))}; give a column of throughputs."
         )
     if not known:
         return workload
     others = [name for name in known if name not in given or name not in ran_on]
     reference = max(others or known, key=lambda name: ACCELERATORS[name].fp16)
-    notes, factors = [], {}
+    best, notes, columns = table[reference].to_numpy(dtype=float), list[str](), {}
+    if given:
+        factor, said = _modelled(table.index, BASE, reference)
+        base = best * factor
+        if BASE in table:
+            base = np.where(table[BASE] > 0, table[BASE], base)
+        else:
+            notes += said
     for name in new:
         if name in given:
-            factors[name] = np.full(len(table), float(given[name]))
-            notes.append(f"speeds on {name}: {given[name]:g} times those on {reference}, as given")
+            columns[name] = given[name] * base
+            notes.append(f"speeds on {name}: {given[name]:g} times those on {BASE}, as given")
             continue
-        factors[name], said = _modelled(table.index, name, reference)
+        factor, said = _modelled(table.index, name, reference)
+        columns[name] = best * factor
         notes += said
     gangs = table.index.get_level_values("scale_factor").to_numpy() > 1
     for name in filter(is_slice, new):
         if gangs.any() and name not in given:
-            factors[name] = np.where(gangs, 0.0, factors[name])
+            columns[name] = np.where(gangs, 0.0, columns[name])
             notes.append(f"gangs do not run on {name}: slices of GPUs know no peers")
-    columns = {name: table[reference].to_numpy() * factor for name, factor in factors.items()}
     pairs = workload.pairs and _shared(workload.pairs, reference, columns, table)
     throughputs, notes = table.assign(**columns), [*workload.notes, *notes]
     return replace(workload, throughputs=throughputs, pairs=pairs, notes=tuple(notes))

@@ -105,9 +105,7 @@ def from_durations(
     table, jobs, on = made.throughputs, made.jobs, on.loc[made.jobs.index]
     notes = [*made.notes]
     if unknown := [name for name in named if name not in table]:
-        notes.append(
-            f"no speed is known of {', '.join(unknown)}: --speed tells it, beside other types"
-        )
+        notes.append(f"no speed is known of {', '.join(unknown)}: --speed tells it, times a v100")
     steps = duration_steps(jobs, table, on.where(on.isin(table.columns), measured))
     return replace(made, jobs=jobs.assign(total_steps=steps), notes=tuple(notes))
 

@@ -48,7 +48,7 @@ _FITTING: dict[str, tuple[str, str, Callable[[str], Any]]] = {
         *("drop|error", "jobs too large for all types (drop for logs)"),
         one_of("answer to jobs that are too large", ("drop", "error")),
     ),
-    "speed": ("TYPE=X,...", "times as fast as the best known type, a100=2.3", by_accelerator),
+    "speed": ("TYPE=X,...", "times a v100 (elastic: as measured), a100=2.3", by_accelerator),
     "types": (
         *("any|recorded", "recorded: on those that the log names only"),
         one_of("answer to on which types jobs may run", ("any", "recorded")),

@@ -107,8 +107,8 @@ def fitted(
         as those were recorded on other clusters; else they are an error once they are simulated.
         Elastic jobs fit everywhere.
     speed
-        Times as fast as the most capable type that the jobs were measured on, by type, in place
-        of the model.
+        Times as fast as a v100, by type, in place of the model; of elastic jobs as the type that
+        their applications were measured on.
     measure
         Arguments of `apportion.sim.measuring`: which jobs figures are of; all by default.
     types

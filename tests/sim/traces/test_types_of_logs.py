@@ -129,18 +129,18 @@ def test_recorded_durations_hold_whatever_speeds_are_told(seed: int, tmp_path: P
     cluster = ",".join(f"{name}={rng.integers(1, 9)}" for name in also)
     told = rng.choice([*dict.fromkeys([*kinds, *also])], int(rng.integers(0, 4))).tolist()
     must = {name for name in [*kinds, *also] if name in ("gb1000", "G2")}
-    speed = {name: float(rng.choice([0.3, 1.0, 2.0, 12.0])) for name in {*told, *must}}
+    speed = {name: float(rng.choice([0.3, 1.0, 2.0, 12.0])) for name in {*told, *must} - {"v100"}}
     known = workload.on(cluster, speed)
     again = known.on(cluster)
     for made in (known, again):
         everywhere = seconds_on(made, ",".join(f"{name}=1" for name in dict.fromkeys(kinds)))
         held = [everywhere.loc[job, kind] for job, kind in zip(made.jobs.index, kinds, strict=True)]
         np.testing.assert_allclose(held, 60 * np.array(minutes), rtol=1e-12)
-    # Speeds of others are those told, times one type that a note names.
+    # Speeds of others are those told, times a v100, as a note says.
     for name in speed:
         (note,) = [each for each in known.notes if each.startswith(f"speeds on {name}: ")]
-        reference = note.split("those on ")[1].removesuffix(", as given")
-        expected = speed[name] * workload.throughputs[reference]
+        assert note.endswith(f"{speed[name]:g} times those on v100, as given")
+        expected = speed[name] * workload.throughputs["v100"]
         np.testing.assert_allclose(known.throughputs[name], expected)
     assert sum("as given" in each for each in known.notes) == len(speed)
 
@@ -154,6 +154,15 @@ def test_a_speed_of_the_type_of_the_log_carries_its_durations_to_others(tmp_path
     np.testing.assert_allclose(seconds_on(known, "h100=2")["h100"], expected)
     run = ap.simulate("fcfs", known, "h100=2")
     np.testing.assert_allclose(run.jobs["jct_s"], expected)
+
+
+@pytest.mark.parametrize("others", [["v100"], ["h100"], ["b200", "k80"], ["a100", "h100", "t4"]])
+def test_a_speed_means_the_same_whatever_types_a_log_has(others: list[str], tmp_path: Path) -> None:
+    rows = [(kind, 0, 0, 60) for kind in ("gb1000", *others)]
+    known = ap.read_workload(log(tmp_path, *rows)).on("gb1000=1,v100=1", {"gb1000": 12.0})
+    took = seconds_on(known, "gb1000=1,v100=1")
+    np.testing.assert_allclose(took["v100"] / took["gb1000"], 12.0)
+    assert took.loc[known.jobs["recorded_on"] == "gb1000", "gb1000"].tolist() == [HOUR_S]
 
 
 def test_a_speed_of_the_type_on_which_a_job_runs_changes_nothing(tmp_path: Path) -> None:
@@ -170,7 +179,8 @@ def test_a_type_that_nobody_knows_is_not_compared(tmp_path: Path) -> None:
     workload = ap.read_workload(log(tmp_path, *rows))
     assert "no speed is known of gb1000, G2" in workload.notes[-1]
     assert workload.describe().loc["jobs", "value"] == 4
-    words = r"gb1000 \(2 jobs\), G2 \(1 jobs\).*--speed gb1000=12,G2=12.*speed=\{'gb1000': 12.0"
+    words = r"gb1000 \(2 jobs\), G2 \(1 jobs\).*how many times as fast as a v100 each is: "
+    words += r"--speed gb1000=12,G2=12.*speed=\{'gb1000': 12.0"
     for cluster in ("h100=2", "gb1000=2", "gb1000=1,h100=1"):
         with pytest.raises(ap.InputError, match=words):
             ap.simulate("fcfs", workload, cluster)

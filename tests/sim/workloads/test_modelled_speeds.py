@@ -192,6 +192,26 @@ def test_a_factor_of_ones_own_stands_in_place_of_the_model() -> None:
     for wrong in ({"a100": 0.0}, {"a100": -1.0}, {"a100": float("nan")}, {"b200": 2.0}):
         with pytest.raises(ap.InputError):
             workload.on("a100=4", speed=wrong)
+    with pytest.raises(ap.InputError, match=r"of 'v100' is 2\.0; speeds are times that of a v100"):
+        workload.on("v100=4", speed={"v100": 2.0})
+    assert workload.on("v100=4", speed={"v100": 1.0}).throughputs.equals(workload.throughputs)
+
+
+def test_a_factor_is_times_a_v100_though_no_throughput_is_of_one(tmp_path: Path) -> None:
+    jobs = "job,arrival_s,job_type,scale_factor,total_steps\n1,0,mine,1,90\n2,0,large,1,90\n"
+    (tmp_path / "jobs.csv").write_text(jobs)
+    for speeds, on_v100, said in (
+        # By the bandwidths of a v100 and an a100, 900 and 1555 GB/s.
+        ("a100,t4\nmine,1,30,10\nlarge,1,20,0", [30 * 900 / 1555, 20 * 900 / 1555], True),
+        ("a100,v100\nmine,1,30,14\nlarge,1,20,0", [14.0, 20 * 900 / 1555], False),
+    ):
+        (tmp_path / "speeds.csv").write_text(f"job_type,scale_factor,{speeds}\n")
+        workload = ap.read_workload(tmp_path / "jobs.csv", throughputs=tmp_path / "speeds.csv")
+        known = workload.on("h100=1,new=1", speed={"h100": 2.0, "new": 5.0})
+        of = known.throughputs.loc[["mine", "large"]]
+        np.testing.assert_allclose(of["h100"], np.multiply(2, on_v100))
+        np.testing.assert_allclose(of["new"], np.multiply(5, on_v100))
+        assert any(each.startswith("speeds on v100 are modelled") for each in known.notes) == said
 
 
 def test_jobs_that_share_slow_each_other_down_as_on_what_was_measured() -> None:
