@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from apportion.answers.history import in_order, told_columns
 from apportion.answers.state import placed
 from apportion.errors import InputError
 from apportion.mechanism.batch.scheduler import BatchScheduler, QueuedJobs, starts_alone
+from apportion.mechanism.batch.serving import FreeGpus
 from apportion.sim import Workload
 from apportion.sim.deciders import get_decider
 from apportion.sim.simulation import carried_on
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.mechanism.own import Decides
     from apportion.sim.deciders import AnyDecider
-    from apportion.types import Floats
+    from apportion.types import Bools, Floats
 
 
 ZERO_S = 1e9
@@ -81,7 +83,7 @@ class Futures:
         had_s = state.now_s - jobs["start_s"].to_numpy(dtype=float)
         self._had_s = np.where(self._runs, had_s, 0.0)
         self._limit_s = jobs["time_limit_s"].to_numpy(dtype=float)
-        limited = jobs.dropna(subset=["at_once"])
+        limited = jobs[jobs["at_once"] < jobs["array"].map(jobs["array"].value_counts())]
         self._at_once = {
             str(each): int(most)
             for each, most in zip(limited["array"], limited["at_once"], strict=True)
@@ -100,10 +102,77 @@ class Futures:
         left_s = self._durations.draw(rng, *who) - self._had_s
         return np.ceil(np.maximum(left_s, 1.0)), self._history.coming(rng, self._horizon_s)
 
-    def longest(self) -> tuple[Floats, Coming]:
-        """Return the future in which all limits run out, infinite for none, and nobody comes."""
+    def latest(self, decider: BatchScheduler, passing_s: float) -> Floats:
+        """Return when each starts at the latest, seconds from now on, infinite for unknown.
+
+        That holds if nobody who comes runs for longer than `passing_s`.
+        """
         left_s = np.where(np.isnan(self._limit_s), np.inf, self._limit_s - self._had_s)
-        return np.ceil(np.maximum(left_s, 1.0)), self._history.nobody()
+        left_s, runs = np.ceil(np.maximum(left_s, 1.0)), self._runs
+        known, one = np.isfinite(left_s).all(), len(present_types(self._cluster).gpus) == 1
+        if decider.backfill == "none" and (one or "any" not in self._kinds):
+            # Who ends earlier lets others start earlier, and who comes is behind them.
+            began_s = self.in_queue(decider, left_s, self._history.nobody())
+            return np.where(np.logical_or.accumulate(np.isinf(began_s)), np.inf, began_s)
+        if decider.backfill == "easy" and one:
+            began_s = self.in_queue(decider, left_s, self._history.nobody())
+            return self._latest_of_heads(left_s, began_s == 0 if known else runs, passing_s)
+        if decider.keeps and one and known and not self._at_once and sum(~runs) <= decider.depth:
+            # No state tells reservations, but none can move up, and who comes is in nobody's way.
+            # So the cluster is never empty before one: others run for their limits, in turn.
+            last_s = left_s[runs].max(initial=0.0) + left_s[~runs].sum()
+            return np.where(runs, 0.0, last_s - left_s)
+        return np.where(runs, 0.0, np.inf)
+
+    def _latest_of_heads(self, left_s: Floats, starts: Bools, passing_s: float) -> Floats:
+        """Return when each starts at the latest where nobody delays the head of the queue.
+
+        Parameters
+        ----------
+        left_s
+            For how long each may run, infinite for no limit, shape (jobs,).
+        starts
+            Who runs, or starts now, shape (jobs,).
+        passing_s
+            For how long anybody who comes runs at most.
+        """
+        # The head has a shadow time by the limits of who runs, which nobody makes later: the first
+        # starts by it. Let all in front of k have started by M: then it is the head, if it waits.
+        # Who passed it was in time for a head before it, and ends by M; or runs on GPUs that are
+        # spare, of which only fewer are left down the queue: has fewer GPUs than k, and ends within
+        # its limit after M. What else runs then is known: the first bound. And if all in front have
+        # as many GPUs as k, those of the last to start are enough: it starts by the end of that.
+        # A task of an array may wait for another one of it to end. If nobody waits in front, it
+        # starts at once then, on the GPUs of that one. Before, anybody may pass it.
+        passing_s = max(passing_s, left_s[~starts].max(initial=0.0))
+        ends: dict[str, list[float]] = {array: [] for array in self._at_once}
+        running, found = np.flatnonzero(starts).tolist(), np.zeros(starts.size)
+        for job in running:
+            if job in self._array:
+                heappush(ends[self._array[job]], left_s[job])
+        held = [(float(left_s[job]), int(self._gpus[job])) for job in running]
+        later = FreeGpus(0.0, int(self._cluster.counts.sum()) - sum(n for _, n in held), held)
+        started_s, ended_s, fewest, waits = 0.0, 0.0, np.inf, False
+        for job in np.flatnonzero(~starts).tolist():
+            gpus, array, may_s = int(self._gpus[job]), self._array.get(job), 0.0
+            while array is not None and len(ends[array]) >= self._at_once[array]:
+                may_s = heappop(ends[array])
+            at_s = may_s
+            if waits or not may_s:
+                passed = started_s > 0 and (gpus > 1 or array is not None)
+                at_s = later.earliest_s(gpus, np.inf, started_s + (passing_s if passed else 0.0))
+                if ended_s > 0 and gpus <= fewest:
+                    at_s = min(at_s, ended_s)
+                at_s = max(at_s, may_s)
+                waits |= at_s > 0
+            end_s = at_s + float(left_s[job])
+            later.hold(at_s, end_s, gpus)
+            found[job], started_s = at_s, max(started_s, at_s)
+            if at_s > 0:
+                fewest, ended_s = min(fewest, gpus), max(ended_s, end_s)
+            if array is not None:
+                heappush(ends[array], end_s)
+        return found
 
     def in_queue(self, decider: BatchScheduler, left_s: Floats, coming: Coming) -> Floats:
         """Return when a queue alone starts who is here, seconds from now on."""
@@ -251,24 +320,30 @@ class Foretelling:
         jobs = run.jobs.loc[workload.jobs.index[: futures.order.size]]
         return jobs["start_s"].to_numpy() - ZERO_S, jobs["completion_s"].to_numpy() - ZERO_S
 
-    def latest(self, state: ClusterState, history: History) -> tuple[Floats, Floats, str]:
-        """Return when jobs start and end at the latest, infinite for unknown, and why it is.
+    def latest(
+        self, state: ClusterState, history: History
+    ) -> tuple[Floats, Floats, tuple[str, str]]:
+        """Return when jobs start and end at the latest, infinite for unknown.
 
-        All limits run out, under the same scheduler, and nobody else comes. Who waits behind a job
-        that may wait for ever has no bound.
+        And what that assumes, and why some times are unknown, empty for none.
         """
-        jobs, ever = state.jobs, np.full(len(state.jobs), np.inf)
+        jobs, ever, decider = state.jobs, np.full(len(state.jobs), np.inf), self._decider
         starts_s = jobs["start_s"].fillna(np.inf).to_numpy(dtype=float)
-        if type(self._decider) is not BatchScheduler:
+        if type(decider) is not BatchScheduler:
             why = "may stop jobs that run, and let others pass: limits bound nothing"
-            return starts_s, ever, f"{self._decider.name} {why}"
+            return starts_s, ever, ("", f"{decider.name} {why}")
         limit_s = jobs["time_limit_s"].fillna(np.inf).to_numpy(dtype=float)
-        endless = jobs.index[np.isinf(limit_s)].tolist()
-        if self.alone or not endless:
+        endless, waits = np.isinf(limit_s), (jobs["state"] == "waiting").to_numpy()
+        passing_s = max(history.longest_s(), limit_s[~endless].max(initial=0.0))
+        held, why = "every job ends by its limit", ""
+        if decider.backfill == "easy" and waits.any():
+            held += f", and nobody who comes runs for longer than {passing_s / 3600:.1f} h"
+        if self.alone:
             futures = Futures(state, history, self.cluster, self._reads, 0.0)
-            began_s = self._went(futures, *futures.longest())[0] + state.now_s
-            never = np.logical_or.accumulate(np.isinf(began_s))
-            ever[futures.order] = np.where(never, np.inf, began_s)
-        starts_s = np.where(jobs["state"] == "running", starts_s, ever)
-        why = f"{named(endless, 'has', 'have')} no time limit" if endless else ""
-        return starts_s, np.maximum(starts_s + limit_s, state.now_s + 1), why
+            ever[futures.order] = futures.latest(decider, passing_s) + state.now_s
+        if endless.any():
+            why = f"{named(jobs.index[endless].tolist(), 'has', 'have')} no time limit"
+        elif np.isinf(ever[waits]).any():
+            why = f"{decider.name} may put off who waits, with this cluster and these settings"
+        starts_s = np.where(waits, ever, starts_s)
+        return starts_s, np.maximum(starts_s + limit_s, state.now_s + 1), (held, why)

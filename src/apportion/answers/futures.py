@@ -68,7 +68,7 @@ def forecast(
     (`apportion.answers.foretelling.Foretelling`). Where the log tells who waited, earlier moments
     of it are foretold as well, and what is told of today is where by then so many jobs were, if
     that held on the later half of the log (`apportion.answers.hindsight.Hindsight`). Without that
-    it is only told when jobs start and end at the latest, if all limits run out. Columns that a
+    it is only told when jobs start and end at the latest, as limits bound it. Columns that a
     policy needs are further keys of the state's jobs and columns of the log
     (`apportion.answers.history.told_columns`).
 
@@ -132,11 +132,11 @@ def foretold(
     starts, ends = foretells(known, history, futures)
     earlier = partial(foretells, count=min(futures, FUTURES_OF_MOMENTS))
     hindsight = Hindsight.of(earlier, known, history, cluster, moments, foretells.seed)
-    *latest, no_bound = foretells.latest(known, history)
+    *latest, bound = foretells.latest(known, history)
     said = caveats(known, history, cluster)
     if not foretells.alone and known.jobs["at_once"].notna().any():
         said.append("The limit of an array's tasks at once is not held here: all may run at once.")
-    return Forecast(known, starts, ends, np.array(latest), no_bound, history, hindsight, said)
+    return Forecast(known, starts, ends, np.array(latest), bound, history, hindsight, said)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,9 +151,9 @@ class Forecast:
         When each job starts and ends in each future, in the clock of the state, shape (jobs,
         futures).
     latest_s
-        When each starts and ends if all limits run out, shape (2, jobs); infinite for unknown.
-    no_bound
-        Why that is unknown, empty if it is not.
+        When each starts and ends at the latest, shape (2, jobs); infinite for unknown.
+    bound
+        What that assumes, and why it is unknown, empty if it is not.
     history
         The log, until the time of the state.
     hindsight
@@ -166,7 +166,7 @@ class Forecast:
     starts_s: np.ndarray
     ends_s: np.ndarray
     latest_s: np.ndarray
-    no_bound: str
+    bound: tuple[str, str]
     history: History
     hindsight: Hindsight = field(default_factory=Hindsight)
     caveats: Sequence[str] = ()
@@ -223,11 +223,9 @@ class Forecast:
                 continue
             starts, ends = (self._times(row, each) for each in ("start", "end"))
             said.append(f"{what} waits: starts {starts}; ends {ends}")
-        if np.isfinite(self.latest_s[1]).any():
-            said.append(
-                "(At the latest: if all limits run out; backfilling may still let others pass)"
-            )
-        notes = [f"No bound where none is told: {self.no_bound}"] * bool(self.no_bound)
+        holds, unknown = self.bound
+        notes = [f"At the latest: if {holds}"] * bool(np.isfinite(self.latest_s[1]).any())
+        notes += [f"No bound where none is told: {unknown}"] * bool(unknown)
         return said + [f"({note})" for note in [*notes, *self.caveats, *self._rests_on()]]
 
     def _times(self, row: pd.Series[Any], what: str) -> str:

@@ -133,17 +133,26 @@ class History:
         moved_s = now_s - state.now_s
         users = np.concatenate([users_of(self.told), users_of(here)])
         gpus = np.append(self.gpus, here["gpus"]).astype(np.intp)
-        limit_s = self.told.get("time_limit_s", np.full(self.gpus.size, np.nan))
         kinds = kinds_of(gpus, np.unique(users, return_inverse=True)[1])
         found = Durations(
             np.append(self.arrival_s, here["submit_s"] + moved_s),
             np.append(self.start_s, here["start_s"] + moved_s),
             np.append(self.end_s, np.full(len(here), np.nan)),
             kinds,
-            np.append(limit_s, here["time_limit_s"]).astype(float),
+            np.append(self._limit_s(), here["time_limit_s"]).astype(float),
             now_s,
         )
         return found, kinds[self.gpus.size :]
+
+    def longest_s(self) -> float:
+        """Return for how long a job of the log may run at most; who has no limit, as it ran."""
+        limit_s = self._limit_s()
+        return float(np.where(np.isnan(limit_s), self.end_s - self.start_s, limit_s).max())
+
+    def _limit_s(self) -> Floats:
+        """Return the limits of the jobs, NaN for none."""
+        limit_s = self.told.get("time_limit_s", np.full(self.gpus.size, np.nan))
+        return np.asarray(limit_s, dtype=float)
 
     def nobody(self) -> Coming:
         """Return that nobody comes later."""
