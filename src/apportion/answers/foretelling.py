@@ -320,9 +320,7 @@ class Foretelling:
         jobs = run.jobs.loc[workload.jobs.index[: futures.order.size]]
         return jobs["start_s"].to_numpy() - ZERO_S, jobs["completion_s"].to_numpy() - ZERO_S
 
-    def latest(
-        self, state: ClusterState, history: History
-    ) -> tuple[Floats, Floats, tuple[str, str]]:
+    def latest(self, state: ClusterState, history: History) -> tuple[Floats, Floats, str, str]:
         """Return when jobs start and end at the latest, infinite for unknown.
 
         And what that assumes, and why some times are unknown, empty for none.
@@ -331,7 +329,7 @@ class Foretelling:
         starts_s = jobs["start_s"].fillna(np.inf).to_numpy(dtype=float)
         if type(decider) is not BatchScheduler:
             why = "may stop jobs that run, and let others pass: limits bound nothing"
-            return starts_s, ever, ("", f"{decider.name} {why}")
+            return starts_s, ever, "", f"{decider.name} {why}"
         limit_s = jobs["time_limit_s"].fillna(np.inf).to_numpy(dtype=float)
         endless, waits = np.isinf(limit_s), (jobs["state"] == "waiting").to_numpy()
         passing_s = max(history.longest_s(), limit_s[~endless].max(initial=0.0))
@@ -346,4 +344,4 @@ class Foretelling:
         elif np.isinf(ever[waits]).any():
             why = f"{decider.name} may put off who waits, with this cluster and these settings"
         starts_s = np.where(waits, ever, starts_s)
-        return starts_s, np.maximum(starts_s + limit_s, state.now_s + 1), (held, why)
+        return starts_s, np.maximum(starts_s + limit_s, state.now_s + 1), held, why

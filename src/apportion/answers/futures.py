@@ -132,11 +132,12 @@ def foretold(
     starts, ends = foretells(known, history, futures)
     earlier = partial(foretells, count=min(futures, FUTURES_OF_MOMENTS))
     hindsight = Hindsight.of(earlier, known, history, cluster, moments, foretells.seed)
-    *latest, bound = foretells.latest(known, history)
+    *latest, assumed, no_bound = foretells.latest(known, history)
     said = caveats(known, history, cluster)
     if not foretells.alone and known.jobs["at_once"].notna().any():
         said.append("The limit of an array's tasks at once is not held here: all may run at once.")
-    return Forecast(known, starts, ends, np.array(latest), bound, history, hindsight, said)
+    bounds = np.array(latest), assumed, no_bound
+    return Forecast(known, starts, ends, *bounds, history, hindsight, said)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,8 +153,10 @@ class Forecast:
         futures).
     latest_s
         When each starts and ends at the latest, shape (2, jobs); infinite for unknown.
-    bound
-        What that assumes, and why it is unknown, empty if it is not.
+    assumed
+        What that rests on.
+    no_bound
+        Why it is unknown, empty if it is not.
     history
         The log, until the time of the state.
     hindsight
@@ -166,7 +169,8 @@ class Forecast:
     starts_s: np.ndarray
     ends_s: np.ndarray
     latest_s: np.ndarray
-    bound: tuple[str, str]
+    assumed: str
+    no_bound: str
     history: History
     hindsight: Hindsight = field(default_factory=Hindsight)
     caveats: Sequence[str] = ()
@@ -223,9 +227,8 @@ class Forecast:
                 continue
             starts, ends = (self._times(row, each) for each in ("start", "end"))
             said.append(f"{what} waits: starts {starts}; ends {ends}")
-        holds, unknown = self.bound
-        notes = [f"At the latest: if {holds}"] * bool(np.isfinite(self.latest_s[1]).any())
-        notes += [f"No bound where none is told: {unknown}"] * bool(unknown)
+        notes = [f"At the latest: if {self.assumed}"] * bool(np.isfinite(self.latest_s[1]).any())
+        notes += [f"No bound where none is told: {self.no_bound}"] * bool(self.no_bound)
         return said + [f"({note})" for note in [*notes, *self.caveats, *self._rests_on()]]
 
     def _times(self, row: pd.Series[Any], what: str) -> str:
