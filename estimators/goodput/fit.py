@@ -1,20 +1,18 @@
 """Step times from measured steps: least squares of logarithms, with optimistic priors.
 
-`error_and_gradient` is what a fit minimises; `bootstrapped` takes speeds on types where a job has
-not yet held several GPUs from a type where it has.
+`bootstrapped` takes speeds on types where a job has not yet held several GPUs from a type where it
+has.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import Bounds, least_squares, minimize
 
 from apportion.checks import whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.estimators.goodput.step_times import MOST_OVERLAP, StepTimes
-from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,30 +20,52 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.estimators.goodput.goodput import StepObservations
-    from apportion.types import Floats
+    from apportion.types import Bools, Floats
 
 
 _OVERLAP_WEIGHT, _SLOPE_WEIGHT, _NO_SYNCHRONISATION_S = 1e-3, 1e-2, 1e-8
 """What keeps parameters plain, and seconds where nobody synchronises, as in the released code."""
-_EXACT = 1e-12
-"""Root mean squares below this are 0: their gradient is that of noise."""
+_CENTRE, _LOG_CENTRE, _LOG_2 = 0.75, -0.2876820724517809, 0.6931471805599453
 
 
-class Measured(NamedTuple):
+def _log(values: Floats) -> Floats:
+    """Logarithms of numbers > 0, by operations that every processor rounds alike.
+
+    Those of numpy depend on which instructions a processor has.
+    """
+    parts, powers = np.frexp(values)
+    ratio = (parts - _CENTRE) / (parts + _CENTRE)
+    series = np.zeros_like(ratio)
+    for odd in range(23, 0, -2):
+        series = series * (ratio * ratio) + 1 / odd
+    return np.asarray(powers * _LOG_2 + (2 * ratio * series + _LOG_CENTRE))
+
+
+def _exp(values: Floats) -> Floats:
+    """Exponentials of numbers <= 0, in the same way."""
+    kept = np.maximum(values, -700.0)
+    powers = np.rint(kept / _LOG_2)
+    part, series = kept - powers * _LOG_2, np.ones_like(kept)
+    for term in range(16, 0, -1):
+        series = 1.0 + series * part / term
+    return np.ldexp(series, powers.astype(int))
+
+
+class _Measured(NamedTuple):
     """Measured steps as a fit reads them at every point that it tries."""
 
     local: Floats
     synchronised: NDArray[np.int64]
     """Of each step: 0 on one GPU, 1 within a node, 2 between nodes."""
     further: Floats
-    log_gradient_s: Floats
-    log_step_s: Floats
+    log_s: Floats
+    """Logarithms of gradient and step times, each a row."""
     of_gradient: Floats
     of_wait: Floats
     """Derivatives of both times by the seven parameters, each a row."""
 
     @classmethod
-    def of(cls, observed: StepObservations) -> Measured:
+    def of(cls, observed: StepObservations) -> _Measured:
         """Read measured steps."""
         gpus, local = np.asarray(observed.gpus), np.asarray(observed.local_batch)
         several = np.asarray(observed.nodes) > 1
@@ -56,67 +76,33 @@ class Measured(NamedTuple):
             local,
             2 * several + within,
             further,
-            np.log(np.asarray(observed.gradient_s)),
-            np.log(np.asarray(observed.step_s)),
-            np.array([np.ones_like(local), local]),
+            _log(np.array([observed.gradient_s, observed.step_s])),
+            np.array([none + 1, local, *[none] * 5]),
             np.array([none, none, several, several * further, within, within * further, none]),
         )
 
 
-def error_and_gradient(values: Floats, observed: Measured) -> tuple[float, Floats]:
-    """Error of step times, see `fit_step_times`, and its derivatives by the seven parameters.
-
-    Parameters
-    ----------
-    values
-        alpha_c, beta_c, alpha_n, beta_n, alpha_r, beta_r, gamma; all > 0.
-    observed
-        Measured steps.
-    """
-    gradients, by_gradient, steps, by_step = _errors(values, observed)
-    first, slope_first = _root_mean_square(gradients, by_gradient)
-    second, slope_second = _root_mean_square(steps, by_step)
-    prior, slope_prior = _prior(values)
-    return first + second + prior, slope_first + slope_second + slope_prior
-
-
-def _errors(values: Floats, observed: Measured) -> tuple[Floats, Floats, Floats, Floats]:
-    """Errors of the logarithms of gradient and step times, each with its derivatives."""
+def _errors(values: Floats, observed: _Measured) -> tuple[Floats, Floats]:
+    """Errors of the logarithms of gradient and step times, each a row, and their derivatives."""
     gamma = values[6]
     gradient_s = values[0] + values[1] * observed.local
-    by_gradient = np.zeros((7, gradient_s.size))
-    by_gradient[:2] = observed.of_gradient / gradient_s
-
     waits = np.array([_NO_SYNCHRONISATION_S, values[4], values[2]])[observed.synchronised]
     slopes = np.array([0.0, values[5], values[3]])[observed.synchronised]
     waits = waits + observed.further * slopes
-    by_wait = observed.of_wait / waits
 
     # The logarithm of a norm: powers of seconds would lose what is small.
-    log_powers = np.logaddexp(gamma * np.log(gradient_s), gamma * np.log(waits))
-    log_step = log_powers / gamma
-    share = np.exp(gamma * np.log(gradient_s) - log_powers)
-    by_step = share * by_gradient + (1.0 - share) * by_wait
-    by_step[6] = (share * np.log(gradient_s) + (1 - share) * np.log(waits) - log_step) / gamma
-    gradients = np.log(gradient_s) - observed.log_gradient_s
-    return gradients, by_gradient, log_step - observed.log_step_s, by_step
-
-
-def _root_mean_square(errors: Floats, slopes: Floats) -> tuple[float, Floats]:
-    size = float(np.sqrt(np.add.reduce(errors**2) / errors.size))  # np.mean, without its calls
-    if size < _EXACT:
-        return size, np.zeros(len(slopes))
-    return size, slopes @ errors / (errors.size * size)
-
-
-def _prior(values: Floats) -> tuple[float, Floats]:
-    """Penalties of overlap, and of slopes relative to constants; both keep to optimistic models."""
-    roots, slopes = _prior_roots(values)
-    return float(roots @ roots), 2 * slopes @ roots
+    log_gradient, log_wait = _log(np.array([gradient_s, waits]))
+    less = _exp(-gamma * np.abs(log_gradient - log_wait))
+    log_step = np.maximum(log_gradient, log_wait) + _log(1.0 + less) / gamma
+    share = np.where(log_gradient > log_wait, 1.0, less) / (1.0 + less)
+    by_gradient = observed.of_gradient / gradient_s
+    by_step = share * by_gradient + (1.0 - share) * (observed.of_wait / waits)
+    by_step[6] = (share * log_gradient + (1.0 - share) * log_wait - log_step) / gamma
+    return np.array([log_gradient, log_step]) - observed.log_s, np.array([by_gradient, by_step])
 
 
 def _prior_roots(values: Floats) -> tuple[Floats, Floats]:
-    """Return roots of the penalties, and their derivatives, shape (7, 3)."""
+    """Return roots of the penalties, of slopes and of overlap, and their derivatives, (7, 3)."""
     ratios = values[[3, 5]] / values[[2, 4]]
     roots = np.append(np.sqrt(_SLOPE_WEIGHT) * ratios, np.sqrt(_OVERLAP_WEIGHT) * (values[6] - 1.0))
     slopes = np.zeros((7, 3))
@@ -124,6 +110,43 @@ def _prior_roots(values: Floats) -> tuple[Floats, Floats]:
     slopes[[2, 4], [0, 1]] = -roots[:2] / values[[2, 4]]
     slopes[6, 2] = np.sqrt(_OVERLAP_WEIGHT)
     return roots, slopes
+
+
+def _least_squares(
+    values: Floats, observed: _Measured, blur: float
+) -> tuple[float, Floats, Floats]:
+    """Return the error, and roots and their derivatives of least squares that touch it from above.
+
+    A root mean square r is blurred to ``s = (r^2 + blur^2)^(1/2)``: steps that the model tells
+    exactly make a kink. It is ``((r^2 + blur^2) / w + w) / 2`` at its least over w, at ``w = s``.
+    """
+    errors, slopes = _errors(values, observed)
+    prior, by_prior = _prior_roots(values)
+    sizes = np.sqrt(np.add.reduce(errors * errors, axis=1) / errors.shape[1] + blur * blur)
+    weights = np.sqrt(0.5 / (errors.shape[1] * sizes))
+    roots = np.concatenate([*(weights[:, None] * errors), prior])
+    rows = np.hstack([*(weights[:, None, None] * slopes), by_prior])
+    return float(np.add.reduce(sizes) + np.add.reduce(prior * prior)), roots, rows
+
+
+def _step(rows: Floats, roots: Floats, damping: float) -> Floats:
+    """Solve damped least squares by modified Gram-Schmidt.
+
+    The kernels of a linear algebra library differ in rounding from processor to processor.
+    """
+    count, scale = len(rows), np.sqrt(np.add.reduce(rows * rows, axis=1))
+    table = np.hstack([[*rows, roots], np.eye(count + 1, count) * (damping * scale)])
+    upper = np.zeros((count, count + 1))
+    for k in range(count):
+        upper[k, k] = np.sqrt(np.add.reduce(table[k] * table[k]))
+        unit = table[k] / upper[k, k]
+        upper[k, k + 1 :] = np.add.reduce(table[k + 1 :] * unit, axis=1)
+        table[k + 1 :] -= upper[k, k + 1 :, None] * unit
+    found = upper[:, -1]
+    for k in range(count - 1, -1, -1):
+        found[k] /= upper[k, k]
+        found[:k] -= found[k] * upper[:k, k]
+    return found
 
 
 NAMES = ("alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r", "gamma")
@@ -134,12 +157,12 @@ _START = (0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001)
 _NODES_OVER_NODE = 1.1
 _LOWEST = np.array([*[_LEAST] * 6, 1.0])
 _HIGHEST = np.array([*[np.inf] * 6, MOST_OVERLAP])
-_DIGITS, _REWEIGHTED = 6, 8
-_LEAST_SQUARES: dict[str, Any] = {"method": "dogbox", "x_scale": "jac", "max_nfev": 25} | (
-    dict.fromkeys(("xtol", "ftol", "gtol"), 1e-14)
-)
-_BETTER = 1e-9
-"""The second start is taken only where it is better by more than rounding."""
+_BLURS, _SHARP = (1e-3, 1e-5, 1e-7, 1e-9), 1e-15
+"""Blurs of a fit, one after the other; and what is lost in rounding."""
+_DIGITS, _STEPS = 6, 100
+_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 0.1, 1e-8, 1e6
+_ENOUGH = 1e-10
+"""A relative gain, or move, below which a fit goes on to the next blur."""
 
 
 class StepTimeFit(NamedTuple):
@@ -150,17 +173,16 @@ class StepTimeFit(NamedTuple):
     pinned: tuple[str, ...]
 
 
-@one_thread
 def fit_step_times(observed: StepObservations) -> StepTimeFit:
     r"""Fit step times to measured steps, as Pollux does (Qiao et al., OSDI 2021, section 4.1).
 
     .. math:: \min\ RMSLE(T_{grad}) + RMSLE(T_{iter}) + 10^{-3} (\gamma - 1)^2
               + 10^{-2} \left((\beta_n/\alpha_n)^2 + (\beta_r/\alpha_r)^2\right)
 
-    by L-BFGS-B, from two starts, of which the first that is best is taken, and from there by least
-    squares: steps that the model tells exactly make a kink, at which L-BFGS-B stops anywhere near.
-    Parameters have six digits, so that no rounding of a processor shows in them. What was not yet
-    observed is pinned to its lower bound, 1e-8, so that growing looks as good as it could be:
+    by reweighted, damped least squares from two starts, of which the better end is taken, rounded
+    to six digits. Every operation is one that all processors round alike, so that the same steps
+    give the same parameters everywhere. What was not yet observed is pinned to its lower bound,
+    1e-8, so that growing looks as good as it could be:
 
     - one batch per GPU only: :math:`\alpha_c` is half of the mean gradient time;
     - nothing on several nodes: :math:`\alpha_n` and :math:`\beta_n`. Afterwards they are at least
@@ -178,11 +200,13 @@ def fit_step_times(observed: StepObservations) -> StepTimeFit:
     StepTimeFit
     """
     gpus, nodes = np.asarray(observed.gpus), np.asarray(observed.nodes)
-    pinned = _pinned(observed)
-    found = [_minimised(observed, start, pinned) for start in _starts(observed)]
-    best = found[0] if found[0][1] <= found[1][1] + _BETTER else found[1]
-    values = _polished(observed, best[0], pinned)
-    error = error_and_gradient(values, Measured.of(observed))[0]
+    pinned, measured = _pinned(observed), _Measured.of(observed)
+    free = np.array([name not in pinned for name in NAMES])
+    fixed = np.array([pinned.get(name, 0.0) for name in NAMES])
+    starts = [np.where(free, np.maximum(each, _LEAST), fixed) for each in _starts(observed)]
+    _, values = min((_minimised(measured, each, free) for each in starts), key=lambda end: end[0])
+    values[free] = [float(f"{each:.{_DIGITS}g}") for each in values[free]]
+    error, _, _ = _least_squares(values, measured, _SHARP)
     if not np.any(nodes > 1):
         values[2] = max(values[2], _NODES_OVER_NODE * values[4])
         values[3] = max(values[3], _NODES_OVER_NODE * values[5])
@@ -216,53 +240,29 @@ def _starts(observed: StepObservations) -> tuple[Floats, Floats]:
     return np.array(_START), np.array(scaled)
 
 
-def _minimised(
-    observed: StepObservations, start: Floats, pinned: dict[str, float]
-) -> tuple[Floats, float]:
-    """Minimise over the parameters that are not pinned."""
-    free = np.array([name not in pinned for name in NAMES])
-    values = np.where(free, np.maximum(start, _LEAST), [pinned.get(name, 0.0) for name in NAMES])
-    measured = Measured.of(observed)
-
-    def objective(part: Floats) -> tuple[float, Floats]:
-        values[free] = part
-        error, gradient = error_and_gradient(values, measured)
-        return error, gradient[free]
-
-    limits = Bounds(_LOWEST[free], _HIGHEST[free])
-    found = minimize(objective, values[free], jac=True, method="L-BFGS-B", bounds=limits)
-    values[free] = found.x
-    return values, float(found.fun)
-
-
-def _polished(observed: StepObservations, start: Floats, pinned: dict[str, float]) -> Floats:
-    """Go on to the very minimum, by least squares with weights anew.
-
-    A root mean square r is ``(r^2 / w + w) / 2`` at its least over w, which is at ``w = r``.
-    """
-    free = np.array([name not in pinned for name in NAMES])
-    values, measured = start.copy(), Measured.of(observed)
-    for _ in range(_REWEIGHTED):
-        first, _, second, _ = _errors(values, measured)
-        sizes = [max(float(np.sqrt(np.mean(each**2))), _EXACT) for each in (first, second)]
-        weights = np.sqrt(0.5 / (first.size * np.array(sizes)))
-
-        def terms(part: Floats, weights: Floats = weights) -> tuple[Floats, Floats]:
-            values[free] = part
-            first, by_first, second, by_second = _errors(values, measured)
-            prior, by_prior = _prior_roots(values)
-            slopes = [weights[0] * by_first, weights[1] * by_second, by_prior]
-            roots = np.concatenate([weights[0] * first, weights[1] * second, prior])
-            return roots, np.hstack(slopes)[free].T
-
-        found = least_squares(
-            *(lambda part: terms(part)[0], values[free], lambda part: terms(part)[1]),
-            bounds=(_LOWEST[free], _HIGHEST[free]),
-            **_LEAST_SQUARES,
-        )
-        values[free] = found.x
-    values[free] = [float(f"{each:.{_DIGITS}g}") for each in values[free]]
-    return values
+def _minimised(observed: _Measured, values: Floats, free: Bools) -> tuple[float, Floats]:
+    """Minimise over free parameters, with less and less blur; return the error and where it is."""
+    error, damping = np.inf, _DAMPING
+    for blur in _BLURS:
+        error, roots, rows = _least_squares(values, observed, blur)
+        damping, growth = min(damping, _DAMPING), 2.0
+        for _ in range(_STEPS):
+            slopes = np.add.reduce(rows * roots, axis=1)
+            held = ((values <= _LOWEST) & (slopes > 0)) | ((values >= _HIGHEST) & (slopes < 0))
+            moving = free & ~held
+            tried = values.copy()
+            there = values[moving] - _step(rows[moving], roots, damping)
+            tried[moving] = np.clip(there, _LOWEST[moving], _HIGHEST[moving])
+            at = _least_squares(tried, observed, blur)
+            gain, move = error - at[0], np.max(np.abs(tried - values) / values)
+            if gain > 0:
+                values, (error, roots, rows) = tried, at
+                damping, growth = damping / 3.0, 2.0
+            else:
+                damping, growth = max(damping, _LEAST_DAMPING) * growth, 2.0 * growth
+            if 0 < gain < _ENOUGH * error or move < _ENOUGH or damping > _MOST_DAMPING:
+                break
+    return error, values
 
 
 def bootstrapped(

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +13,6 @@ from tests.estimators.goodput.drawn import drawn_goodput
 
 from apportion import InputError
 from apportion.estimators.goodput import StepObservations, StepTimes, fit_step_times
-from apportion.estimators.goodput.fit import Measured, error_and_gradient
 
 
 def observed(
@@ -28,6 +32,9 @@ EVERYWHERE = [
 ]
 
 
+LOWEST, HIGHEST = [*[1e-8] * 6, 1.0], [*[np.inf] * 6, 10.0]
+
+
 def error_by_definition(values: np.ndarray, seen: StepObservations) -> float:
     times = StepTimes(*values)
     step_s = times.step_s(seen.gpus, seen.nodes, seen.local_batch)
@@ -38,22 +45,18 @@ def error_by_definition(values: np.ndarray, seen: StepObservations) -> float:
     return float(squares + 1e-3 * (values[6] - 1) ** 2 + 1e-2 * ratios)
 
 
-def test_error_and_gradient_are_those_of_the_definition() -> None:
+def test_no_step_away_from_a_fit_is_better_by_the_definition() -> None:
     rng = np.random.default_rng(2)
     for seed in range(5):
         seen = observed(drawn_goodput(rng).times, EVERYWHERE, 0.1, seed)
-        values = np.array(astuple(drawn_goodput(rng).times), dtype=float)
-        error, gradient = error_and_gradient(values, Measured.of(seen))
-        assert error == pytest.approx(error_by_definition(values, seen), rel=1e-6)
+        fit = fit_step_times(seen)
+        values = np.array(astuple(fit.times), dtype=float)
+        assert fit.error == pytest.approx(error_by_definition(values, seen), rel=1e-6)
         for place in range(7):
-            step = np.zeros(7)
-            step[place] = 1e-6 * values[place]
-            above, below = (
-                error_and_gradient(values + sign * step, Measured.of(seen))[0] for sign in (1, -1)
-            )
-            rounding = 1e-14 * error / step[place]
-            slope = (above - below) / (2 * step[place])
-            assert gradient[place] == pytest.approx(slope, rel=1e-3, abs=rounding)
+            for factor in (0.99, 1.01):
+                moved = values.copy()
+                moved[place] = np.clip(factor * moved[place], LOWEST[place], HIGHEST[place])
+                assert error_by_definition(moved, seen) >= fit.error * (1 - 1e-9)
 
 
 def test_a_fit_predicts_steps_that_it_never_saw() -> None:
@@ -116,6 +119,44 @@ def test_after_one_step_on_one_gpu_growing_looks_free() -> None:
     fit = fit_step_times(observed(StepTimes(0.1, 0.01), [(1, 1, 32)]))
     one, many = fit.times.throughput([1, 64], [1, 16], 32)
     assert many / one == pytest.approx(64, rel=1e-4)
+
+
+_ILL_POSED = """
+import numpy as np
+from dataclasses import astuple
+from apportion.elastic import StepObservations, fit_step_times
+rng = np.random.default_rng(0)
+for number in range(16):
+    count = int(rng.integers(1, 9 if number % 2 else 60))
+    gpus = rng.choice([1, 4, 8], count)
+    nodes = np.where(gpus > 1, rng.integers(1, 3, count), 1)
+    local = rng.choice([32, 33], count)
+    gradient = (300 + local) // 10 / 1000
+    step = gradient + (gpus > 1) * rng.integers(1, 4, count) * nodes / 64
+    fit = fit_step_times(StepObservations(gpus, nodes, local, gradient, step))
+    print(*(float(each).hex() for each in astuple(fit.times)), fit.error.hex())
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="kernels of x86 processors")
+def test_every_processor_fits_the_same_parameters() -> None:
+    chosen: Any = np.show_config("dicts")
+    found = " ".join(chosen["SIMD Extensions"].get("found", []))
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", _ILL_POSED],
+            env={**os.environ, "OMP_NUM_THREADS": "1", **kernels},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for kernels in (
+            {"OPENBLAS_CORETYPE": "Haswell"},
+            {"OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": found},
+        )
+    ]
+    assert printed[0].count(b"\n") == 16
+    assert printed[0] == printed[1]
 
 
 def test_measured_steps_are_checked() -> None:
