@@ -48,7 +48,7 @@ def _exp(values: Floats) -> Floats:
     part, series = kept - powers * _LOG_2, np.ones_like(kept)
     for term in range(16, 0, -1):
         series = 1.0 + series * part / term
-    return np.ldexp(series, powers.astype(int))
+    return np.asarray(np.ldexp(series, powers.astype(int)))
 
 
 class _Measured(NamedTuple):
