@@ -8,10 +8,7 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.policies import Instance, Policy, Problem, get_policy
-from apportion.policies.sessions import warm_classes
-from apportion.policies.sessions.counted_solver import read_at_all_counts
-from apportion.policies.sessions.warm_classes import WarmClasses
+from apportion.policies import Policy, Problem
 
 
 class _PerClass(Policy):
@@ -53,26 +50,6 @@ class _OwnSlowest(Policy):
         return cp.Maximize(cp.min(p.throughput / p.fastest_throughput))
 
 
-def _classes(seed: int = 0) -> Instance:
-    rng = np.random.default_rng(seed)
-    return Instance.of_jobs(
-        rng.uniform(1, 5, (5, 3)), rng.choice([1.0, 2.0], 5), rng.integers(2, 5, 3).astype(float)
-    )
-
-
-@pytest.mark.parametrize(
-    "policy", [_PerClass(), _PerCount(), _Floors(), get_policy("fifo")], ids=str
-)
-def test_what_hangs_on_counts_is_not_read(policy: Policy) -> None:
-    assert read_at_all_counts(policy, _classes()) is None
-
-
-@pytest.mark.parametrize("policy", ["max_min_fairness", "max_total_throughput", "min_cost"])
-def test_what_does_not_is_read_unless_it_is_a_ratio(policy: str) -> None:
-    read = read_at_all_counts(get_policy(policy), _classes())
-    assert (read is None) == (policy == "min_cost")
-
-
 @pytest.mark.parametrize(
     "policy", ["max_min_fairness", _OwnSlowest(), _PerClass(), _PerCount(), _Floors()], ids=str
 )
@@ -92,16 +69,3 @@ def test_sessions_of_alike_jobs_find_what_solves_find(policy: str | Policy) -> N
         found = session.solve()
         cold = ap.solve(policy, kinds.loc[list(there.values())].set_axis(list(there)), workers=gpus)
         np.testing.assert_allclose(found.X.loc[cold.X.index], cold.X, rtol=0, atol=1e-9)
-
-
-def test_nothing_is_compiled_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(warm_classes, "declare", lambda *given, **_: asked.append(given))
-    kept = WarmClasses.of(get_policy("max_min_fairness"), _classes())
-    assert kept is not None
-    assert kept.solve(np.array([3.0, 1.0, 0.0, 2.0, 4.0])).status == "optimal"
-    assert not asked
-    with pytest.raises(ap.SolveError, match="no program whose counts"):
-        kept.solve(np.ones(5), route="parametrised")
-    assert WarmClasses.of(_PerClass(), _classes()) is None
-    assert len(asked) == 2

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from tests.policies.sessions.test_demanded import assert_same
 from tests.seeds import each_seed
 
 from apportion.cluster import Cluster
-from apportion.policies import Instance
+from apportion.policies import Instance, solve_instance
 from apportion.policies.registry import get_policy
-from apportion.policies.sessions.fastest_options import FastestOptions
 from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.sim.tiers.tier_problem import tier_problem
 
@@ -36,26 +34,7 @@ def test_shares_of_tiers_are_those_of_a_program(seed: int) -> None:
     assert warm is not None
     found = warm.solve(np.ones(told.jobs))
     if found.stats["solver"] == "demands":
-        assert_same(found, policy, told)
-
-
-def test_of_one_type_no_program_is_needed() -> None:
-    speed = np.array([[4.0, 2.0, 1.0], [0.0, 3.0, 1.0], [2.0, 0.0, 0.5]])
-    cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
-    told = tier_problem(speed, np.array([4, 8, 2]), cluster, {})
-    warm = WarmClasses.of(get_policy("max_min_fairness"), told)
-    assert warm is not None
-    found = warm.solve(np.ones(3))
-    assert found.stats["solver"] == "demands"
-    # Each has 2 GPUs' time, which the last cannot exceed; the 2 left are worth most to the first.
-    expected = np.array([[1.0, 0.0, 0.0], [0.0, 0.25, 0.0], [1.0, 0.0, 0.0]])
-    np.testing.assert_allclose(found.X, expected)
-
-
-@pytest.mark.parametrize("odd", ["as fast", "limits", "alike"])
-def test_what_may_be_of_use_is_not_left_out(odd: str) -> None:
-    speed = np.array([[4.0, 4.0 if odd == "as fast" else 2.0, 1.0], [3.0, 1.0, 0.5]])
-    gangs = np.array([3, 3]) if odd == "limits" else np.array([2, 4])  # one of 3 in each machine
-    cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
-    told = tier_problem(speed, gangs, cluster, {})
-    assert FastestOptions.of(told.blind_to_types() if odd == "alike" else told) is None
+        expected = solve_instance(policy, told)
+        np.testing.assert_allclose(found.X, expected.X, atol=1e-9)
+        assert found.objective == pytest.approx(expected.objective, rel=1e-9)
+        assert found.gap <= 1e-9

@@ -512,3 +512,42 @@ def test_a_policy_may_call_its_columns_as_it_likes() -> None:
         assert s.solve().objective == pytest.approx(11.0)
         s.update({"b": {"k80": 4.0}})
         assert s.solve().objective == pytest.approx(41.0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "types", "least"),
+    [
+        ("fifo", 1, 8),
+        ("fifo", 3, 4),
+        ("shortest_job_first", 3, 4),
+        ("max_min_fairness", 3, 4),
+        ("makespan", 1, 8),
+        ("makespan", 3, 7),
+        ("finish_time_fairness", 3, 7),
+        ("min_cost", 3, 8),
+    ],
+)
+def test_most_events_of_many_jobs_need_no_program(policy: str, types: int, least: int) -> None:
+    rng, gpus = np.random.default_rng([types, 7]), dict.fromkeys("abc"[:types], 24 // types)
+    cluster = ap.Cluster(gpus, prices_per_gpu_hour=dict(zip(gpus, (3.0, 2.0, 1.1), strict=False)))
+    names = [f"job-{number:02}" for number in range(64)]
+    speeds = pd.DataFrame(rng.lognormal(0.0, 0.5, (64, types)), names, list(gpus))
+    facts = {
+        "scale_factor": rng.choice([1, 2, 4], 64),
+        "steps_remaining": rng.uniform(1e3, 2e3, 64) * speeds.max(axis=1),
+        "arrival_s": rng.permutation(64) * 1.0,
+        "weight": rng.integers(1, 4, 64),
+    }
+    jobs, used = pd.DataFrame(facts, index=speeds.index), []
+    with ap.session(policy, cluster) as s:
+        s.add(speeds[:52], jobs[:52])
+        for event in range(8):
+            found = s.solve()
+            cold = ap.solve(policy, speeds.loc[s.jobs], workers=cluster, jobs=jobs.loc[s.jobs])
+            pd.testing.assert_frame_equal(found.X, cold.X, atol=1e-8, rtol=0)
+            assert found.objective == pytest.approx(cold.objective, rel=1e-9)
+            pd.testing.assert_series_equal(found.prices, cold.prices, rtol=1e-6, atol=1e-9)
+            used.append(found.stats["solver"])
+            s.remove([names[4 * event]])
+            s.add(speeds[52 + event : 53 + event], jobs[52 + event : 53 + event])
+    assert sum(each in ("order", "prices", "demands", "bargains") for each in used) >= least
