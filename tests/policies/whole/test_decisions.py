@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy import optimize, sparse
+from scipy import sparse
 from tests.policies.whole.oracle import Knapsack, Rotations, best_value, random_instance
 
 from apportion.errors import InputError, SolveError
 from apportion.policies.instance import Instance
 from apportion.policies.solving.driver import solve_instance
-from apportion.policies.solving.whole import decide
 
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
@@ -49,24 +48,6 @@ def test_decisions_equal_enumeration(types: int) -> None:
     assert proved == ({"dynamic programme"} if types == 1 else {"relaxation", "states"})
 
 
-def test_dynamic_programme_and_search_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(5)
-    cases = [random_instance(rng, types=1, jobs=12) for _ in range(10)]
-    count = rng.integers(1, 5, 12).astype(float)
-    cases += [
-        replace(each, capacity=each.capacity * 5, columns={**each.columns, "count": count})
-        for each in cases
-    ]
-    chained = [solve_instance(Knapsack(), each) for each in cases]
-    monkeypatch.setattr(decide, "chain_of", lambda _: None)
-    for instance, chain in zip(cases, chained, strict=True):
-        search = solve_instance(Knapsack(), instance)
-        assert {chain.stats["proved_by"]} == {"dynamic programme"}
-        assert search.stats["proved_by"] in ("relaxation", "states", "highs")
-        assert chain.objective == pytest.approx(search.objective, rel=1e-9)
-        assert chain.prices == pytest.approx(search.prices, rel=1e-6, abs=1e-9)
-
-
 @pytest.mark.parametrize("types", [1, 2])
 def test_classes_are_exact(types: int) -> None:
     rng = np.random.default_rng(7)
@@ -91,53 +72,6 @@ def test_classes_are_exact(types: int) -> None:
         assert counted.objective == pytest.approx(single.objective, rel=1e-9)
         units = counted.X * 4
         np.testing.assert_allclose(units, np.rint(units), atol=1e-12)
-
-
-@pytest.mark.parametrize("core", [0, 10**9])
-def test_the_core_holds_the_best_decision(core: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apportion.policies.solving.whole.relaxation._CORE", core)
-    monkeypatch.setattr(decide, "by_states", lambda *_: None)
-    rng = np.random.default_rng(13)
-    values = []
-    for _ in range(12):
-        instance = random_instance(rng, types=3, jobs=20)
-        now = rng.integers(-1, instance.options, 20).astype(float)
-        instance = replace(
-            instance.with_columns({**instance.columns, "current_option": now}),
-            capacity=instance.capacity * 3,
-        )
-        found = solve_instance(Knapsack(), instance)
-        assert_whole(instance, found)
-        assert found.status == "optimal"
-        assert found.gap <= 1e-8
-        values.append(found.objective)
-    # The sum of the best, by HiGHS over all cells at once (scipy's milp, without apportion).
-    assert sum(values) == pytest.approx(sum(_by_scipy()), rel=1e-9)
-
-
-def _by_scipy() -> list[float]:
-    """Solve the problems of the test above as plain integer programs."""
-    rng = np.random.default_rng(13)
-    values = []
-    for _ in range(12):
-        instance = random_instance(rng, types=3, jobs=20)
-        rng.integers(-1, instance.options, 20)
-        jobs, options, types = 20, instance.options, 3
-        usage = instance.usage.toarray().reshape(jobs * options, types).T
-        rows = np.kron(np.eye(jobs), np.ones(options))
-        limits = optimize.LinearConstraint(
-            np.vstack([usage, rows]), ub=np.append(instance.capacity * 3, np.ones(jobs))
-        )
-        worth = instance.throughput.ravel()
-        best = optimize.milp(
-            -worth,
-            constraints=limits,
-            integrality=np.ones(worth.size, dtype=int),
-            bounds=optimize.Bounds(0, worth > 0),
-            options={"mip_rel_gap": 0.0},
-        )
-        values.append(-float(best.fun or 0.0))
-    return values
 
 
 def test_what_is_no_sum_over_jobs_is_decided_job_by_job() -> None:
