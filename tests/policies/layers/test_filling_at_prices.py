@@ -6,7 +6,6 @@ from unittest.mock import patch
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 from tests.seeds import each_seed
 
 from apportion.errors import SolveError
@@ -21,11 +20,8 @@ from apportion.policies import (
     solve_instance,
 )
 from apportion.policies.base import Rates
-from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving import driver
 from apportion.policies.solving.rows import reduce
-from apportion.policies.solving.solvers.column_mix import ColumnMix
-from apportion.policies.solving.solvers.even_ties import Indifferent
 from apportion.policies.solving.worst_off.filling_at_prices import filled_at_prices
 
 POLICIES: tuple[Policy, ...] = (
@@ -157,28 +153,6 @@ def test_shares_at_prices_are_those_of_the_programs_of_many(part: int) -> None:
     assert outcomes.count("") >= 60
 
 
-@pytest.mark.parametrize("policy", [*POLICIES, FilledInTurn(), FilledByWeight()], ids=str)
-def test_sessions_fill_from_the_prices_of_the_last_time(policy: Policy) -> None:
-    rng = np.random.default_rng(5)
-    everyone, kept, found = drawn(rng, 30), WarmJobs(policy), 0
-    for _ in range(12):
-        there = np.sort(rng.permutation(30)[:20])
-        columns = {name: values[there] for name, values in everyone.columns.items()}
-        instance = Instance.of_jobs(
-            everyone.alone[there],
-            everyone.columns["scale_factor"][there],
-            everyone.capacity,
-            columns=columns,
-            texts=everyone.texts,
-        )
-        warm, cold = kept.certified(there, instance), solve_instance(policy, instance)
-        if warm is not None:
-            found += 1
-            np.testing.assert_allclose(warm.X, cold.X, rtol=0, atol=1e-9)
-            assert warm.objective == pytest.approx(cold.objective, rel=1e-9)
-    assert found >= 6
-
-
 def test_a_job_that_waits_goes_on_where_types_are_left() -> None:
     """The first two fill the fast type; the last one makes what the slow type leaves."""
     columns = {"order": np.arange(3.0), "entity": np.zeros(3), "weight": np.ones(3)}
@@ -189,57 +163,3 @@ def test_a_job_that_waits_goes_on_where_types_are_left() -> None:
     expected = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 0.5]])
     np.testing.assert_allclose(solved.X, expected, atol=1e-12)
     assert solved.stats["steps"] == 2
-
-
-def test_ties_that_cannot_fill_what_is_left_are_no_shares() -> None:
-    row, may = np.array([[0.0, 1.0, 0.5]]), np.ones((1, 3), dtype=bool)
-    job = Indifferent(row, np.array([0.5]), np.ones(1), may, np.zeros(1, dtype=bool))
-    of_types = np.eye(3)[:, 1:], np.array([0.0, 1.0, 1.0])
-    full = np.ones(2, dtype=bool)
-    assert job.evenest(*of_types, np.array([2.0, 0.0]), full) is None
-    shares = job.evenest(*of_types, np.array([0.25, 0.5]), full)
-    assert shares is not None
-    np.testing.assert_allclose(shares, np.array([[0.25, 0.25, 0.5]]), atol=1e-12)
-
-
-def test_a_job_that_may_make_more_fills_what_is_left() -> None:
-    """It makes 0.5, of which 0.2 is wanted; of two GPUs that need not be full it leaves some."""
-    row, may, freed = np.array([[0.0, 1.0, 0.5]]), np.ones((1, 3), dtype=bool), np.ones(1, bool)
-    of_types, left = (np.eye(3)[:, 1:], np.array([0.0, 1.0, 1.0])), np.array([0.25, 0.5])
-    full, jobs = np.ones(2, dtype=bool), (row, np.array([0.2]), np.ones(1), may)
-    assert Indifferent(*jobs, ~freed).evenest(*of_types, left, full) is None
-    shares = Indifferent(*jobs, freed).evenest(*of_types, left, full)
-    assert shares is not None
-    np.testing.assert_allclose(shares, np.array([[0.25, 0.25, 0.5]]), atol=1e-12)
-    least = Indifferent(*jobs, freed).evenest(*of_types, np.array([0.1, 0.5]), ~full)
-    assert least is not None  # 0.2 would be made by (0.16, 0.08): the first holds 0.1
-    np.testing.assert_allclose(least, np.array([[0.7, 0.1, 0.2]]), atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_mix_takes_the_least_part_of_the_linear_program(seed: int) -> None:
-    rng = np.random.default_rng([41, seed])
-    types, many = int(rng.integers(1, 7)), int(rng.integers(1, 12))
-    columns = np.round(rng.dirichlet(np.ones(types), many) * 3, int(rng.choice([1, 9])))
-    exact = rng.random(types) < 0.2
-    exact[0] = False
-    columns[:, exact] -= columns[:, exact].mean(axis=0)  # it can be just as full
-    mix = ColumnMix(columns[:1], exact)
-    for place in range(1, many):
-        assert mix.solve()
-        mix.add(columns[place][None])
-    assert mix.solve()
-    cost = np.append(np.zeros(many), 1.0)
-    rows = np.column_stack([columns.T, np.where(exact, 0.0, -1.0)])
-    total = np.append(np.ones(many), 0.0)[None]
-    best = linprog(
-        cost,
-        *(rows[~exact], np.zeros((~exact).sum())),
-        *(np.vstack([rows[exact], total]), np.append(np.zeros(exact.sum()), 1.0)),
-        bounds=[(0, None)] * many + [(None, None)],
-    )
-    assert mix.missed < 1e-12
-    assert mix.part == pytest.approx(best.fun, rel=1e-9)
-    assert mix.prices[~exact].sum() == pytest.approx(1.0)
-    assert (columns @ mix.prices).min() == pytest.approx(mix.part, rel=1e-9)
-    assert np.isin(mix.used, np.arange(many)).all()

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from apportion.policies import (
     HierarchicalFairness,
@@ -17,16 +15,12 @@ from apportion.policies import (
     Makespan,
     MaxMinFairness,
     PairTable,
-    Problem,
     solve_instance,
 )
 from apportion.policies.solving.worst_off import water_filling
-from apportion.policies.solving.worst_off.float_filling import FloatFill
-from apportion.policies.solving.worst_off.water_filling import Steady, water_fill
 
 if TYPE_CHECKING:
     from apportion.policies import Policy
-    from apportion.policies.solving.worst_off.own_limits import OwnLimits
 
 Floats = NDArray[np.float64]
 
@@ -81,57 +75,3 @@ def test_levels_of_jobs_that_share_devices(seed: int) -> None:
     with patch.object(water_filling, "pass_own_limits", one_by_one):
         alone = solve_instance(policy, instance, pairs=beside)
     np.testing.assert_allclose(together.throughput, alone.throughput, rtol=1e-9)
-
-
-def filled(speed: Floats, gpus: float) -> tuple[Floats, int]:
-    """Fill a type of GPU, at equal rates; return the levels, and how many programs it took."""
-    p = Problem(Instance.of_jobs(speed[:, None], np.ones(speed.size), [gpus]))
-    found = water_fill(p, p.throughput, Steady(lambda active: active.astype(float)))
-    return found.level, found.steps
-
-
-def test_many_limits_by_hand() -> None:
-    speed = np.arange(1.0, 41.0)
-    level, steps = filled(speed, 40.0)  # enough for all
-    np.testing.assert_allclose(level, speed)
-    assert steps <= 3
-    # A GPU less: the fastest are level where all of them together need one GPU less.
-    level, steps = filled(speed, 39.0)
-    top = level.max()
-    np.testing.assert_allclose(level, np.minimum(speed, top), rtol=1e-12)
-    assert np.minimum(1.0, top / speed).sum() == pytest.approx(39.0, rel=1e-12)
-    assert steps <= 12
-
-
-def test_no_limit_is_looked_for_where_capacities_hold_all_at_once() -> None:
-    level, steps = filled(np.arange(1.0, 41.0), 1.0)
-    np.testing.assert_allclose(level, level[0])
-    assert steps == 1
-
-
-def limits_of(p: Problem, utility: cp.Expression) -> OwnLimits:
-    return FloatFill(p, utility, []).limits
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_limits_are_those_of_every_job_by_itself(seed: int) -> None:
-    _, instance = drawn(seed, jobs=6)
-    p = Problem(instance)
-    found = limits_of(p, p.throughput)
-    np.testing.assert_allclose(found.most, instance.throughput.max(axis=1))
-    # No allocation is worth more than the bound; the best one is found by linear programming.
-    gain = -(found.worth[:, None] * instance.throughput).ravel()
-    held = np.kron(instance.gpus[:, 0][None, :], np.eye(3))
-    time = np.kron(np.eye(6), np.ones((1, 3)))
-    A, b = np.vstack([held, time]), np.append(instance.capacity, np.ones(6))
-    best = -float(linprog(gain, A_ub=A, b_ub=b).fun or 0.0)
-    assert best <= found.bound * (1 + 1e-9)
-    assert found.bound == 3
-
-
-def test_what_cannot_be_told_is_no_limit() -> None:
-    p = Problem(Instance.of_jobs([[2.0], [2.0]], [1, 1], [1]))
-    for other in (-p.throughput[1], p.throughput[1]):  # harm, and help by another job
-        found = limits_of(p, cp.hstack([p.throughput[0] + other, p.throughput[1]]))
-        assert np.isinf(found.most).all()
-        assert not found.worth.any()
