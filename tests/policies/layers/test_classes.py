@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,15 +9,13 @@ from tests.seeds import sampled
 from apportion.policies import (
     BUILT_IN,
     FIFO,
-    FinishTimeFairness,
     Makespan,
     MaxMinFairness,
     Policy,
     solve_instance,
 )
 from apportion.policies.solving.copies import check_stated, counts_as_jobs
-from apportion.policies.solving.rows import group_identical, group_rows
-from apportion.policies.whole.rotations import rotation_problem
+from apportion.policies.solving.rows import group_rows
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
@@ -53,24 +50,6 @@ def test_classes_equal_a_plain_search() -> None:
             seen.append(row)
     assert [tuple(row) for row in rows[first].tolist()] == seen
     assert class_of.tolist() == [seen.index(tuple(row)) for row in rows.tolist()]
-
-
-def test_rows_that_hold_little_of_many_resources_are_grouped_alike(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    sends = [np.array([each]) for each in ([1.0, 0.0, 0.0], [0.0, 0.0, 2.0], [1.0, 1.0, 0.0])]
-    _, instance = rotation_problem([sends[k] for k in (0, 1, 0, 2, 1)], [1.0])
-    for wide in (12, 0):  # there are 12
-        monkeypatch.setattr("apportion.policies.solving.rows._WIDE", wide)
-        assert group_identical(instance, ())[1].tolist() == [0, 1, 0, 2, 1]
-
-
-def test_classes_count_their_jobs(bench: type[Bench]) -> None:
-    instance = bench.random(1, jobs=4, types=2).repeated(3).instance
-    reduced, class_of = group_identical(instance, ("weight", "scale_factor"))
-    np.testing.assert_array_equal(reduced.count, [3, 3, 3, 3])
-    np.testing.assert_array_equal(class_of, np.repeat(np.arange(4), 3))
-    np.testing.assert_array_equal(reduced.throughput[class_of], instance.throughput)
 
 
 @pytest.mark.parametrize("policy", sampled(GROUPED, 2), ids=lambda policy: policy.name)
@@ -112,28 +91,8 @@ def test_two_thousand_jobs_of_few_types(policy: type[Policy], bench: type[Bench]
     assert (problem.gpus @ grouped.X <= problem.capacity * (1 + 1e-9)).all()
 
 
-def test_rows_that_differ_by_less_than_a_sum_can_hold_are_told_apart() -> None:
-    rows = np.array([[1e12, 1e-9], [1e12, 2e-9], [1e12, 1e-9]])
-    first, class_of = group_rows(rows)
-    assert first.tolist() == [0, 1]
-    assert class_of.tolist() == [0, 1, 0]
-
-
 def test_a_column_that_the_policy_reads_keeps_jobs_apart(bench: type[Bench]) -> None:
     problem = bench.random(4, jobs=1, types=2).repeated(6)
     problem = problem.with_columns(order=np.arange(6.0))
     assert solve_instance(FIFO(), problem.instance).stats["classes"] == 6
     assert solve_instance(MaxMinFairness(), problem.instance).stats["classes"] == 1
-
-
-def test_finish_time_fairness_of_2048_different_jobs_is_vectorised(bench: type[Bench]) -> None:
-    problem = bench.random(5, jobs=2048, types=3)
-    problem = bench(
-        problem.speed, np.ones(2048), np.full(3, 512.0), problem.prices, problem.columns
-    )
-    started = time.process_time()
-    solution = solve_instance(FinishTimeFairness(), problem.instance)
-    assert time.process_time() - started < 20
-    assert solution.stats["classes"] == 2048
-    assert solution.gap <= 1e-6
-    assert solution.stats["compile_s"] < 2

@@ -81,20 +81,6 @@ def test_gangs_have_again_what_they_had_and_nobody_anything_twice() -> None:
     assert again > 50
 
 
-@pytest.mark.thorough
-def test_the_option_of_now_settles_ties_only() -> None:
-    """With it every job is at the same (type, tier) as without."""
-    for seed in range(60):
-        free, scale, before = drawn(seed)
-        places = RoundPlaces.of(free)
-        current = np.array([places.option_of(before[job]) for job in range(scale.size)])
-        with_it, without = asked(places, scale, current), asked(places, scale, None)
-        for left, right in zip(with_it, without, strict=True):
-            assert (left < 0) == (right < 0)
-            assert places.tier[left] == places.tier[right]
-            assert places.kind[left] == places.kind[right]
-
-
 def test_a_gang_in_a_rack_leaves_a_machine_to_whom_it_was_given() -> None:
     """It had three GPUs of the machine that another gang has to have now."""
     places = RoundPlaces.of([[[4, 2, 2]]])
@@ -120,18 +106,3 @@ def test_a_gang_over_the_network_leaves_a_rack_to_whom_it_was_given() -> None:
     assert second == Taken(0, {(0, 0): 2, (0, 1): 2})
     spare = {0: Taken(0, {(1, 0): 1, (1, 1): 1, (2, 0): 1, (2, 1): 1})}
     assert places.devices(option, scale, before=spare)[0] == spare[0]
-
-
-def test_gangs_are_spread_as_somebody_says() -> None:
-    """One GPU of every machine; it is shown the rack that the gang was given and no other."""
-    places = RoundPlaces.of([[[2, 2, 2, 2], [4, 4, 4, 4]]])
-    option = int(np.flatnonzero((places.tier == 1) & (places.rack == 0))[0])
-    shown = []
-
-    def evenly(job: int, kind: int, free: list[list[int]]) -> dict[tuple[int, int], int]:
-        shown.append((job, kind, free))
-        return {(0, machine): 1 for machine in range(4)}
-
-    taken = places.devices(np.array([option, option]), np.array([4, 4]), spread=evenly)
-    assert taken == [Taken(0, {(0, machine): 1 for machine in range(4)})] * 2
-    assert shown == [(0, 0, [[2] * 4, [0] * 4]), (1, 0, [[1] * 4, [0] * 4])]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from tests.seeds import each_seed, sampled
@@ -17,9 +16,6 @@ from apportion.policies import (
     Policy,
     solve_instance,
 )
-from apportion.policies.solving.canonical import canonicalise
-from apportion.policies.solving.cone import Point
-from apportion.policies.solving.second_stage import optimal_face
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
@@ -97,12 +93,3 @@ def test_a_sum_of_logarithms_of_zero_leaves_the_choice_open_too(speed: float) ->
     solution = solve_instance(NashWelfare(), instance)
     assert solution.objective == pytest.approx(0.0, abs=1e-9)
     np.testing.assert_allclose(solution.X, [[2 / 11, 6 / 11, 3 / 11]], atol=1e-6)
-
-
-def test_a_constraint_with_room_is_not_tight_for_the_rounding_error_of_its_dual_value() -> None:
-    x = cp.Variable(2, nonneg=True)
-    program = canonicalise(cp.Problem(cp.Maximize(x[0]), [x[0] + x[1] <= 1.0, x[1] <= 0.5]))
-    # Rows are -x <= 0, the sum, the limit of one: at (.7, .3) there is room but in the sum.
-    dual = np.array([2e-12, 2e-12, 1.0, 1e-9])
-    point = Point(np.array([0.7, 0.3]), dual, "optimal", "highs")
-    assert optimal_face(program, point).equality.tolist() == [False, False, True, False]
