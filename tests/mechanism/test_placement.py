@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.cluster import Cluster
-from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements.built_in import BUILT_IN
 
@@ -16,35 +15,12 @@ def machines_of(placer: Placer, gang: int) -> list[int]:
     return sorted({placer.pools[kind].machine_of[device] for device in devices})
 
 
-def test_best_fit_takes_the_fullest_machine_that_holds_the_gang() -> None:
-    placer = Placer(Cluster({"a100": 12}, gpus_per_machine=4))
-    placer.place([0, 1], [0, 0], [3, 2])
-    assert (machines_of(placer, 0), machines_of(placer, 1)) == ([0], [1])
-    placer.place([2], [0], [2])
-    assert machines_of(placer, 2) == [1]
-    placer.place([3], [0], [1])
-    assert machines_of(placer, 3) == [0]
-
-
-def test_large_gangs_choose_before_small_ones() -> None:
-    placer = Placer(Cluster({"a100": 8}, gpus_per_machine=4))
-    placer.place([0, 1, 2], [0, 0, 0], [1, 2, 4])
-    assert [len(machines_of(placer, gang)) for gang in range(3)] == [1, 1, 1]
-
-
 def test_first_fit_splits_what_consolidation_keeps_together() -> None:
     cluster = Cluster({"a100": 8}, gpus_per_machine=4)
     placer = Placer(cluster, "first_fit")
     placer.place([0, 1], [0, 0], [1, 4])
     assert machines_of(placer, 1) == [0, 1]
     assert placer.held[1][1] == [1, 2, 3, 4]
-
-
-def test_the_remainder_of_a_type_is_a_smaller_machine_and_is_used() -> None:
-    placer = Placer(Cluster({"h100": 10}, gpus_per_machine=4))
-    placer.place([0], [0], [10])
-    assert sorted(placer.held[0][1]) == list(range(10))
-    assert machines_of(placer, 0) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("strategy", list(BUILT_IN))
@@ -79,11 +55,6 @@ def test_random_placement_repeats_with_its_seed() -> None:
         placer.place([0, 1], [0, 0], [3, 4])
     assert one.held == two.held
     assert Placer(cluster, "random", seed=6).held != one.held
-
-
-def test_a_pool_says_when_no_machine_is_large_enough() -> None:
-    assert MachinePool([2, 2]).tightest(3) is None
-    assert MachinePool([2, 3, 3]).tightest(3) == 1
 
 
 @pytest.mark.parametrize("strategy", list(BUILT_IN))

@@ -6,8 +6,6 @@ from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
@@ -43,44 +41,6 @@ def own() -> Iterator[str]:
     register(LeastLoaded)
     yield LeastLoaded.name
     del PLACEMENTS[LeastLoaded.name]
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=6),
-    racks=st.sampled_from([None, 1, 2]),
-    taken=st.sets(st.integers(0, 23)),
-    gpus=st.integers(1, 12),
-    tier=st.sampled_from([None, 0, 1, 2]),
-    networked=st.booleans(),
-)
-def test_a_placement_chooses_free_devices_within_the_tier_or_declines(
-    sizes: list[int],
-    racks: int | None,
-    taken: set[int],
-    gpus: int,
-    tier: int | None,
-    networked: bool,
-) -> None:
-    pool = MachinePool(sizes, racks)
-    pool.claim(sorted(taken & set(range(sum(sizes)))))
-    before = pool.free_devices
-    devices = Devices([pool], ["v100"])
-    room = pool.room[2 if tier is None else tier] >= gpus
-    for name in OWN:
-        if tier is not None and not room:
-            continue  # nobody asks: the mechanism offers tiers with room only
-        placer = Placer(devices, name, pace=by_tier if networked else None)
-        tiers = None if tier is None else (tier, tier)
-        chosen = placer.choose(Gang(0, gpus, tiers=tiers))
-        assert pool.free_devices == before
-        assert (chosen is not None) == room
-        if chosen is not None:
-            assert len(set(chosen)) == len(chosen) == gpus
-            assert set(chosen) <= set(before)
-            devices.hold(0, 0, chosen)
-            assert devices.tier(0) <= (2 if tier is None else tier)
-            devices.release([0])
 
 
 def test_what_each_placement_chooses() -> None:
@@ -136,39 +96,6 @@ def test_gangs_that_get_nothing_are_told(own: str) -> None:
     placer = Placer(Cluster({"v100": 8}), own)
     assert placer.place([0, 1, 2], [0, 0, 0], [1, 3, 2]) == [1]
     assert sorted(placer.held) == [0, 2]
-
-
-@pytest.mark.parametrize(
-    ("chosen", "words"),
-    [([0], "There are 1"), ([0, 0], "0 is named twice"), ([7, 8], "numbered from 0 to 7")],
-)
-def test_what_a_placement_may_not_choose_is_refused_by_its_name(
-    chosen: list[int], words: str
-) -> None:
-    class Wrong(Strategy):
-        name = "wrong"
-
-        def choose(self, gang: Gang, devices: Devices) -> Sequence[int] | None:
-            return chosen
-
-    register(Wrong)
-    placer = Placer(Cluster({"v100": 8}), "wrong")
-    del PLACEMENTS["wrong"]
-    with pytest.raises(InputError, match=rf"placement 'wrong' chose .* job 5, .* 2 .*{words}"):
-        placer.place([5], [0], [2])
-    assert not placer.held
-    assert len(placer.pools[0].free_devices) == 8
-
-
-def test_placements_are_classes_with_a_name_of_their_own() -> None:
-    with pytest.raises(InputError, match=r"'consolidate'.*Did you mean 'consolidated'.*emptiest"):
-        get_placement("consolidate")
-    with pytest.raises(InputError, match="has no name"):
-        register(type("Nameless", (LeastLoaded,), {"name": None}))
-    with pytest.raises(InputError, match="already a placement 'random'"):
-        register(type("Other", (LeastLoaded,), {"name": "random"}))
-    with pytest.raises(InputError, match="is no placement"):
-        PLACEMENTS["sorted"] = sorted  # type: ignore[assignment]
 
 
 def test_an_installed_package_offers_a_placement(monkeypatch: pytest.MonkeyPatch) -> None:

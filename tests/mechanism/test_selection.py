@@ -71,11 +71,6 @@ def test_equals_one_candidate_after_the_other(
     assert taken == [job in running for job in range(jobs)]
 
 
-def test_a_gang_that_does_not_fit_does_not_block() -> None:
-    case: Case = ([[0], [1], [2]], [0, 0, 0], [2, 4, 1], [3], 3)
-    assert run(case, 0)[0] == run(case, 99)[0] == [0, 2]
-
-
 def test_thousands_of_candidates_equal_the_plain_loop() -> None:
     rng = np.random.default_rng(3)
     jobs, count = 4000, 12000
@@ -84,24 +79,6 @@ def test_thousands_of_candidates_equal_the_plain_loop() -> None:
     gpus = rng.choice([1, 2, 4, 8], count).tolist()
     case: Case = (slots, types, gpus, [900, 700, 501], jobs)
     assert run(case, 400)[0] == plain_greedy(case)
-
-
-@pytest.mark.parametrize(
-    ("slots", "free"),
-    [([0, 1, 2], [4]), ([0, 1, 1], [9]), ([0, 1, 2], [3]), ([0, 1, 3], [9])],
-    ids=["all fit", "a job twice", "too few GPUs", "a job that runs"],
-)
-def test_the_short_way_for_candidates_that_all_fit_equals_the_plain_loop(
-    slots: list[int], free: list[int]
-) -> None:
-    types, gpus = np.zeros(3, dtype=np.intp), np.array([2, 1, 1])
-    left, taken = np.array(free), np.array([False, False, False, True])
-    chosen = select(np.array(slots)[:, None], types, gpus, left, taken)
-    candidates = [k for k in range(3) if slots[k] != 3]
-    expected = plain_greedy(([[slots[k]] for k in candidates], [0] * 3, gpus.tolist(), free, 4))
-    assert chosen.tolist() == expected
-    assert left.tolist() == [free[0] - gpus[chosen].sum()]
-    assert taken.tolist() == [job == 3 or job in {slots[k] for k in expected} for job in range(4)]
 
 
 @pytest.mark.parametrize("members", [1, 2])
