@@ -156,27 +156,6 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(
     pd.testing.assert_frame_equal(resumed.jobs(), whole.jobs())
 
 
-@pytest.mark.thorough
-def test_other_settings_are_no_resumption(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(simulations, "simulate", failing("makespan", KeyboardInterrupt()))
-        with pytest.raises(KeyboardInterrupt):
-            compare(["fifo", "makespan"], two_jobs(), "v100=1", n_jobs=1, out=tmp_path)
-    counted: list[str] = request.getfixturevalue("counted")
-    (stored,) = (tmp_path / FOLDER).glob("*.jsonl")
-    content = stored.read_bytes()
-    compare(["fifo"], two_jobs(), "v100=1", n_jobs=1, out=tmp_path, round_seconds=60.0)
-    stored.parent.mkdir(exist_ok=True)
-    stored.write_bytes(content)
-    compare(["fifo"], two_jobs(), "v100=1", n_jobs=1, out=tmp_path, resume=False)
-    stored.parent.mkdir(exist_ok=True)
-    stored.write_bytes(content[:20])
-    compare(["fifo"], two_jobs(), "v100=1", n_jobs=1, out=tmp_path)
-    assert counted == ["fifo"] * 3
-
-
 def test_a_failing_policy_is_named_and_the_others_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

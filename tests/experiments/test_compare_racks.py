@@ -1,21 +1,17 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.experiments import compare, simulations
-from apportion.experiments.comparisons.run import FOLDER
+from apportion.experiments import compare
 from apportion.mechanism.deciders import get_scheduler
-from apportion.sim import Run, generate_rack_workload, simulate
+from apportion.sim import generate_rack_workload, simulate
 from apportion.sim.fingerprint import fingerprint
 from apportion.sim.settings import settings_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLOCKS = ["policy_seconds", "wall_seconds"]
 RACKS = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
@@ -109,33 +105,6 @@ def test_fingerprints_tell_schedulers_options_networks_and_leases_apart() -> Non
     ]
     assert len(set(marks)) == len(marks)
     assert mark(get_scheduler("dally")) == marks[0]
-
-
-@pytest.mark.thorough
-def test_an_interrupted_comparison_of_schedulers_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done: list[str] = []
-
-    def interrupted(policy: Any, *args: Any, **options: Any) -> Run:
-        if policy.label == "fifo" and "fifo" not in done:
-            done.append("fifo")
-            raise KeyboardInterrupt
-        done.append(policy.label)
-        return simulate(policy, *args, **options)
-
-    monkeypatch.setattr(simulations, "simulate", interrupted)
-    policies, workload = ["dally", "fifo"], some_jobs(4)
-    with pytest.raises(KeyboardInterrupt):
-        compare(policies, workload, RACKS, n_jobs=1, out=tmp_path)
-    assert (tmp_path / FOLDER).exists()
-    again = compare(policies, workload, RACKS, n_jobs=1, out=tmp_path)
-    assert done == ["dally", "fifo", "fifo"]
-    assert list(again) == policies
-    # Another network would have been another comparison.
-    network = compare(["dally"], workload, RACKS, n_jobs=1, out=tmp_path, network="none")
-    assert done[3:] == ["dally"]
-    assert network.settings["network"] == "none"
 
 
 def test_a_job_larger_than_the_cluster_is_named() -> None:

@@ -13,7 +13,6 @@ import pytest
 import apportion as ap
 from apportion.cli import main
 from apportion.estimators.goodput import MeasuredSteps
-from apportion.experiments.machine.store import FILE
 from apportion.experiments.plan import deciders_of, simulations_of
 from apportion.experiments.simulations import Setup
 from apportion.experiments.sources import sources_of
@@ -76,26 +75,6 @@ def test_a_csv_of_requests_that_has_changed_is_another_run(
     assert mark() == before
     table.assign(duration_s=3.0).to_csv("asked.csv", index=False)
     assert mark() != before
-
-
-@pytest.mark.slow
-def test_a_sweep_bootstraps_jobs_and_changes_the_load(tmp_path: Path) -> None:
-    grid: dict[str, Any] = {"loads": [1.0, 2.0], "seeds": [0, 1], "resample": True, "n_jobs": 1}
-    swept = ap.sweep(["deepboot"], short(), CLUSTER, out=tmp_path, **grid)
-    assert swept.failure() is None
-    table = swept.table().set_index(["load", "seed"])
-    drawn = ap.resample(short(), 1)
-    dense = replace(
-        drawn, jobs=drawn.jobs.assign(arrival_s=short().jobs["arrival_s"].to_numpy() / 2)
-    )
-    alone = ap.simulate("deepboot", dense, CLUSTER).summary()
-    assert table.loc[(2.0, 1), "mean_jct_s"] == alone["mean_jct_s"]
-    assert (tmp_path / FILE).exists()
-    again = ap.sweep(["deepboot"], short(), CLUSTER, out=tmp_path, **grid)
-    assert again.resumed == 4
-    pd.testing.assert_frame_equal(
-        again.table().drop(columns=CLOCKS), swept.table().drop(columns=CLOCKS)
-    )
 
 
 def test_generated_by_kind_and_mixed_with_others() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,9 +13,6 @@ from apportion.errors import InputError
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.placements import PLACEMENTS, Gang, get_placement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MACHINES = ([4, 2, 4, 1, 3], [2, 2, 2])
 PER_RACK = (2, None)
@@ -36,93 +31,6 @@ def made(**options: object) -> Devices:
 
 def machine_of(kind: int, device: int) -> int:
     return WHERE[kind][device][0]
-
-
-def expected_free(holders: dict[int, tuple[int, list[int]]], kind: int) -> list[int]:
-    held = {device for k, devices in holders.values() if k == kind for device in devices}
-    return [device for device in range(len(WHERE[kind])) if device not in held]
-
-
-def counts_of(kind: int, devices: Iterable[int]) -> dict[tuple[int, int], int]:
-    """GPUs by rack and machine of the rack."""
-    counts: dict[tuple[int, int], int] = {}
-    for device in devices:
-        machine = machine_of(kind, device)
-        where = divmod(machine, PER_RACK[kind] or len(MACHINES[kind]))
-        counts[where] = counts.get(where, 0) + 1
-    return counts
-
-
-def check_against(books: dict[int, tuple[int, list[int]]], devices: Devices) -> None:
-    assert devices.held == books
-    for kind, pool in enumerate(devices.pools):
-        free = expected_free(books, kind)
-        assert pool.free_devices == free
-        counts = counts_of(kind, free)
-        table = {(int(r), int(m)): int(pool.free[r, m]) for r, m in np.argwhere(pool.free)}
-        assert table == counts
-        by_rack: dict[int, int] = {}
-        for (rack, _), gpus in counts.items():
-            by_rack[rack] = by_rack.get(rack, 0) + gpus
-        most = max(counts.values(), default=0), max(by_rack.values(), default=0), len(free)
-        assert pool.room == most
-    for gang, (kind, held) in books.items():
-        counts = counts_of(kind, held)
-        assert devices.placement(gang) == tuple((*at, counts[at]) for at in sorted(counts))
-        one_rack = len({rack for rack, _ in counts}) == 1
-        assert devices.tier(gang) == (0 if len(counts) == 1 else 1 if one_rack else 2)
-        assert devices.is_split(np.array([gang])).tolist() == [len(counts) > 1]
-
-
-@settings(max_examples=60, deadline=None)
-@given(data=st.data(), counted=st.booleans())
-def test_what_is_held_and_what_is_free_are_as_in_plain_books(
-    data: st.DataObject, counted: bool
-) -> None:
-    devices, books = made(), dict[int, tuple[int, list[int]]]()
-    if counted:  # counts that are asked for early are kept up, others made when asked for
-        check_against(books, devices)
-    for gang in range(data.draw(st.integers(1, 12))):
-        move = data.draw(st.sampled_from(["hold", "hold", "hold", "give back", "hand over"]))
-        kind = data.draw(st.integers(0, 1))
-        free = expected_free(books, kind)
-        if move == "hold" and free:
-            chosen = data.draw(st.lists(st.sampled_from(free), min_size=1, unique=True))
-            devices.hold(gang, kind, chosen)
-            books[gang] = (kind, chosen)
-        elif books and move == "give back":
-            gone = data.draw(st.sampled_from(sorted(books)))
-            assert devices.give_back(gone) == books.pop(gone)
-        elif books and move == "hand over":
-            old = data.draw(st.sampled_from(sorted(books)))
-            devices.hand_over(old, 100 + gang)
-            books[100 + gang] = books.pop(old)
-    check_against(books, devices)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "words"),
-    [
-        ([0, 1], "0 is not free"),
-        ([9, 2, 2], "2 is named twice"),
-        ([2, 14], "numbered from 0 to 13"),
-        ([2, -1], "numbered from 0 to 13"),
-        ([-1], "numbered from 0 to 13"),
-        ([2, 8, 0], "0 is not free"),
-    ],
-)
-def test_devices_that_cannot_be_had_are_refused_and_nothing_changes(
-    chosen: list[int], words: str
-) -> None:
-    devices = made()
-    devices.hold(0, 0, [0])
-    with pytest.raises(InputError, match=words):
-        devices.hold(1, 0, chosen)
-    check_against({0: (0, [0])}, devices)
-    with pytest.raises(InputError, match="already holds"):
-        devices.hold(0, 0, [2])
-    with pytest.raises(InputError, match="holds no GPUs"):
-        devices.give_back(1)
 
 
 @pytest.mark.parametrize("seed", each_seed(20, 300))

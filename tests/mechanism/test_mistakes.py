@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.mechanism import RoundScheduler
 from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers, OfferScheduler
 from apportion.mechanism.offers.rules import SkewBased
@@ -26,50 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apportion.mechanism.devices import Devices
-
-
-def rounds() -> RoundScheduler:
-    scheduler = RoundScheduler({"v100": 4, "k80": 2})
-    target = pd.DataFrame({"v100": [0.5, 0.5], "k80": [0.0, 0.5]}, index=["job-a", "job-b"])
-    scheduler.set_target(target, {"job-a": 2, "job-b": 1})
-    scheduler.tell(scheduler.ask())
-    return scheduler
-
-
-def aim(index: list[Any], scale: Any = None, v100: float = 0.5, **extra: float) -> Any:
-    table = pd.DataFrame(
-        {"v100": v100, "k80": 0.0} | extra, index=pd.Index(index, tupleize_cols=False)
-    )
-    return lambda scheduler: scheduler.set_target(table, scale)
-
-
-@pytest.mark.parametrize(
-    ("mistake", "message"),
-    [
-        (aim(["job-a"], v100=1.5), "'job-a' on 'v100' is 1.5; it must be a number"),
-        (aim(["job-a"], v100=-0.1), "'job-a' on 'v100' is -0.1; it must be a number"),
-        (aim(["job-a"], v100=math.nan), "'job-a' on 'v100' is nan; it must be a number"),
-        (aim(["job-a"], k8=0.1), "Unknown accelerator in the columns of the share 'k8'"),
-        (aim([("job-a", "job-a")]), "must name one or more different jobs"),
-        (aim([("job-a", "job-b"), ("job-b", "job-a")], 2), "twice"),
-        (aim([("job-a", "job-b")], {"job-a": 2, "job-b": 1}), "have different scale factors"),
-        (aim(["job-a"], {"job-a": 5}), "scale_factor = 5; it must be a whole number from 1 to 4"),
-        (aim(["job-a"], {"job-a": 1.5}), "scale_factor = 1.5; it must be a whole number"),
-        (lambda s: s.add(["job-a"]), "Job 'job-a' is known already; ids must be unique"),
-        (lambda s: s.remove(["job-c"]), "Unknown job 'job-c'. Did you mean"),
-        (lambda s: s.set_target([[0.5]]), "must be a DataFrame, rows jobs and columns accel"),
-        (
-            lambda _: RoundScheduler.from_state({}),
-            "no state of a round scheduler: it has no 'cluster'",
-        ),
-    ],
-)
-def test_the_round_scheduler(mistake: Callable[[RoundScheduler], object], message: str) -> None:
-    scheduler = rounds()
-    before = scheduler.state()
-    with pytest.raises(InputError, match=re.escape(message)):
-        mistake(scheduler)
-    assert scheduler.state() == before
 
 
 @pytest.mark.parametrize(

@@ -13,23 +13,9 @@ from tests.seeds import sampled
 
 import apportion as ap
 from apportion.mechanism.priorities import Candidates, idle_first, preferences
-from apportion.ties import first_of, order_of, ranks
+from apportion.ties import first_of, ranks
 
 LEVELS = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
-
-
-@pytest.mark.thorough
-@settings(max_examples=300, deadline=None)
-@given(LEVELS, st.integers(0, 2**32 - 1), st.sampled_from([1e-12, 1.0, 1 / 1024, 3e15]))
-def test_values_that_differ_by_rounding_keep_their_order(
-    levels: list[int], seed: int, unit: float
-) -> None:
-    exact = np.array(levels, dtype=float) * unit
-    noise = np.random.default_rng(seed).uniform(-1, 1, exact.size)
-    noisy = exact * (1 + 1e-12 * noise)
-    assert order_of(noisy).tolist() == exact.argsort(kind="stable").tolist()
-    _, expected = np.unique(exact, return_inverse=True)
-    assert ranks(noisy).tolist() == expected.tolist()
 
 
 @settings(max_examples=300, deadline=None)
@@ -51,20 +37,6 @@ def test_the_first_is_that_of_the_whole_order(
     by_key = sorted(range(count), key=lambda place: (*exact[:, place], place))
     assert first_of(noisy) == by_key[0]
     assert first_of(noisy) == np.lexsort([ranks(key) for key in noisy[::-1]])[0]
-
-
-def test_within_an_absolute_difference_the_first_position_counts() -> None:
-    served_s = np.array([5.0, 0.0009, 0.0, 2.0])
-    assert first_of([served_s]) == 2
-    assert first_of([served_s], absolute=1e-3) == 1
-
-
-def test_values_on_two_sides_of_a_step_of_rounding_are_equal() -> None:
-    """1/1024 lies half-way between two numbers of nine decimals."""
-    value = 1 / 1024
-    pair = np.array([np.nextafter(value, 1), np.nextafter(value, 0)])
-    assert pair.round(9)[0] != pair.round(9)[1]
-    assert order_of(pair).tolist() == [0, 1]
 
 
 @settings(max_examples=200, deadline=None)
@@ -90,15 +62,6 @@ def test_candidates_follow_their_types_into_another_order(data: st.DataObject) -
         return [list(zip(r.tolist(), columns[t].tolist(), strict=True)) for r, t in lists]
 
     assert choices(turned) == choices(np.arange(types))
-
-
-def test_types_of_one_speed_are_taken_in_turns() -> None:
-    speed = np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
-    first = preferences(speed, np.arange(4), np.arange(3)).argmin(axis=1)
-    assert first.tolist() == [0, 1, 2, 2]
-    assert preferences(np.array([[1.0, 2.0, 1.0]]), np.zeros(1, int), np.arange(3)).tolist() == [
-        [1, 0, 2]
-    ]
 
 
 @pytest.mark.parametrize("policy", sampled(["max_min_fairness_agnostic", "fifo", "isolated"], 3))

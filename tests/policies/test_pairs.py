@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 from tests.seeds import each_seed
 
 from apportion.policies import Instance, get_policy, solve_instance
-from apportion.policies.solving.pairs import PairTable, pairs_of_jobs
+from apportion.policies.solving.pairs import PairTable
 
 Floats = NDArray[np.float64]
 POLICIES = [
@@ -164,24 +162,3 @@ def test_a_pair_no_better_than_taking_turns_is_left_out() -> None:
     solution = solve_instance(get_policy("max_min_fairness"), instance, pairs=table)
     assert solution.stats["pairs"] == 0
     np.testing.assert_allclose(solution.throughput, [0.5, 0.5])
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(1, 7), st.integers(1, 7), st.floats(0.1, 5))
-def test_north_west_matching_gives_every_job_its_part(n: int, m: int, total: float) -> None:
-    class_of = np.array([0] * n + [1] * m)
-    jobs, X = pairs_of_jobs(np.array([[0, 1]]), np.array([[total]]), class_of)
-    assert len(jobs) <= n + m - 1
-    ours = np.bincount(jobs[:, 0], weights=X[:, 0], minlength=n + m)[:n]
-    theirs = np.bincount(jobs[:, 1], weights=X[:, 0], minlength=n + m)[n:]
-    np.testing.assert_allclose(ours, total / n)
-    np.testing.assert_allclose(theirs, total / m)
-
-
-@given(st.integers(2, 9))
-def test_jobs_of_one_class_are_matched_around_a_circle(n: int) -> None:
-    jobs, X = pairs_of_jobs(np.array([[0, 0]]), np.array([[1.0]]), np.zeros(n, dtype=np.intp))
-    assert (jobs[:, 0] != jobs[:, 1]).all()
-    time = np.bincount(jobs.ravel(), weights=np.repeat(X[:, 0], 2), minlength=n)
-    np.testing.assert_allclose(time, 2 / n)
-    assert len({frozenset(pair) for pair in jobs.tolist()}) == len(jobs)

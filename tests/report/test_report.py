@@ -25,7 +25,7 @@ from apportion.report.series import (
     running_and_waiting,
     utilization,
 )
-from apportion.report.style import inline_svg, line_styles, new_figure
+from apportion.report.style import inline_svg, new_figure
 from apportion.report.tables import notes_on
 from apportion.sim import Run, Workload
 from apportion.statistics.typeset import HumanTable
@@ -232,40 +232,6 @@ def test_without_templates_the_page_alone_is_missing(
     assert a_comparison()._repr_html_() is None
 
 
-@pytest.mark.thorough
-def test_html_is_written_where_asked(tmp_path: Path) -> None:
-    page = a_comparison().to_html(tmp_path / "a" / "report.html")
-    assert (tmp_path / "a" / "report.html").read_text() == page
-    assert [file.name for file in (tmp_path / "a").iterdir()] == ["report.html"]
-
-
-def test_plots_leave_no_global_state() -> None:
-    import matplotlib
-
-    before = dict(matplotlib.rcParams)
-    figures = a_comparison().plots()
-    assert list(figures) == list(PLOT_KINDS)
-    assert dict(matplotlib.rcParams) == before
-    for figure in figures.values():
-        axes = figure.axes[0]
-        labels = [axes.get_title(loc) for loc in ("left", "center")]
-        assert any(labels)
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    assert pyplot is None or pyplot.get_fignums() == []
-
-
-def test_axes_have_names_and_units() -> None:
-    comparison = a_comparison()
-    for kind, unit in {
-        "completion_times": "hours",
-        "utilization": "(h)",
-        "scale_factors": "GPUs per job",
-    }.items():
-        (axes, *_) = comparison.plot(kind).axes
-        assert unit in axes.get_xlabel()
-        assert axes.get_ylabel()
-
-
 def test_unknown_plot_names_the_nearest() -> None:
     with pytest.raises(InputError, match="Did you mean 'utilization'"):
         a_comparison().plot("utilisation")
@@ -277,11 +243,6 @@ def test_a_run_alone_is_drawn_as_among_several() -> None:
     assert alone == among
     with pytest.raises(InputError, match="it must be a Run or a mapping to a Run"):
         plot("x")  # type: ignore[arg-type]
-
-
-def test_every_policy_looks_different() -> None:
-    styles = line_styles([f"p{i}" for i in range(28)])
-    assert len({tuple(style.values()) for style in styles.values()}) == 28
 
 
 @given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=900))
@@ -452,14 +413,6 @@ def test_a_figure_is_a_picture_where_a_notebook_asks_for_one() -> None:
     picture = figure._repr_png_()  # type: ignore[attr-defined]
     assert picture.startswith(b"\x89PNG\r\n")
     assert len(picture) > 5000
-
-
-@pytest.mark.thorough
-def test_printed_tables_are_not_cut_at_the_edge_of_the_page() -> None:
-    page = a_comparison().to_html()
-    printed = page[page.index("@media print") : page.index("</style>")]
-    assert ".wide { overflow: visible; }" in printed
-    assert "table.summary { font-size: 7pt; }" in printed
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 import apportion as ap
 from apportion.mechanism.time_shifts import AffinityGraph
 from apportion.report import kinds_of, plot
-from apportion.report.iteration_plots import _mean_at, _weighted
 from apportion.report.link_plots import affinity_figure, compatibility_figure
 
 if TYPE_CHECKING:
@@ -119,21 +118,6 @@ def test_iterations_are_shown_of_runs_that_tell_of_them() -> None:
     figure = plot({"a": silent, "b": sharing}, "iterations")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["b"]
     assert [len(axes.lines) for axes in figure.axes] == [1, 1]
-
-
-def test_distribution_and_mean_of_iterations_count_each_as_often_as_it_is_there() -> None:
-    rng = np.random.default_rng(0)
-    values, counts = rng.uniform(1, 2, 40), rng.integers(1, 6, 40)
-    points, shares = _weighted(values, counts.astype(float))
-    every = np.repeat(values, counts)
-    assert shares == pytest.approx([np.mean(every <= point) for point in points])
-    assert {points[0], points[-1]} == {values.min(), values.max()}
-    from_s = rng.uniform(0, 9, 40)
-    spans = pd.DataFrame({"from_s": from_s, "to_s": from_s + rng.uniform(0.1, 3, 40)})
-    times_s = np.linspace(-1.0, 13.0, 29)
-    there = [((spans["from_s"] <= at) & (at < spans["to_s"])).to_numpy() for at in times_s]
-    means = [values[now].mean() if now.any() else np.nan for now in there]
-    assert _mean_at(times_s, spans, values) == pytest.approx(means, nan_ok=True)
 
 
 def test_times_of_iterations_are_written_with_a_comparison(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 import apportion as ap
 from apportion.errors import InputError
 from apportion.report import PLOT_KINDS, kinds_of, plot
-from apportion.report.timeline_plots import _lanes, _union
+from apportion.report.timeline_plots import _union
 
 pytest.importorskip("matplotlib")
 
@@ -78,17 +77,6 @@ def test_every_task_is_on_its_gpu_and_every_transfer_on_its_links() -> None:
         assert ours == pytest.approx(theirs)
 
 
-@pytest.mark.thorough
-def test_runs_are_drawn_side_by_side_over_the_same_time() -> None:
-    runs = {name: a_run(name) for name in ("srsf_1", "srsf_2")}
-    figure = plot(runs, "timeline")
-    assert len(figure.axes) == 6
-    assert len({axes.get_xlim() for axes in figure.axes}) == 1
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png")
-    assert stream.getvalue().startswith(b"\x89PNG")
-
-
 def test_a_run_in_which_nobody_sends_has_no_links() -> None:
     run = a_run(placement="lwf_1")
     assert not len(run.tables["transfers"])
@@ -103,14 +91,3 @@ def test_long_runs_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     end_s = sorted(run.tables["tasks"]["end_s"])[19]
     assert jobs.get_title(loc="left") == f"one, the first {end_s:.3g} s"
     assert gpus.get_xlim() == pytest.approx((0, end_s))
-
-
-def test_spans_join_and_get_lanes() -> None:
-    assert _union([(3.0, 4.0), (0.0, 1.0), (1.0, 2.0), (0.5, 0.7)]) == [(0.0, 2.0), (3.0, 4.0)]
-    spans = [((0.0, 2.0), "a"), ((1.0, 3.0), "b"), ((2.0, 4.0), "c"), ((2.5, 5.0), "d")]
-    assert [(job, lane) for _, job, lane in _lanes(spans)] == [
-        ("a", 0),
-        ("b", 1),
-        ("c", 0),
-        ("d", 2),
-    ]

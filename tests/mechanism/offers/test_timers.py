@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from tests.mechanism.offers.without_a_run import Alone
 
@@ -12,8 +10,8 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
-from apportion.mechanism.offers.timer_book import TimerBook, Waits
-from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
+from apportion.mechanism.offers.timer_book import TimerBook
+from apportion.mechanism.scheduler import MACHINE, RACK
 
 if TYPE_CHECKING:
     from apportion.mechanism.offers.timers import Timers
@@ -25,22 +23,11 @@ def book_of(timers: Timers) -> TimerBook:
     return TimerBook(timers, HOUR_S, gpus_per_machine=8, gpus_per_rack=64, gpus=128)
 
 
-def test_gangs_larger_than_a_machine_or_a_rack_have_no_timer_for_it() -> None:
-    book = book_of(ManualTimers())
-    assert book.machine_s[[1, 8, 9, 64, 65]].tolist() == [43200.0, 43200.0, 0.0, 0.0, 0.0]
-    assert book.rack_s[[1, 8, 9, 64, 65]].tolist() == [86400.0, 86400.0, 86400.0, 86400.0, 0.0]
-
-
 def test_the_rack_timer_of_a_large_gang_can_count_from_the_machine_timer_on() -> None:
     book = book_of(ManualTimers(rack_timer_when_oversize="less_machine_timer"))
     assert book.rack_s[[8, 16, 65]].tolist() == [86400.0, 43200.0, 0.0]
     endless = ManualTimers(math.inf, math.inf, rack_timer_when_oversize="less_machine_timer")
     assert book_of(endless).rack_s[16] == math.inf
-
-
-def test_the_rack_timer_is_at_least_the_machine_timer_unless_told_otherwise() -> None:
-    assert book_of(ManualTimers(7200.0, 3600.0)).rack_s[4] == 7200.0
-    assert book_of(ManualTimers(7200.0, 3600.0, nested=False)).rack_s[4] == 3600.0
 
 
 def test_auto_tuned_timers_by_hand() -> None:
@@ -57,12 +44,6 @@ def test_auto_tuned_timers_by_hand() -> None:
     assert book.waits_s(MACHINE, 4).tolist() == [30.0, 40.0]
     assert book.machine_s[4] == pytest.approx(35 + 2 * math.sqrt(50))
     assert (book.machine_s[5], book.rack_s[4]) == (50.0, 70.0)
-
-
-def test_waits_for_several_racks_are_not_recorded() -> None:
-    book = book_of(AutoTunedTimers())
-    book.record(NETWORK, 4, 0.0, 10.0)
-    assert (book.machine_s[4], book.rack_s[4]) == (43200.0, 86400.0)
 
 
 def test_a_machine_timer_longer_than_the_rack_timer_lifts_it_where_there_is_a_machine() -> None:
@@ -125,21 +106,3 @@ def test_a_history_meant_for_a_smaller_cluster_is_shorter_on_a_larger_one() -> N
     )
     with pytest.raises(InputError, match="history_gpus is 0"):
         get_scheduler("dally", history_gpus=0)
-
-
-@pytest.mark.parametrize("seed", range(30))
-@pytest.mark.parametrize("spread", [0.0, 3.0, 300.0])
-def test_mean_and_deviation_are_exact_whatever_came_and_went(seed: int, spread: float) -> None:
-    rng, waits = np.random.default_rng(seed), Waits()
-    seconds = 10.0 ** rng.uniform(5 - spread, 5, 80) * (rng.random(80) < rng.choice([0.1, 1.0]))
-    for time_s, wait_s in enumerate(seconds.tolist()):
-        waits.add(time_s, wait_s)
-        waits.forget(time_s - 19)
-    last = [Fraction(each) for each in seconds[-20:].tolist()]
-    mean = sum(last) / 20
-    assert np.array_equal(np.asarray(waits), seconds[-20:])
-    assert waits.mean() == float(mean)
-    variance = sum((each - mean) ** 2 for each in last) / 19
-    assert waits.variance(less=1) == float(variance)
-    timer_s = AutoTunedTimers().timer_s(0, Waits(seconds[-20:].tolist()), 60.0)
-    assert timer_s == float(mean) + 2 * math.sqrt(float(variance))

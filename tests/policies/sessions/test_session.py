@@ -13,10 +13,6 @@ from tests.seeds import each_seed, sampled
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.policies import Instance
-from apportion.policies.sessions import warm_classes
-from apportion.policies.sessions.warm_classes import WarmClasses
-from apportion.policies.solving.solvers.warm_highs import WarmSolver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -358,51 +354,6 @@ def test_tiers_are_left_to_solve_which_knows_what_packs() -> None:
     expected = ap.solve("max_min_fairness", speeds, workers=cluster, jobs=jobs)
     assert found.stats["path"] == "solved anew"
     pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
-
-
-def test_where_a_warm_start_fails_the_result_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    events = [0, 1, 2, 3, -1, 1]
-    with ap.session("max_min_fairness", GPUS) as s:
-        usual = [s.solve().objective for _ in play(s, events)]
-    truthful = WarmSolver._attempt
-
-    def out_of_time(self: WarmSolver, budget_s: float | None) -> Any:
-        return truthful(self, 0.0)
-
-    monkeypatch.setattr(WarmSolver, "_attempt", out_of_time)
-    monkeypatch.setattr(warm_classes, "meet", lambda *_, **__: None)
-    with ap.session("max_min_fairness", GPUS) as s:
-        slow = [s.solve() for _ in play(s, events)]
-    assert {each.stats["solver"] for each in slow} == {"clarabel"}
-    np.testing.assert_allclose([each.objective for each in slow], usual, rtol=1e-7)
-
-
-def test_kinds_that_never_return_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apportion.policies.sessions.job_kinds._SPARE", 3)
-    with ap.session("max_min_fairness", GPUS) as s:
-        for number in range(20):
-            s.add(*told([f"0-{number}"]))
-            s.remove([f"0-{number}"])
-        assert len(s._jobs.classes.known) <= 4
-
-
-def test_many_classes_are_solved_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apportion.policies.sessions.warm_classes._MOST_CLASSES", 1)
-    with ap.session("max_min_fairness", GPUS) as s:
-        s.add(*told(["0-0", "1-1"]))
-        assert s.solve().stats["path"] == "numbers rewritten"
-        monkeypatch.setattr("apportion.policies.sessions.warm_jobs._MOST_JOBS", 1)
-        monkeypatch.setattr("apportion.policies.sessions.warm_jobs.ROWS_TO_MERGE", 1)
-        away = "apportion.policies.sessions.warm_jobs.all_at_their_best"
-        monkeypatch.setattr(away, lambda *_: None)
-        assert s.solve().stats["path"] == "solved anew"
-
-
-def test_without_any_jobs_there_is_nothing_to_count() -> None:
-    instance = Instance.of_jobs([[1.0]], [1.0], [1.0])
-    warm = WarmClasses.of(ap.MaxMinFairness(), instance)
-    assert warm is not None
-    assert np.isnan(warm.solve(np.zeros(1)).objective)
 
 
 @pytest.mark.parametrize("policy", ["max_total_throughput", "max_min_fairness", "makespan"])
