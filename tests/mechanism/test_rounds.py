@@ -197,6 +197,12 @@ def test_the_state_of_an_empty_scheduler_can_be_taken() -> None:
     assert step(copy).jobs == ("a",)
 
 
+AFTER_A_STEP = {
+    *("job in round 0 'b'", "time of job 'a' is -1.0", "Round 0 is under way", "cannot be written")
+}
+"""Mistakes after something that was right."""
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -233,9 +239,12 @@ def test_the_state_of_an_empty_scheduler_can_be_taken() -> None:
 def test_mistakes_are_named(change: object, message: str) -> None:
     scheduler = RoundScheduler({"v100": 4})
     scheduler.set_target(shares(a=[1.0], **{"job 1": [0.0]}))
+    before = scheduler.state()
     assert callable(change)
     with pytest.raises(InputError, match=message):
         change(scheduler)
+    if message not in AFTER_A_STEP:
+        assert scheduler.state() == before
 
 
 @pytest.mark.thorough
