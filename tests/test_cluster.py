@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from apportion.cluster import ACCELERATORS, Cluster
 from apportion.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_the_order_of_types_is_kept() -> None:
@@ -23,27 +26,41 @@ def test_whole_numbers_of_any_kind_are_counts() -> None:
     assert Cluster({"a": np.int32(3), "b": 2.0}).gpus == {"a": 3, "b": 2}  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("count", [-1, 1.5, "4", None, True, float("nan"), float("inf")])
-def test_other_counts_are_refused(count: Any) -> None:
-    with pytest.raises(InputError, match=r"GPUs of 'a100' is .* whole number >= 0"):
-        Cluster({"a100": count})
+REFUSED: list[tuple[Callable[[Any], object], list[Any], str]] = [
+    (
+        lambda count: Cluster({"a100": count}),
+        [-1, 1.5, "4", None, True, float("nan"), float("inf")],
+        "GPUs of 'a100' is .* whole number >= 0",
+    ),
+    (Cluster, [{}, None, [("a100", 2)]], "at least one accelerator type"),
+    (Cluster, [{"a100": 0, "h100": 0}], "no GPUs"),
+    (lambda name: Cluster.parse("a100=4", **{name: 0}), ["gpus_per_machine"], "machine is 0; it"),
+    (lambda name: Cluster.parse("a100=4", **{name: 0}), ["machines_per_rack"], "rack is 0; it"),
+    (
+        lambda price: Cluster({"a100": 1}, prices_per_gpu_hour={"a100": price}),
+        [-1.0, float("nan"), float("inf"), "4", None],
+        "price of 'a100'",
+    ),
+    (
+        lambda name: Cluster({"a100": 1}, prices_per_gpu_hour={name: 1.0}),
+        ["a100x"],
+        "Did you mean 'a100'",
+    ),
+    (
+        lambda text: Cluster.parse(f"k80=2, {text}"),
+        ["a100", "a100=", "=4", "a100=four", "a100=-2", "a100=1.5"],
+        "Cannot read",
+    ),
+    (Cluster.parse, ["k80=2,k80=3"], "names 'k80' twice"),
+    (Cluster.of, [8], "got int"),
+]
 
 
-@pytest.mark.parametrize("gpus", [{}, None, [("a100", 2)]])
-def test_a_cluster_needs_types(gpus: Any) -> None:
-    with pytest.raises(InputError, match="at least one accelerator type"):
-        Cluster(gpus)
-
-
-def test_a_cluster_needs_a_gpu() -> None:
-    with pytest.raises(InputError, match="no GPUs"):
-        Cluster({"a100": 0, "h100": 0})
-
-
-@pytest.mark.parametrize("option", ["gpus_per_machine", "machines_per_rack"])
-def test_shapes_are_whole_numbers(option: str) -> None:
-    with pytest.raises(InputError, match=f"{option} is 0; it must be a whole number >= 1"):
-        Cluster.parse("a100=4", **{option: 0})
+@pytest.mark.parametrize(("make", "values", "message"), REFUSED)
+def test_what_is_no_cluster_is_refused(make: Any, values: list[Any], message: str) -> None:
+    for each in values:
+        with pytest.raises(InputError, match=message):
+            make(each)
 
 
 def test_the_last_machine_holds_the_remainder() -> None:
@@ -61,17 +78,6 @@ def test_prices_default_to_list_prices_and_are_unknown_otherwise() -> None:
     np.testing.assert_array_equal(cluster.prices, expected)
 
 
-@pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf"), "4", None])
-def test_prices_are_finite_numbers(price: Any) -> None:
-    with pytest.raises(InputError, match="price of 'a100'"):
-        Cluster({"a100": 1}, prices_per_gpu_hour={"a100": price})
-
-
-def test_prices_of_types_that_are_not_there_are_refused() -> None:
-    with pytest.raises(InputError, match="Did you mean 'a100'"):
-        Cluster({"a100": 1}, prices_per_gpu_hour={"a100x": 1.0})
-
-
 @settings(derandomize=True, deadline=None, max_examples=50)
 @given(
     st.dictionaries(
@@ -83,22 +89,6 @@ def test_text_and_back(gpus: dict[str, int]) -> None:
     assert Cluster.of(str(cluster)) == cluster
     assert Cluster.of(gpus) == cluster
     assert Cluster.of(cluster) is cluster
-
-
-@pytest.mark.parametrize("text", ["a100", "a100=", "=4", "a100=four", "a100=-2", "a100=1.5"])
-def test_text_that_cannot_be_read_is_shown(text: str) -> None:
-    with pytest.raises(InputError, match="Cannot read"):
-        Cluster.parse(f"k80=2, {text}")
-
-
-def test_a_type_named_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="names 'k80' twice"):
-        Cluster.parse("k80=2,k80=3")
-
-
-def test_other_values_are_no_cluster() -> None:
-    with pytest.raises(InputError, match="got int"):
-        Cluster.of(8)  # type: ignore[arg-type]
 
 
 def test_pickles() -> None:

@@ -29,10 +29,6 @@ def made(**options: object) -> Devices:
     return Devices(pools, TYPES, **options)  # type: ignore[arg-type]
 
 
-def machine_of(kind: int, device: int) -> int:
-    return WHERE[kind][device][0]
-
-
 @pytest.mark.parametrize("seed", each_seed(20, 300))
 def test_loads_are_sums_from_the_lowest_gang_on(seed: int) -> None:
     """To the last bit, in whichever order gangs came, were told of, went, and were renamed."""

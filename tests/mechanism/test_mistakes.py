@@ -45,6 +45,12 @@ if TYPE_CHECKING:
         (lambda: get_scheduler("fifo"), "'fifo' is a policy, not a scheduler"),
         (lambda: get_scheduler(3), "a name or a scheduler, not int"),
         (lambda: get_scheduler("dally", histry_s=5.0), "Did you mean 'history_s'"),
+        (
+            lambda: get_scheduler("dally_manual", history_s=1.0),
+            "option of scheduler 'dally_manual'",
+        ),
+        (lambda: get_scheduler("dally", name="x"), "option of scheduler"),
+        (lambda: get_scheduler("dally_manual", machine_s=-1.0), "machine_s is -1"),
         (lambda: get_scheduler("dally", order="first"), "Unknown order 'first'"),
         (lambda: get_scheduler("dally", rule="first"), "rule is 'first'; see `OfferScheduler`"),
         (lambda: get_scheduler("tiresias", history_s=5.0, lease_s=-1.0), "history_s"),

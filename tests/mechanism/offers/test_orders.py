@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from tests.mechanism.offers.without_a_run import add, table_with_room
 
-from apportion.errors import InputError
 from apportion.mechanism.offers.leased_jobs import LeasedJobs
 from apportion.mechanism.offers.timer_book import TimerBook
 from apportion.mechanism.offers.timers import ManualTimers
@@ -85,9 +84,3 @@ def test_arrivals_and_turns() -> None:
     jobs = [(5.0, 1, 1.0, 0.0, 0.0), (3.0, 1, 1.0, 0.0, 0.0)]
     assert keys(ByArrival(), jobs)[0] == [5.0, 3.0]
     assert keys(RoundRobin(), jobs)[0] == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("limits", [(2.0, 1.0), (0.0, 1.0), (1.0, 1.0)])
-def test_queue_limits_must_ascend(limits: tuple[float, ...]) -> None:
-    with pytest.raises(InputError, match="queue_limits"):
-        DiscretizedLeastAttainedService(limits)

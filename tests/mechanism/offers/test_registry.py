@@ -42,24 +42,6 @@ def test_options_reach_the_scheduler_and_its_parts() -> None:
     assert (other.order, other.rule.threshold) == (LeastAttainedService(), 0.5)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("daly", {}, r"Unknown scheduler 'daly'.*'dally'"),
-        ("dally", {"histroy_s": 1.0}, r"option of scheduler 'dally' 'histroy_s'.*'history_s'"),
-        ("dally_manual", {"history_s": 1.0}, r"option of scheduler 'dally_manual'"),
-        ("dally", {"name": "x"}, r"option of scheduler"),
-        ("dally", {"lease_s": 0}, r"lease_s is 0"),
-        ("dally", {"checkpoint_s_per_gpu": -1}, r"checkpoint_s_per_gpu is -1"),
-        ("dally", {"placement": "bestfit"}, r"Unknown placement 'bestfit'.*'best_fit'"),
-        ("dally_manual", {"machine_s": -1.0}, r"machine_s is -1"),
-    ],
-)
-def test_what_is_wrong_is_named(name: str, options: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        get_scheduler(name, **options)
-
-
 def test_a_scheduler_is_a_name_or_a_scheduler() -> None:
     with pytest.raises(InputError, match="not int"):
         get_scheduler(3)

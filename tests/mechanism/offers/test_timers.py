@@ -83,19 +83,6 @@ def test_bounded_timers_are_whole_leases_within_the_history() -> None:
     assert (book.machine_s[4] / HOUR_S, book.rack_s[4] / HOUR_S) == (39.0, 48.0)
 
 
-def test_timers_that_make_no_sense_are_named() -> None:
-    with pytest.raises(InputError, match="machine_s is -1"):
-        ManualTimers(machine_s=-1)
-    with pytest.raises(InputError, match="rack_s is nan"):
-        ManualTimers(rack_s=math.nan)
-    with pytest.raises(InputError, match="history_s is 0"):
-        AutoTunedTimers(history_s=0)
-    with pytest.raises(InputError, match="initial is"):
-        AutoTunedTimers(initial=(1.0, -1.0))
-    with pytest.raises(InputError, match=r"Unknown rack_timer_when_oversize 'unchangd'.*unchanged"):
-        ManualTimers(rack_timer_when_oversize="unchangd")  # type: ignore[arg-type]
-
-
 def test_a_history_meant_for_a_smaller_cluster_is_shorter_on_a_larger_one() -> None:
     dally = get_scheduler("dally", history_s=48 * HOUR_S, history_gpus=128)
     for racks, hours in ((1, 96), (2, 48), (8, 12)):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.policies.conftest import Bench
 
 
-def unlike(seed: int, jobs: int, types: int, *, heavy: bool = False) -> Instance:
+def unlike(seed: int, jobs: int, types: int) -> Instance:
     """Jobs of 26 kinds whose throughputs all differ by some percent."""
     rng = np.random.default_rng(seed)
     speed = rng.uniform(1, 20, (26, types)) * 10.0 ** rng.uniform(-1, 1, (26, 1))
@@ -26,7 +26,7 @@ def unlike(seed: int, jobs: int, types: int, *, heavy: bool = False) -> Instance
     speed[:, 0] += 1.0
     speed = speed[rng.integers(0, 26, jobs)] * rng.uniform(0.9, 1.1, (jobs, types))
     gpus = rng.choice([1.0, 2.0, 4.0, 8.0], jobs, p=[0.7, 0.1, 0.15, 0.05])
-    steps = 10.0 ** rng.uniform(0, 9, jobs) if heavy else rng.uniform(1e3, 1e5, jobs)
+    steps = rng.uniform(1e3, 1e5, jobs)
     columns = {"steps_remaining": steps, "weight": rng.choice([1.0, 2.0, 5.0], jobs)}
     return Instance.of_jobs(speed, gpus, np.full(types, gpus.sum() / types / 3), columns=columns)
 

@@ -1,4 +1,4 @@
-"""Whole decisions near prices, against scipy's integer programs and the search without prices."""
+"""Whole decisions near prices, against integer programs of scipy and the worths as expressions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tests.seeds import each_seed
 
 import apportion as ap
 from apportion.policies import Instance, WeightedOptions, solve_instance
-from apportion.policies.solving.whole import at_prices, decide
 from apportion.sim.resolve import Resolver
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def best_of_all(worth: Floats, instance: Instance) -> float:
 
 
 @pytest.mark.parametrize("seed", each_seed(15, 2000))
-def test_the_best_whole_decision_is_found(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_whole_decision_is_found(seed: int) -> None:
     instance = drawn(np.random.default_rng(seed))
     if not instance.jobs:
         return
@@ -80,11 +79,6 @@ def test_the_best_whole_decision_is_found(seed: int, monkeypatch: pytest.MonkeyP
     assert (found.X.sum(axis=1) <= 1).all()
     assert (instance.columns["scale_factor"] @ found.X <= instance.capacity).all()
     assert found.objective == pytest.approx(most(instance), rel=1e-9)
-    monkeypatch.setattr(decide, "at_prices", lambda *_, **__: None)
-    other = solve_instance(POLICY, instance)
-    assert other.stats["solver"] != "prices"
-    assert found.objective == pytest.approx(other.objective, rel=1e-9)
-    np.testing.assert_allclose(found.prices, other.prices, rtol=1e-7, atol=1e-12)
 
 
 def elastic(rng: np.random.Generator) -> Instance:
@@ -106,28 +100,6 @@ def elastic(rng: np.random.Generator) -> Instance:
     speed = np.where(gpus <= capacity[kind], speed, 0.0)
     known = {name: each[rows] for name, each in columns.items()}
     return Instance.of_options(speed[rows], gpus, capacity, option_accelerator=kind, columns=known)
-
-
-@pytest.mark.parametrize("name", ["sia", "deepboot"])
-@pytest.mark.parametrize("seed", each_seed(20, 2000))
-def test_elastic_jobs_have_the_decision_of_the_program(
-    seed: int, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    instance, policy = elastic(np.random.default_rng(seed)), ap.get_policy(name)
-    found = solve_instance(policy, instance)
-    monkeypatch.setattr(decide, "at_prices", lambda *_, **__: None)
-    other = solve_instance(policy, instance)
-    assert found.status == other.status == "optimal"
-    assert np.isin(found.X, (0.0, 1.0)).all()
-    assert (found.X.sum(axis=1) <= 1).all()
-    held = np.bincount(
-        instance.option_accelerator, (instance.gpus * found.X).sum(axis=0), instance.capacity.size
-    )
-    assert (held <= instance.capacity).all()
-    assert found.objective == pytest.approx(other.objective, rel=2e-9, abs=1e-12)
-    np.testing.assert_allclose(found.prices, other.prices, rtol=1e-7, atol=1e-10)
-    stays = [float((each.X * instance.current).sum()) for each in (found, other)]
-    assert stays[0] >= stays[1]
 
 
 @dataclass(frozen=True)
@@ -192,20 +164,6 @@ def test_most_elastic_jobs_need_no_program() -> None:
     assert solvers.count("prices") > len(solvers) / 2
 
 
-@pytest.mark.parametrize("seed", each_seed(5, 200))
-def test_many_jobs_have_a_decision_with_a_gap_that_is_true(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(at_prices, "_MANY", 0)
-    monkeypatch.setattr("apportion.policies.solving.whole.states._BEAM", 2)
-    instance = drawn(np.random.default_rng(seed))
-    found, best = solve_instance(POLICY, instance), most(instance)
-    assert found.objective <= best * (1 + 1e-9)
-    assert found.objective >= best * (1 - found.gap) - 1e-9
-    assert (instance.columns["scale_factor"] @ found.X <= instance.capacity).all()
-    assert found.status == ("optimal" if found.gap <= 1e-6 else "optimal_inaccurate")
-
-
 def test_the_first_of_jobs_that_are_alike_are_served_in_any_order_of_rows() -> None:
     speed = pd.DataFrame({"a": 4.0, "b": 1.0}, index=list("vwxyz"))
     jobs = pd.DataFrame({"steps_remaining": 1e6, "arrival_s": 0.0}, index=speed.index)
@@ -254,11 +212,6 @@ def test_rounds_are_given_whole_decisions(monkeypatch: pytest.MonkeyPatch) -> No
     ap.simulate(MostAtOnce(), load, "v100=4,p100=8,k80=8")
     assert len(told) > 30
     assert all(np.isin(shares[0], (0.0, 1.0)).all() for shares in told)
-
-
-def test_pairs_of_jobs_have_shares() -> None:
-    assert not ap.LeastMeanCompletion(space_sharing=True).integral
-    assert ap.get_policy("least_mean_completion_space_sharing").label.endswith("_space_sharing")
 
 
 def test_worths_that_are_nothing_leave_all_waiting() -> None:
