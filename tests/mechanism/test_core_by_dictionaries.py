@@ -206,17 +206,6 @@ def test_jobs_that_share_go_on_where_their_devices_are(seed: int) -> None:
             one_round(rng, core, plain)
 
 
-def test_a_row_that_is_evicted_starts_again() -> None:
-    core = RoundCore([2], Placer(Cluster({"v100": 2})), LENGTH)
-    core.append(np.ones((2, 1)), [1, 1])
-    core.aim(np.ones((2, 1)))
-    assert core.ask().starts.all()
-    assert not core.ask().starts.any()
-    core.evict(np.array([1]))
-    assert core.placer.held.keys() == {0}
-    assert core.ask().starts[:, 0].tolist() == [False, True]
-
-
 @pytest.mark.parametrize(
     ("shares", "settled"),
     [([1.0, 1.0], True), ([1.0, 0.5], True), ([1.0, 0.0], False), ([1.0, 1.0, 1.0], False)],

@@ -61,18 +61,6 @@ def test_values_and_duals_are_those_of_cvxpys_own_solve(
         mix.change()
 
 
-def test_new_values_are_a_few_changes_of_a_loaded_program() -> None:
-    mix = Mix()
-    warm = WarmProblem(mix.problem)
-    warm.solve()
-    assert warm.changed == -1
-    warm.solve()
-    assert warm.changed == 0
-    mix.change()
-    warm.solve()
-    assert 1 <= warm.changed <= 3
-
-
 @pytest.mark.parametrize("name", ["factor", "limit"])
 def test_a_bound_that_stops_being_one_is_loaded_anew(name: str) -> None:
     factor, limit = cp.Parameter(value=1.0), cp.Parameter(value=0.0)

@@ -41,6 +41,15 @@ class _Floors(Policy):
         return [p.throughput <= 0.3 * p.fastest_throughput]
 
 
+class _ByShareOfJobs(_PerClass):
+    """Reads the counts in a way that is no affine function of them."""
+
+    name = "by_share_of_jobs"
+
+    def constraints(self, p: Problem) -> list[cp.Constraint]:
+        return [2 / p.instance.count.sum() >= p.X]
+
+
 class _OwnSlowest(Policy):
     """Levels of one's own, as max-min fairness has them."""
 
@@ -51,7 +60,9 @@ class _OwnSlowest(Policy):
 
 
 @pytest.mark.parametrize(
-    "policy", ["max_min_fairness", _OwnSlowest(), _PerClass(), _PerCount(), _Floors()], ids=str
+    "policy",
+    ["max_min_fairness", _OwnSlowest(), _PerClass(), _PerCount(), _Floors(), _ByShareOfJobs()],
+    ids=str,
 )
 def test_sessions_of_alike_jobs_find_what_solves_find(policy: str | Policy) -> None:
     rng, gpus = np.random.default_rng(3), {"fast": 3, "slow": 4}

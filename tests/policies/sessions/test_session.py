@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -133,15 +132,6 @@ def test_both_routes_lead_to_the_same_allocation(second_stage: bool) -> None:
         assert {each.stats["path"] for each in found} == {route}
         results[route] = [(each.objective, float(each.prices.sum())) for each in found]
     np.testing.assert_allclose(results["direct deltas"], results["parametrised"], rtol=1e-9)
-
-
-def test_a_job_more_of_a_class_moves_one_coefficient_a_type() -> None:
-    with ap.session("max_min_fairness", GPUS) as s:
-        s.add(*told(["0-0", "1-1", "1-2"]))
-        s.solve()
-        s.add(*told(["1-3"]))
-        assert s.solve().stats["changed"] == len(GPUS)
-        assert s.solve().stats["changed"] == 0
 
 
 def test_a_class_that_has_no_jobs_left_binds_nobody() -> None:
@@ -286,45 +276,6 @@ def test_updated_columns_count_from_the_next_solve(policy: str) -> None:
     table = pd.DataFrame.from_dict(facts, orient="index")
     expected = ap.solve(policy, speeds, workers=GPUS, jobs=table)
     pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
-
-
-@dataclass(frozen=True)
-class CappedTotal(ap.Policy):
-    """Largest total throughput, each job at most half the time and each GPU type half used."""
-
-    name = "capped_total"
-    columns = ()
-
-    def objective(self, p: Problem) -> cp.Maximize:
-        return cp.Maximize(p.total(cp.multiply(1 / p.fastest_throughput, p.throughput) - 0.1))
-
-    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        return [p.time <= 0.5, p.total(p.time) <= 3]
-
-
-@dataclass(frozen=True)
-class ByShareOfJobs(CappedTotal):
-    """Reads the counts in a way that is no affine function of them."""
-
-    name = "by_share_of_jobs"
-
-    def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
-        return [5 / p.instance.count.sum() >= p.X]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("policy", "path"),
-    [(CappedTotal(), "direct deltas"), (ByShareOfJobs(), "solved anew")],
-    ids=["affine in the counts", "not affine"],
-)
-def test_a_policy_of_ones_own_is_kept_warm_where_that_is_exact(policy: Any, path: str) -> None:
-    with ap.session(policy, GPUS) as s:
-        for _ in play(s, [0, 1, 1, 3, 5, -1, -1, 2, 2, 2]):
-            found, expected = s.solve(), from_nothing(policy, s.jobs)
-            assert found.stats["path"] == path
-            assert found.objective == pytest.approx(expected.objective, rel=1e-8)
-            pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
 
 
 def test_labels_make_an_allocation_like_that_of_solve(tmp_path: Path) -> None:
