@@ -12,29 +12,6 @@ from apportion.mechanism.configurations import RESTARTS, lost_seconds
 from apportion.policies.whole.values import reallocation_factor
 
 
-@pytest.mark.parametrize("kind", RESTARTS)
-def test_starts_and_moves_cost_a_whole_restart(kind: str) -> None:
-    assert lost_seconds(kind, 24.0, 3.0, 0, 4) == 24
-    assert lost_seconds(kind, 24.0, 3.0, 4, 4) == 24
-
-
-def test_growth_and_shrinking_by_hand() -> None:
-    grow = {kind: float(lost_seconds(kind, 24.0, 3.0, 2, 6)) for kind in RESTARTS}
-    shrink = {kind: float(lost_seconds(kind, 24.0, 3.0, 6, 2)) for kind in RESTARTS}
-    assert grow == {"stop_resume": 24.0, "afe": 17.0, "edl": 3.0}
-    assert shrink == {"stop_resume": 24.0, "afe": 3.0, "edl": 0.0}
-
-
-def test_growth_loses_the_gpu_seconds_of_old_and_new_workers() -> None:
-    rng = np.random.default_rng(0)
-    old, more = rng.integers(1, 40, (2, 50))
-    first, rescale = rng.uniform(10, 90, 50), rng.uniform(0, 10, 50)
-    new = old + more
-    afe = lost_seconds("afe", first, rescale, old, new)
-    exact = (old * rescale + more * first) / new
-    assert ((afe <= exact + 1e-6) & (afe > exact - 1)).all()
-
-
 def test_an_unknown_way_is_named() -> None:
     with pytest.raises(InputError, match=r"restart.*'stop'"):
         lost_seconds("stop", 1.0, 1.0, 0, 1)
