@@ -21,6 +21,7 @@ from apportion.policies import (
 )
 from apportion.policies.base import Rates
 from apportion.policies.solving import driver
+from apportion.policies.solving.solvers.even_ties import Indifferent
 
 POLICIES: tuple[Policy, ...] = (
     MaxMinFairness(lexicographic=True),
@@ -156,3 +157,28 @@ def test_a_job_that_waits_goes_on_where_types_are_left() -> None:
     expected = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 0.5]])
     np.testing.assert_allclose(solved.X, expected, atol=1e-12)
     assert solved.stats["steps"] == 2
+
+
+def test_ties_that_cannot_fill_what_is_left_are_no_shares() -> None:
+    row, may = np.array([[0.0, 1.0, 0.5]]), np.ones((1, 3), dtype=bool)
+    job = Indifferent(row, np.array([0.5]), np.ones(1), may, np.zeros(1, dtype=bool))
+    of_types = np.eye(3)[:, 1:], np.array([0.0, 1.0, 1.0])
+    full = np.ones(2, dtype=bool)
+    assert job.evenest(*of_types, np.array([2.0, 0.0]), full) is None
+    shares = job.evenest(*of_types, np.array([0.25, 0.5]), full)
+    assert shares is not None
+    np.testing.assert_allclose(shares, np.array([[0.25, 0.25, 0.5]]), atol=1e-12)
+
+
+def test_a_job_that_may_make_more_fills_what_is_left() -> None:
+    """It makes 0.5, of which 0.2 is wanted; of two GPUs that need not be full it leaves some."""
+    row, may, freed = np.array([[0.0, 1.0, 0.5]]), np.ones((1, 3), dtype=bool), np.ones(1, bool)
+    of_types, left = (np.eye(3)[:, 1:], np.array([0.0, 1.0, 1.0])), np.array([0.25, 0.5])
+    full, jobs = np.ones(2, dtype=bool), (row, np.array([0.2]), np.ones(1), may)
+    assert Indifferent(*jobs, ~freed).evenest(*of_types, left, full) is None
+    shares = Indifferent(*jobs, freed).evenest(*of_types, left, full)
+    assert shares is not None
+    np.testing.assert_allclose(shares, np.array([[0.25, 0.25, 0.5]]), atol=1e-12)
+    least = Indifferent(*jobs, freed).evenest(*of_types, np.array([0.1, 0.5]), ~full)
+    assert least is not None  # 0.2 would be made by (0.16, 0.08): the first holds 0.1
+    np.testing.assert_allclose(least, np.array([[0.7, 0.1, 0.2]]), atol=1e-12)
