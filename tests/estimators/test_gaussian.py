@@ -101,8 +101,6 @@ def test_degenerate_rows(matrix: Any) -> None:
     ("imputer", "matrix", "message"),
     [
         (GaussianImputer(NAN), [[1.0]], "noise is nan"),
-        (GaussianImputer(-1), [[1.0]], "noise is -1"),
-        (GaussianImputer("q"), [[1.0]], "noise is 'q'"),  # type: ignore[arg-type]
         (GaussianImputer(low=2.0, high=1.0), [[1.0]], "low must be the lower"),
         (GaussianImputer(), [[1.0, NAN]], "none of the 1 rows is complete"),
     ],

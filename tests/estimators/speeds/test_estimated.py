@@ -291,19 +291,11 @@ def test_what_is_no_state_is_refused_and_changes_nothing(state: Any) -> None:
     ("options", "message"),
     [
         ({"optimism": NAN}, "optimism is nan"),
-        ({"optimism": -1}, "optimism is -1"),
-        ({"optimism": True}, "optimism is True"),
         ({"noise": NAN}, "noise is nan"),
-        ({"noise": "q"}, "noise is 'q'"),
         ({"memory": 1.5}, "memory is 1.5"),
         ({"rows": "jobs"}, "'jobs'. Did you mean 'job'"),
-        ({"rows": 2.5}, "Unknown rows 2.5"),
         ({"seed": "q"}, "seed is 'q'"),
-        ({"seed": 2.5}, "seed is 2.5"),
-        ({"seed": True}, "seed is True"),
         ({"references": [[1.0]]}, "The references has shape"),
-        ({"references": True}, "The references|holds something"),
-        ({"references": None}, "The references|shape"),
         ({"columns": 2.5}, "it must be a list"),
     ],
 )
@@ -317,14 +309,12 @@ def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
     [
         (GangProgress([1, 2], [0, 0]), [50.0, NAN], [60.0, 60.0], "The steps are nan"),
         (GangProgress([1, 2], [0, 0]), [50.0, 1.0], [60.0, -1.0], "The seconds are -1.0"),
-        (GangProgress([1, 2], [0, 0]), [50.0, 1.0], [60.0, np.inf], "The seconds are inf"),
         (
             GangProgress([1, 2], [0, 12]),
             [50.0, 1.0],
             [60.0, 60.0],
             "There is no column 12; valid: 0 to 11",
         ),
-        (GangProgress([1, 2], [0, 0.5]), [50.0, 1.0], [60.0, 60.0], "There is no column 0.5"),
         (GangProgress([1, 2], [0, NAN]), [50.0, 1.0], [60.0, 60.0], "There is no column nan"),
         (
             GangProgress([1, 2], [0]),
@@ -334,7 +324,6 @@ def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
         ),
         (GangProgress([1, 2], [0, 0]), [50.0], [60.0, 60.0], r"2 jobs and steps of shape \(1,\)"),
         (GangProgress([1, 2.5], [0, 0]), [50.0, 1.0], [60.0, 60.0], "A job is 2.5"),
-        (GangProgress([1, True], [0, 0]), [50.0, 1.0], [60.0, 60.0], "A job is True"),
         (GangProgress("ab", [0, 0]), [50.0, 1.0], [60.0, 60.0], "jobs is 'ab'"),
         (3, [50.0, 1.0], [60.0, 60.0], "need `job` and `column`"),
         (GangProgress([1, 2], [0, 0]), ["x", 1.0], [60.0, 60.0], "`steps` holds something"),
