@@ -40,16 +40,6 @@ def single_gpu(public_data: Path) -> PairThroughputs:
     return oracle.select([key for key in oracle.keys.tolist() if key[1] == 1])
 
 
-def test_more_measurements_and_more_references_leave_less_error() -> None:
-    oracle = generate_pair_throughputs(seed=0)
-    by_share = [mean_error(oracle, 16, share) for share in (0.05, 0.2, 0.8)]
-    assert by_share[0] > by_share[1] > by_share[2]
-    truth = oracle.normalized()
-    constant = np.abs(truth - np.median(truth)).mean()
-    assert by_share[1] < mean_error(oracle, 8, 0.2) < 0.7 * constant
-    assert by_share[1] < mean_error(oracle, 16, 0.2, noise=0.1)
-
-
 def test_on_published_measurements_the_error_is_below_gavels(public_data: Path) -> None:
     oracle = single_gpu(public_data)
     truth = oracle.normalized()
@@ -90,37 +80,6 @@ def test_everything_known_is_exact() -> None:
     oracle = generate_pair_throughputs(seed=2)
     estimate = estimate_pairs(oracle, 26, 1.0, 0)
     np.testing.assert_allclose(estimate.own, oracle.own, rtol=1e-3)
-
-
-def test_same_seed_same_estimate() -> None:
-    oracle = generate_pair_throughputs(seed=0, accelerators=["v100"])
-    first, again = (estimate_pairs(oracle, 10, 0.3, 7, noise=0.1) for _ in range(2))
-    np.testing.assert_array_equal(first.own, again.own)
-    assert not np.array_equal(first.own, estimate_pairs(oracle, 10, 0.3, 8, noise=0.1).own)
-
-
-def test_scale_factors_are_estimated_apart() -> None:
-    oracle = generate_pair_throughputs(seed=0, accelerators=["v100"], scale_factors=(1, 4))
-    estimate = estimate_pairs(oracle, 12, 0.5, 0)
-    gangs = oracle.keys.get_level_values(1).to_numpy()
-    assert not estimate.own[gangs[:, None] != gangs[None, :]].any()
-    single = oracle.select([key for key in oracle.keys.tolist() if key[1] == 1])
-    alone = estimate_pairs(single, 12, 0.5, 0)
-    np.testing.assert_array_equal(estimate.select(single.keys.tolist()).own, alone.own)
-
-
-def test_a_larger_share_measures_the_same_cells_and_more() -> None:
-    truth = np.random.default_rng(0).random((6, 6, 2))
-    few, many = (
-        draw_measurements(
-            truth, np.arange(3), np.arange(6), share, np.random.default_rng(1), noise=0.1
-        )
-        for share in (0.2, 0.6)
-    )
-    for before, after in zip(few, many, strict=True):
-        known = ~np.isnan(before)
-        np.testing.assert_array_equal(after[known], before[known])
-        assert np.isnan(before).sum() > np.isnan(after).sum()
 
 
 def test_errors_by_hand() -> None:

@@ -59,20 +59,6 @@ def test_no_step_away_from_a_fit_is_better_by_the_definition() -> None:
                 assert error_by_definition(moved, seen) >= fit.error * (1 - 1e-9)
 
 
-def test_a_fit_predicts_steps_that_it_never_saw() -> None:
-    rng = np.random.default_rng(11)
-    for seed in range(6):
-        times = drawn_goodput(rng).times.scaled(10.0 ** rng.integers(-2, 3))
-        fit = fit_step_times(observed(times, EVERYWHERE, 0.02, seed))
-        assert fit.pinned == ()
-        others = np.array([(3, 1, 100), (6, 2, 30), (12, 3, 200)]).T
-        ratio = fit.times.step_s(*others) / times.step_s(*others)
-        assert np.all(np.abs(np.log(ratio)) < 0.3)
-        assert fit.error <= error_by_definition(
-            np.array(astuple(times), dtype=float), observed(times, EVERYWHERE, 0.02, seed)
-        ) * (1 + 1e-6)
-
-
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -113,12 +99,6 @@ def test_what_was_never_seen_is_pinned(gangs: list[tuple[int, int, int]], pinned
     if not any(nodes > 1 for _, nodes, _ in gangs):
         assert values["alpha_n"] >= 1.1 * values["alpha_r"]
         assert values["beta_n"] >= 1.1 * values["beta_r"]
-
-
-def test_after_one_step_on_one_gpu_growing_looks_free() -> None:
-    fit = fit_step_times(observed(StepTimes(0.1, 0.01), [(1, 1, 32)]))
-    one, many = fit.times.throughput([1, 64], [1, 16], 32)
-    assert many / one == pytest.approx(64, rel=1e-4)
 
 
 _ILL_POSED = """

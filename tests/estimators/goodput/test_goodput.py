@@ -12,11 +12,8 @@ from apportion.estimators.goodput import (
     BatchLimits,
     Goodput,
     StepTimes,
-    efficiency,
     fitness,
-    gain,
     learning_rate_factor,
-    noise_scale,
 )
 
 TIMES = StepTimes(0.1, 0.01, alpha_n=0.4, beta_n=0.02, alpha_r=0.2, beta_r=0.01, gamma=2.0)
@@ -53,26 +50,6 @@ def best_by_enumeration(job: Goodput, gpus: int, nodes: int) -> float:
             if batch >= limits.initial and not single:
                 found.append(by_definition(job, gpus, nodes, local, steps))
     return max(found)
-
-
-def test_times_of_a_step_by_hand() -> None:
-    assert TIMES.gradient_s(10) == pytest.approx(0.2)
-    wait = TIMES.synchronisation_s([1, 2, 4, 2, 6], [1, 1, 1, 2, 2])
-    assert wait == pytest.approx([0.0, 0.2, 0.22, 0.4, 0.48])
-    assert TIMES.step_s(1, 1, 10, 3) == pytest.approx(0.8)
-    assert TIMES.step_s(2, 1, 10) == pytest.approx(math.hypot(0.2, 0.2))
-    assert TIMES.step_s(6, 2, 10, 2) == pytest.approx(0.4 + math.hypot(0.2, 0.48))
-    assert TIMES.throughput(6, 2, 10, 2) == pytest.approx(180 / (0.4 + math.hypot(0.2, 0.48)))
-
-
-def test_noise_and_efficiency_by_hand() -> None:
-    noise = noise_scale(128, 2.0, 6.0)
-    assert noise == pytest.approx(384.0)
-    assert efficiency([128, 512], 128, noise) == pytest.approx([1.0, 512 / 896])
-    # The gain as AdaptDL writes it: (var + sqr) / (var / scale + sqr).
-    assert gain(512, 128, noise) == pytest.approx((6 + 2) / (6 / 4 + 2))
-    assert noise_scale(10, [0.0, 0.0, -1.0], [1.0, 0.0, -1.0]).tolist() == [np.inf, 0.0, 0.0]
-    assert efficiency([5, 50], 5, np.inf).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -116,15 +93,6 @@ def test_exact_search_equals_enumeration(accumulates: bool) -> None:
                 assert by_definition(job, gpus, nodes, local, steps) == pytest.approx(expected)
                 assert job.value(gpus, nodes, local, steps) == pytest.approx(expected)
             assert sampled.goodput[column] <= expected * (1 + 1e-9)
-
-
-def test_more_accumulation_never_shortens_a_step_of_one_batch() -> None:
-    rng = np.random.default_rng(3)
-    steps = np.arange(12)
-    for _ in range(50):
-        times = drawn_goodput(rng).times
-        step_s = times.step_s(4, 1, rng.uniform(1, 500) / (steps + 1), steps)
-        assert np.all(np.diff(step_s) >= -1e-12 * step_s[1:])
 
 
 def test_power_means() -> None:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows, with_holes
+from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.estimators import EstimatedThroughputs, SpeedModel
+from apportion.estimators import SpeedModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,38 +54,6 @@ def test_references_and_complete_rows_are_the_models() -> None:
     both = pd.concat([table.iloc[:29], asked])
     together = ap.estimate_speeds(both)
     np.testing.assert_allclose(together.values.iloc[29:], speeds)
-
-
-@pytest.mark.parametrize("share", [0.3, 0.6])
-def test_rows_with_holes_are_not_sure_of_themselves(share: float) -> None:
-    rng = np.random.default_rng(1)
-    factors = rng.normal(size=(12, 20))
-    covariance, mean = factors @ factors.T / 200, 0.8 * np.log([1, 2, 4, 8] * 3)
-    truth, rows = drawn_rows(rng, 60, covariance, mean)
-    holes = with_holes(rng, rows, share, least=2)
-    tensor = ap.estimate_speeds(pd.DataFrame(np.exp(holes), columns=pd.Index(COLUMNS)))
-    inside = np.abs(np.log(tensor.values.to_numpy()) - truth) <= tensor.spread.to_numpy()
-    assert 0.6 <= inside[np.isnan(holes)].mean() <= 0.85
-
-
-def test_columns_may_differ_and_keep_their_order() -> None:
-    tensor = ap.estimate_speeds(HALF[["k80", "v100"]], REFERENCES)
-    assert tensor.options.tolist() == ["k80", "v100"]
-    same = ap.estimate_speeds(HALF, REFERENCES[["p100", "v100", "k80"]])
-    np.testing.assert_allclose(same.values[["k80", "v100"]], tensor.values, rtol=1e-9)
-    wider = HALF.assign(tpu=[NAN, 3.0])
-    assert ap.estimate_speeds(wider, REFERENCES).values.notna().all(axis=None)
-
-
-def test_mappings_workers_and_jobs_are_taken_as_by_a_tensor() -> None:
-    given = {"a": {("v100", 1): 3.0, ("v100", 4): 9.0}, "b": {("v100", 1): 2.0}}
-    jobs = {"weight": [1.0, 2.0]}
-    tensor = ap.estimate_speeds(given, workers="v100=4", jobs=jobs)
-    assert isinstance(tensor, EstimatedThroughputs)
-    assert tensor.cluster.accelerators == ("v100",)
-    assert tensor.jobs_table is not None
-    assert tensor.gpus_of_option is not None
-    assert tensor.values.to_numpy()[1, 1] > 2.0
 
 
 def test_impossible_stays_impossible_and_unmeasured_jobs_are_named() -> None:

@@ -70,19 +70,6 @@ def test_policies_are_told_hope_where_nothing_was_measured(optimism: float) -> N
     assert beliefs.measurements([3])[0].tolist() == [1.0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
 
 
-def test_repeats_are_averaged_in_logarithms() -> None:
-    beliefs = believed()
-    for factor in (0.95, 1.0, 1 / 0.95):
-        run(beliefs, "a", 2, 5.0 * factor)
-    run(beliefs, "a", 7, 3.0)
-    modelled = as_modelled({2: 5.0, 7: 3.0}, 0.0, np.eye(12)[[2]] * 3 + np.eye(12)[[7]])
-    np.testing.assert_allclose(beliefs.expected(["a"])[0, [1, 9]], modelled[[1, 9]], rtol=1e-9)
-    at_once = believed()
-    gangs = GangProgress(["a", "a", "a", "a"], [2, 7, 2, 2])
-    at_once.observe(gangs, [285.0, 180.0, 300.0, 300.0 / 0.95], [60.0] * 4)
-    np.testing.assert_allclose(at_once.expected(["a"]), beliefs.expected(["a"]), rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("what", "least"),
     [
@@ -162,14 +149,6 @@ def test_a_type_that_nobody_measured_is_a_guess(caplog: pytest.LogCaptureFixture
     assert beliefs.spread(["a"])[0, 9] < 0.1
 
 
-def test_memory_lets_old_measurements_fade() -> None:
-    fading, last = believed(memory=0.0), believed()
-    run(fading, 1, 4, 1.0)
-    for beliefs in (fading, last):
-        run(beliefs, 1, 4, 8.0)
-    np.testing.assert_allclose(fading.expected([1]), last.expected([1]), rtol=1e-12)
-
-
 def test_short_runs_say_nothing_and_small_changes_are_not_told() -> None:
     beliefs = believed()
     before = beliefs.speeds([0])
@@ -218,38 +197,6 @@ def test_types_share_what_is_learnt_and_references_are_recognised() -> None:
         beliefs.admit([4, 1], ["cnn", "cnn"])
     with pytest.raises(InputError, match="Job 4 has no type"):
         beliefs.speeds([4])
-
-
-def test_a_new_fit_learns_from_what_has_run() -> None:
-    truth = drawn(0, 212)[12:]
-    first, last = truth[:150], truth[150:]
-    beliefs = believed(noise=0.01, optimism=0.0)
-    everywhere = GangProgress(np.repeat(np.arange(150), 12), np.tile(np.arange(12), 150))
-    beliefs.observe(everywhere, 100 * first.ravel(), np.full(1800, 100))
-    new = np.arange(150, 200)
-    somewhere = GangProgress(np.repeat(new, 3), np.tile([0, 5, 11], 50))
-    beliefs.observe(somewhere, 100 * last[:, [0, 5, 11]].ravel(), np.full(150, 100))
-    errors = []
-    for _ in range(2):
-        errors.append(np.abs(np.log(beliefs.expected(new) / last)).mean())
-        assert 180 in beliefs.refit() or len(errors) == 2
-    assert errors[1] < errors[0]
-
-
-def test_noise_is_drawn_for_exact_speeds() -> None:
-    exact, noisy, again = (
-        believed(noise=0.2),
-        believed(noise=0.2, seed=1),
-        believed(noise=0.2, seed=1),
-    )
-    for beliefs in (exact, noisy, again):
-        for job in range(20):
-            run(beliefs, job, 0, 10.0)
-    jobs = range(20)
-    np.testing.assert_array_equal(noisy.speeds(jobs), again.speeds(jobs))
-    spread = np.log(noisy.speeds(jobs)[:, 0] / 10.0)
-    assert 0.1 < spread.std() < 0.3
-    np.testing.assert_allclose(exact.speeds(jobs)[:, 0], 10.0)
 
 
 @pytest.mark.parametrize("options", [{}, {"seed": 4}, {"rows": "type"}])

@@ -11,12 +11,9 @@ import pandas as pd
 import pytest
 from tests.estimators.speeds.drawn import drawn_covariance
 
-import apportion as ap
-from apportion.errors import InputError
 from apportion.estimators import ColumnMeans, EstimatedSpeeds
 from apportion.estimators.speeds.completion import priors_of_families
 from apportion.estimators.speeds.prior import SpeedPrior
-from apportion.sim.beliefs.estimated import Estimated
 from apportion.sim.job_types import job_types
 
 if TYPE_CHECKING:
@@ -101,48 +98,6 @@ def test_what_a_family_says_halves_the_error_of_who_never_ran() -> None:
             off = np.log(beliefs.expected(range(len(others))) / others.to_numpy())
             errors[rows].append(float(np.abs(off - off.mean(axis=1, keepdims=True)).mean()))
     assert np.mean(errors["family"]) < 0.65 * np.mean(errors["job"])
-
-
-def test_jobs_of_a_family_have_rows_of_their_own_that_begin_alike() -> None:
-    table = job_types().iloc[::2]
-    beliefs = EstimatedSpeeds(table, rows="family", optimism="worth")
-    types = ["LM (batch size 10)", "LM (batch size 80)", "A new one", "A3C"]
-    beliefs.admit(range(4), types)
-    beliefs.tell_steps_left(range(4), [1e5] * 4)
-    told = beliefs.speeds(range(4))
-    np.testing.assert_array_equal(told[0], told[1])
-    assert (np.abs(told[0] / told[2] - 1) > 0.1).any()
-    unknown = EstimatedSpeeds(table, optimism="worth")
-    unknown.tell_steps_left(["x"], [1e5])
-    np.testing.assert_allclose(told[2], unknown.speeds(["x"])[0], rtol=1e-12)
-    beliefs.observe(Ran([0], [1]), [900.0], [100.0])
-    np.testing.assert_array_equal(beliefs.speeds([1])[0], told[1])
-    later = EstimatedSpeeds(table, rows="family", optimism="worth")
-    later.restore(json.loads(json.dumps(beliefs.state())))
-    np.testing.assert_array_equal(later.speeds(range(4)), beliefs.speeds(range(4)))
-    with pytest.raises(InputError, match="Job 9 has no type; `admit` it first"):
-        beliefs.speeds([9])
-
-
-def test_other_models_learn_from_the_family_alone() -> None:
-    table = pd.DataFrame(
-        {"v100": [8.0, 2.0, 3.0], "k80": [4.0, 1.0, 9.0]}, index=["a (1)", "a (2)", "b"]
-    )
-    beliefs = EstimatedSpeeds(table, rows="family", model=ColumnMeans())
-    beliefs.admit([0, 1, 2], ["a (7)", "b", "c"])
-    mean = np.exp(np.log(table.to_numpy()).mean(axis=0))
-    np.testing.assert_allclose(beliefs.speeds([0, 1, 2]), [[4, 2], [3, 9], mean], rtol=1e-9)
-
-
-@pytest.mark.thorough
-def test_families_and_worth_in_a_simulation_name_and_order_nothing() -> None:
-    load = ap.generate_workload(jobs=14, seed=4, jobs_per_hour=6)
-    beliefs = Estimated(optimism="worth", rows="family", seed=2)
-    run = ap.simulate("max_min_fairness", load, "v100=2,p100=2,k80=2", beliefs=beliefs)
-    again = ap.simulate("max_min_fairness", load, "v100=2,p100=2,k80=2", beliefs=beliefs)
-    pd.testing.assert_frame_equal(run.jobs, again.jobs)
-    blind = ap.simulate("max_min_fairness", load, "v100=2,p100=2,k80=2", speeds="agnostic")
-    assert run.jobs["jct_s"].mean() < blind.jobs["jct_s"].mean()
 
 
 @pytest.mark.thorough

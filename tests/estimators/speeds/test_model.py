@@ -126,33 +126,6 @@ def test_what_is_measured_is_returned_and_what_cannot_run_stays_zero(seed: int) 
     assert (sd.to_numpy()[estimated] > 0).all()
 
 
-def test_repeated_measurements_count_for_more() -> None:
-    known, _ = drawn_tables(3, references=20)
-    asked = np.full((1, 12), NAN)
-    asked[0, [0, 4, 9]] = 3.0, 9.0, 2.0
-    model = SpeedModel(noise=0.3).fit(known)
-    spreads = []
-    for repeats in (1, 4, 100):
-        counts = np.where(np.isnan(asked), 0, repeats)
-        _, sd = model.predict(asked, return_std=True, counts=counts)
-        np.testing.assert_allclose(sd[0, 0], 0.3 / np.sqrt(repeats))
-        spreads.append(sd[0, 2])
-    assert spreads[0] > spreads[1] > spreads[2]
-
-
-def test_tables_keep_their_labels_and_may_lack_columns() -> None:
-    known, _ = drawn_tables(4)
-    model = SpeedModel().fit(known)
-    job = pd.DataFrame([[4.0, NAN]], index=["lm"], columns=pd.Index([("k80", 2), ("v100", 2)]))
-    speeds = model.predict(job)
-    assert speeds.index.tolist() == ["lm"]
-    assert speeds.columns.tolist() == [("k80", 2), ("v100", 2)]
-    assert speeds.iloc[0, 0] == 4.0
-    full = np.full((1, 12), NAN)
-    full[0, 9] = 4.0
-    np.testing.assert_allclose(model.predict(full)[0, 1], speeds.iloc[0, 1])
-
-
 @pytest.mark.parametrize(
     "labels",
     [
@@ -180,15 +153,6 @@ def test_no_references_but_data_sheets() -> None:
     model = SpeedModel([("v100", 1), ("v100", 4), ("k80", 1), ("mine", 1)]).fit(np.empty((0, 4)))
     expected = [2, 2 * 4**0.8, 2 * 240 / 900, 2 * (240 / 900) ** 0.5]
     np.testing.assert_allclose(model.predict([[2.0, NAN, NAN, NAN]])[0], expected)
-
-
-def test_scikit_learns_conventions() -> None:
-    model = SpeedModel(COLUMNS, noise=0.1)
-    assert SpeedModel(**model.get_params()).get_params() == model.get_params()
-    assert model.set_params(noise=0.2) is model
-    assert not [name for name in vars(model) if name.endswith("_")]
-    with pytest.raises(InputError, match=r"'nois'. Did you mean 'noise'"):
-        model.set_params(nois=0.2)
 
 
 GOOD = [[1.0, 2.0], [3.0, 4.0]]
@@ -233,8 +197,3 @@ def test_bad_rows_are_named(given: dict[str, Any], message: str) -> None:
     model = SpeedModel(["v100", "k80"]).fit(GOOD)
     with pytest.raises(InputError, match=message):
         model.predict(**given)
-
-
-def test_order_of_calls_is_named() -> None:
-    with pytest.raises(InputError, match="SpeedModel has not been fitted yet"):
-        SpeedModel().predict(GOOD)

@@ -84,34 +84,6 @@ def test_equals_brute_force_conditioning_over_random_masks() -> None:
             np.testing.assert_allclose(sd[row], expected[1], atol=1e-7)
 
 
-def test_one_measurement_tells_the_scale_and_no_ratio() -> None:
-    prior = drawn_prior(np.random.default_rng(1), 5, 4)
-    counts = np.array([[0.0, 0, 2, 0, 0]])
-    mean, sd = posterior(prior, np.full((1, 5), 7.0), counts)
-    np.testing.assert_allclose(mean[0], 7.0 + prior.mean - prior.mean[2], atol=1e-12)
-    own = prior.covariance
-    apart = np.diag(own) + own[2, 2] - 2 * own[2] + prior.noise**2 / 2
-    np.testing.assert_allclose(sd[0], np.sqrt(apart))
-
-
-def test_without_a_measurement_the_references_scale_stands_in() -> None:
-    prior = drawn_prior(np.random.default_rng(2), 4, 3)
-    mean, sd = posterior(prior, np.zeros((2, 4)), np.zeros((2, 4)))
-    np.testing.assert_allclose(mean, np.tile(prior.mean + 2.5, (2, 1)))
-    np.testing.assert_allclose(sd, np.tile(np.sqrt(np.diag(prior.covariance)), (2, 1)))
-
-
-def test_a_row_like_a_reference_takes_after_it() -> None:
-    prior = drawn_prior(np.random.default_rng(3), 12, 5)
-    row = prior.mean + prior.references[3] + 4.0
-    counts = np.where(np.arange(12) < 6, 100.0, 0.0)
-    mean, sd = posterior(prior, row[None], counts[None])
-    plain = SpeedPrior(prior.mean, prior.covariance, prior.references[:0], 0.1, 0.0, 0.07)
-    without, spread = posterior(plain, row[None], counts[None])
-    assert np.abs(mean - row).max() < np.abs(without - row).max()
-    assert (sd < spread).all()
-
-
 @pytest.mark.parametrize("count", [0, 1, 300])
 def test_rows_do_not_hang_on_each_other(count: int) -> None:
     rng = np.random.default_rng(4)

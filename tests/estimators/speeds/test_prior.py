@@ -72,13 +72,6 @@ def test_the_four_variances_are_where_the_restricted_likelihood_is_highest() -> 
         assert restricted_log_likelihood(found, rows, columns) > -best.fun - 0.05
 
 
-def test_variances_that_nothing_shows_stay() -> None:
-    columns = SpeedColumns.of(["v100", "p100", "k80"])
-    rows = np.random.default_rng(0).normal(size=(8, 3))
-    found = restricted_likelihood(rows, columns, NOISE)
-    assert found[1:3].tolist() == list(DEFAULT_VARIANCES[1:3])
-
-
 @pytest.mark.thorough
 def test_the_covariance_is_where_its_posterior_is_highest() -> None:
     """Against the density itself: covariances nearby are less likely, 12 rows of prior included."""
@@ -131,31 +124,6 @@ def test_structure_counts_for_more_where_rows_have_it() -> None:
     assert np.mean(nearer) < -0.02
 
 
-@pytest.mark.thorough
-def test_learnt_ratios_and_covariance_come_near_the_truth() -> None:
-    rng = np.random.default_rng(6)
-    columns = SpeedColumns.of(COLUMNS)
-    truth, mean = drawn_covariance(rng), columns.usual + rng.normal(size=12)
-    _, rows = drawn_rows(rng, 2000, truth, mean, NOISE)
-    prior = learn_prior(rows, columns, NOISE)
-    centre = np.eye(12) - 1 / 12
-    np.testing.assert_allclose(centre @ prior.mean, centre @ mean, atol=0.06)
-    error = np.abs(centre @ (prior.covariance - truth) @ centre).max()
-    assert error < 0.1 * np.abs(centre @ truth @ centre).max()
-
-
-def test_without_references_the_usual_scaling_stands_in() -> None:
-    columns = SpeedColumns.of(COLUMNS)
-    prior = learn_prior(np.empty((0, 12)), columns, NOISE)
-    assert isinstance(columns.log_sheets, np.ndarray)
-    bandwidth = np.log(np.repeat([900, 732, 240], 4))
-    centred = bandwidth - bandwidth.mean()
-    np.testing.assert_allclose(prior.mean, centred + 0.8 * np.log([1, 2, 4, 8] * 3))
-    expected = np.tensordot([0.1, 0.01, 0.01, 0.02], columns.terms(), axes=1)
-    np.testing.assert_allclose(prior.covariance, expected)
-    assert (len(prior.references), prior.scale) == (0, 0.0)
-
-
 def test_two_references_teach_ratios_but_are_not_imitated() -> None:
     columns = SpeedColumns.of(COLUMNS)
     rows = drawn_table(7, 2, share=0.0)
@@ -164,13 +132,3 @@ def test_two_references_teach_ratios_but_are_not_imitated() -> None:
     assert len(learn_prior(drawn_table(7, 3, share=0.0), columns, NOISE).references) == 3
     pull = np.corrcoef(prior.mean, rows.mean(axis=0))[0, 1]
     assert pull > np.corrcoef(columns.usual, rows.mean(axis=0))[0, 1]
-
-
-def test_close_families_are_told_from_loose_ones() -> None:
-    rng = np.random.default_rng(8)
-    columns = SpeedColumns.of(COLUMNS)
-    families, _ = drawn_rows(rng, 6, drawn_covariance(rng), columns.usual)
-    twins = np.repeat(families, 4, axis=0) + 0.02 * rng.normal(size=(24, 12))
-    loose, _ = drawn_rows(rng, 24, drawn_covariance(rng), columns.usual)
-    assert learn_prior(twins, columns, 0.02).closeness == 0.02
-    assert learn_prior(loose, columns, 0.02).closeness >= 0.2

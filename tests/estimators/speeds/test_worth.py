@@ -10,7 +10,6 @@ import pytest
 from scipy.special import ndtri
 from tests.estimators.speeds.drawn import COLUMNS, drawn_covariance, drawn_rows
 
-from apportion.errors import InputError
 from apportion.estimators import EstimatedSpeeds
 from apportion.estimators.speeds.job_rows import log_worth
 
@@ -133,29 +132,6 @@ def test_a_job_that_goes_by_worth_loses_next_to_nothing(cases: range) -> None:
     assert mean["worth"] < 0.7 * min(mean["kappa 0"], mean["kappa 1"]), mean
 
 
-def test_worth_is_a_speed_and_grows_with_what_there_is_to_do_and_with_doubt() -> None:
-    rng = np.random.default_rng(1)
-    mean, sd = rng.normal(size=(50, 4)), rng.uniform(0.01, 2, size=(50, 4))
-    work = 10 ** rng.uniform(-2, 4, 50)
-    told = log_worth(mean, sd, work)
-    np.testing.assert_allclose(log_worth(mean + 3, sd, work * np.exp(3)), told + 3, rtol=1e-9)
-    shuffled = rng.permutation(50)
-    assert (log_worth(mean[shuffled], sd[shuffled], work[shuffled]) == told[shuffled]).all()
-    # Where a job is done in a part of a trial, all of it is, and twice as much changes nothing.
-    assert (log_worth(mean, sd, 2 * work) >= told - 1e-12).all()
-    longer = 2 * np.exp(mean.max(axis=1))
-    assert (log_worth(mean, sd, 2 * longer) > log_worth(mean, sd, longer)).all()
-    assert (log_worth(mean, 1.1 * sd, longer) > log_worth(mean, sd, longer)).all()
-    # Done in one trial at the median: it is worth the median.
-    np.testing.assert_allclose(log_worth(mean[:, :1], sd[:, :1], np.exp(mean[:, 0])), mean[:, :1])
-    # Nothing left to do: as fast as steps take long in the mean.
-    np.testing.assert_allclose(log_worth(mean, sd, np.zeros(50)), mean - sd**2 / 2, atol=1e-9)
-    assert (log_worth(mean, np.zeros_like(sd), work) == mean).all()
-    for much in (1e-300, 1e-100, 1e200, 1e300):
-        assert np.isfinite(log_worth(mean, 1e6 * sd, work * much)).all()
-        assert np.isfinite(log_worth(400 * mean, sd, work * much)).all()
-
-
 def believed(**options: Any) -> EstimatedSpeeds:
     chosen: dict[str, Any] = {"optimism": "worth", **options}
     return EstimatedSpeeds(REFERENCES, COLUMNS, **chosen)
@@ -203,16 +179,3 @@ def test_order_and_names_of_jobs_change_nothing_and_states_go_on() -> None:
     for each in (beliefs, later):
         each.observe(Ran([3], [7]), [5.0], [100.0])
     np.testing.assert_array_equal(later.speeds([0, 3]), beliefs.speeds([0, 3]))
-
-
-def test_who_says_too_little_is_told() -> None:
-    with pytest.raises(InputError, match="how many steps job 'x' has left"):
-        believed().speeds(["x"])
-    with pytest.raises(InputError, match="optimism is 'wurth'; it must be 'worth' or a number"):
-        believed(optimism="wurth")
-    with pytest.raises(InputError, match="trial_s is 0"):
-        believed(trial_s=0)
-    with pytest.raises(InputError, match="The steps are -1"):
-        believed().tell_steps_left(["x"], [-1.0])
-    with pytest.raises(InputError, match=r"2 jobs and steps of shape \(1,\)"):
-        believed().tell_steps_left(["x", "y"], [1.0])
