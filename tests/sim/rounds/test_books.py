@@ -127,29 +127,3 @@ def test_the_unit_of_steps_changes_nothing(mechanism: str, decider: str) -> None
     one, other = plain_run(mechanism, decider).jobs, run_of(replace(case, workload=finer)).jobs
     for name in ("start_s", "completion_s", "gpu_seconds", "preemptions"):
         np.testing.assert_allclose(one[name], other[name], rtol=1e-6, atol=1e-4, err_msg=name)
-
-
-class Constant:
-    """Every gang of several GPUs takes twice the time, wherever it is."""
-
-    name = "constant"
-
-    def overhead(self, job_type: str, shape: tuple[tuple[int, ...], ...]) -> float:
-        return 1.0
-
-
-@pytest.mark.parametrize("decider", ["max_min_fairness", "fifo", "isolated"])
-def test_a_network_that_halves_all_gangs_alike_is_half_the_speed(decider: str) -> None:
-    """Single GPUs have nobody to talk to; the policies look at relative speeds only."""
-    drawn = (draw(decider, np.random.default_rng(seed), most_jobs=9) for seed in range(9))
-    case = next(case for case in drawn if case.workload.jobs["scale_factor"].nunique() > 1)
-    load, cluster = case.workload, case.cluster
-    slower = load.throughputs.copy()
-    several = slower.index.get_level_values("scale_factor") > 1
-    slower.loc[several] /= 2
-    alone = replace(load, pairs=None)
-    known = replace(load, pairs=None, throughputs=slower)
-    networked = ap.simulate(decider, alone, cluster, network=Constant(), mechanism="rounds")
-    plain = ap.simulate(decider, known, cluster)
-    for name in ("start_s", "completion_s", "preemptions", "gpu_seconds"):
-        np.testing.assert_allclose(networked.jobs[name], plain.jobs[name], rtol=1e-7, err_msg=name)

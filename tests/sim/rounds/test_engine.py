@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from typing import Any, NoReturn
 
 import numpy as np
@@ -99,15 +98,6 @@ def test_a_job_that_fits_nowhere_is_refused_before_anything_runs() -> None:
         las(workload([100.0]), {"newer": 4})
 
 
-def test_any_accelerator_types_and_odd_machines() -> None:
-    load = workload([3600.0] * 5, scale_factor=[3, 1, 1, 2, 1], speed={"new": 2.0, "newer": 4.0})
-    cluster = Cluster({"new": 5, "newer": 3}, gpus_per_machine=4)
-    run = las(load, cluster)
-    assert run.received.columns.tolist() == ["new", "newer"]
-    assert (run.received.to_numpy() @ [2.0, 4.0]).tolist() == pytest.approx([3600.0] * 5)
-    assert np.isnan(run.summary()["cost"])
-
-
 def test_overhead_is_lost_at_each_start_and_resume_and_by_nobody_else() -> None:
     run = las(workload([720.0, 720.0]), {"v100": 1}, preemption_overhead_seconds=60.0)
     # 300 steps a round; the fifth round ends after 60 + 120 s, and so does the sixth.
@@ -116,14 +106,6 @@ def test_overhead_is_lost_at_each_start_and_resume_and_by_nobody_else() -> None:
     assert run.jobs.gpu_seconds.sum() == 1800
     alone = las(workload([1000.0]), {"v100": 1}, preemption_overhead_seconds=60.0)
     assert alone.jobs.completion_s.tolist() == [1060.0]
-
-
-def test_waiting_for_the_policy_keeps_the_shares_but_completions_free_gpus() -> None:
-    run = las(workload([100.0, 5000.0, 5000.0]), {"v100": 2}, resolve_seconds=1e9)
-    assert run.solves == 1
-    assert run.rounds.v100_busy.iloc[1:-2].min() == 720
-    every = las(workload([100.0, 5000.0, 5000.0]), {"v100": 2})
-    assert every.solves == every.rounds.resolved.sum() > 1
 
 
 class Failing(MaxMinFairness):
@@ -174,46 +156,6 @@ def test_broken_shares_are_refused(
         las(workload([10.0]), {"v100": 1})
 
 
-def test_interrupting_a_run_passes_through() -> None:
-    def stop(fraction: float, jobs: int) -> None:
-        assert (fraction, jobs) == (1.0, 1)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        las(workload([10.0]), {"v100": 1}, progress=stop)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"mechanism": "exactly"}, "Did you mean 'exact'"),
-        ({"placement": "randon"}, "Did you mean 'random'"),
-        ({"round_seconds": 0.0}, "round_seconds is 0.0"),
-        ({"round_seconds": float("nan")}, "round_seconds is nan"),
-        ({"resolve_seconds": -1.0}, "resolve_seconds is -1.0"),
-        ({"preemption_overhead_seconds": 360.0}, "less than round_seconds"),
-        ({"preemption_overhead_seconds": -1.0}, "preemption_overhead_seconds is -1.0"),
-    ],
-)
-def test_wrong_settings_are_named(options: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        las(workload([10.0]), {"v100": 1}, **options)
-    with pytest.raises(InputError, match="Did you mean 'max_min_fairness'"):
-        simulate("max_min_fairnes", workload([10.0]), {"v100": 1})
-
-
-def test_a_run_survives_pickling() -> None:
-    run = las(workload([10.0]), {"v100": 1})
-    again = pickle.loads(pickle.dumps(run))
-    assert again.summary() == run.summary()
-
-
-def test_a_job_alone_on_several_types_has_its_share_of_each() -> None:
-    load = workload([100 * 360.0], speed={"v100": 1.0, "k80": 1.0})
-    ran = simulate("max_min_fairness_agnostic", load, {"v100": 2, "k80": 6}).jobs
-    assert ran["k80_s"].iloc[0] / ran["v100_s"].iloc[0] == pytest.approx(3, rel=0.1)
-
-
 class ShortestLeft(QueueScheduler):
     """Whoever has least left is served first."""
 
@@ -253,16 +195,3 @@ def test_starts_may_cost_by_job_type(decider: Any, seed: int) -> None:
         InputError, match="preemption_overhead_seconds has no seconds for the job type"
     ):
         simulate(decider, load, "v100=1,k80=2", preemption_overhead_seconds=of_one)
-
-
-@pytest.mark.parametrize(
-    ("told", "wrong"),
-    [
-        ({"m": 360.0}, r"preemption_overhead_seconds\['m'\] is 360.0"),
-        ({"m": -1.0}, r"preemption_overhead_seconds\['m'\] is -1.0"),
-        ("m", "or 'measured'"),
-    ],
-)
-def test_costs_of_starts_are_checked(told: Any, wrong: str) -> None:
-    with pytest.raises(InputError, match=wrong):
-        ap.Rounds(preemption_overhead_seconds=told)

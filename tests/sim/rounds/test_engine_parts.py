@@ -16,13 +16,13 @@ import apportion as ap
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.deciders import DECIDERS
 from apportion.mechanism.placements import Gang
-from apportion.mechanism.scheduler import NO_GANGS, Decision, DutyCycle, Event, Gangs
+from apportion.mechanism.scheduler import Decision, DutyCycle, Event, Gangs
 from apportion.mechanisms import MECHANISMS
 from apportion.sim.about import AboutRun, Parts
-from apportion.sim.beliefs import Agnostic, Told
-from apportion.sim.engine import Fluid, TableSpeeds, TrueState, run
+from apportion.sim.beliefs import Told
+from apportion.sim.engine import Fluid, TableSpeeds, TrueState
 from apportion.sim.network.registry import NETWORKS
-from apportion.sim.record import Columns, Record
+from apportion.sim.record import Columns
 from apportion.sim.workload_tables import by_arrival_and_id
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.decider import About
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.beliefs import Believed
     from apportion.sim.engine import Speeds
@@ -43,81 +42,6 @@ def workload(steps: list[float], arrival_s: list[float]) -> ap.Workload:
     jobs = pd.DataFrame({"job_type": "m", "total_steps": steps, "arrival_s": arrival_s})
     index = pd.MultiIndex.from_tuples([("m", 1)])
     return ap.Workload("by hand", jobs, pd.DataFrame({"v100": [1.0]}, index))
-
-
-class ShortestFirst:
-    """Whoever has least left runs; others wait. Moved jobs lose some seconds."""
-
-    name, event_driven = "Scheduler 'shortest first'", True
-
-    def __init__(self, jobs: JobTable, devices: Placer, lost_s: float = 0.0) -> None:
-        self.jobs, self.devices, self.lost_s = jobs, devices, lost_s
-
-    def decide(self, event: Event) -> Decision:
-        active, before = self.jobs.active, set(self.devices.held)
-        order = active[np.argsort(self.jobs.remaining[active], kind="stable")]
-        now = set(order[: int(self.jobs.capacity[0])].tolist())
-        self.devices.release(before - now)
-        new = sorted(now - before)
-        self.devices.place(new, [0] * len(new), [1] * len(new))
-        job = np.array(sorted(now), dtype=np.intp)
-        stop = np.intersect1d(np.array(sorted(before - now), dtype=np.intp), active)
-        return Decision(self.devices.gangs(job), np.isin(job, new), stop, lost_s=self.lost_s)
-
-    def valid_for_s(self, now_s: float) -> float:
-        return np.inf
-
-    def unchanged_until_s(self, now_s: float) -> float:
-        return now_s
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-
-class Contended(TableSpeeds):
-    """Gangs that run at once slow each other down."""
-
-    def rates(self, gangs: Gangs, there: Any = None) -> Any:
-        return super().rates(gangs) / max(gangs.job.size, 1)
-
-
-def simulated(
-    load: ap.Workload, gpus: int, kind: type[TableSpeeds] = TableSpeeds, lost_s: float = 0.0
-) -> tuple[TrueState, pd.DataFrame]:
-    cluster = ap.Cluster({"v100": gpus})
-    about = AboutRun.of(load, cluster, ap.Queue(), {"seed": 0})
-    scheduler = ShortestFirst(about.jobs, about.place().devices, lost_s)
-    parts = Parts(scheduler, Fluid(about.truth, kind(about.truth)))
-    record = Record(about)
-    run(about.truth, *parts[:2], record)
-    return about.truth, record.run("shortest first", parts).schedule
-
-
-def test_the_shortest_job_goes_first_by_hand() -> None:
-    truth, schedule = simulated(workload([100.0, 30.0, 50.0], [0.0, 20.0, 25.0]), 1)
-    assert truth.completion_s.tolist() == [180.0, 50.0, 100.0]
-    assert truth.start_s.tolist() == [0.0, 20.0, 50.0]
-    assert truth.preemptions.tolist() == [1, 0, 0]
-    assert truth.held_s[:, 0].tolist() == [100.0, 30.0, 50.0]
-    assert schedule[["job", "start_s", "end_s"]].to_numpy().tolist() == [
-        *([0, 0.0, 20.0], [1, 20.0, 50.0], [2, 50.0, 100.0], [0, 100.0, 180.0])
-    ]
-
-
-def test_what_a_start_costs_goes_on_through_later_decisions() -> None:
-    truth, _ = simulated(workload([100.0, 300.0], [0.0, 10.0]), 2, lost_s=30.0)
-    assert truth.completion_s.tolist() == [130.0, 340.0]
-    assert truth.held_s[:, 0].tolist() == [130.0, 330.0]
-
-
-def test_gangs_slow_each_other_down_by_another_model_of_speeds() -> None:
-    truth, _ = simulated(workload([100.0, 100.0], [0.0, 50.0]), 2, Contended)
-    # 50 s alone, then both at half speed until the first is done 100 s later.
-    assert truth.completion_s.tolist() == [150.0, 200.0]
-    np.testing.assert_allclose(truth.gpu_s.sum(), 300.0)
 
 
 @pytest.mark.parametrize("step_s", [np.inf, 7.0, 133.0])
@@ -138,18 +62,6 @@ def test_duty_cycles_by_hand(step_s: float, work_s: float, rest_s: float, done_s
         assert ran.length_s <= step_s
     np.testing.assert_allclose([now_s, truth.completion_s[0]], done_s, rtol=1e-12)
     np.testing.assert_allclose(truth.held_s[0, 0], done_s)
-
-
-def test_jobs_that_are_never_served_are_told_from_those_that_wait() -> None:
-    class Nobody(ShortestFirst):
-        def decide(self, event: Event) -> Decision:
-            return Decision(NO_GANGS, np.zeros(0, dtype=bool))
-
-    cluster = ap.Cluster({"v100": 1})
-    about = AboutRun.of(workload([1.0], [0.0]), cluster, ap.Queue(), {"seed": 0})
-    nobody = Nobody(about.jobs, about.place().devices)
-    with pytest.raises(SolveError, match="'shortest first' gives none of the 1 active jobs"):
-        run(about.truth, nobody, about.fluid(), Record(about))
 
 
 @dataclass
@@ -207,33 +119,6 @@ def test_beliefs_are_shown_all_that_ran(mechanism: Any, policy: str) -> None:
     assert told.sum() > 3
     np.testing.assert_allclose(done[told], total[told], rtol=1e-9)
     assert (done <= total * (1 + 1e-9)).all()
-
-
-def test_types_that_are_told_alike_are_used_alike() -> None:
-    index = pd.MultiIndex.from_tuples([("m", 1)])
-    jobs = pd.DataFrame({"job_type": ["m"], "total_steps": [3600.0]})
-    load = ap.Workload("one", jobs, pd.DataFrame({"k80": [1.0], "v100": [4.0]}, index))
-    told = ap.simulate("max_min_fairness", load, "v100=1,k80=1").jobs
-    blind = ap.simulate("max_min_fairness", load, "v100=1,k80=1", beliefs=Agnostic()).jobs
-    assert told["completion_s"].tolist() == [900.0]
-    assert blind["k80_s"].iloc[0] > 0
-    np.testing.assert_allclose(blind["k80_s"] * 1.0 + blind["v100_s"] * 4.0, 3600.0)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("mechanism", ["rounds", "exact"])
-def test_what_is_learnt_of_single_jobs_is_heeded_from_then_on(mechanism: Any) -> None:
-    load, cluster = crowd(), "v100=4,k80=4"
-    ways: dict[str, Any] = {"told": Told(), "learnt": Watched(guess=True)}
-    runs = {
-        name: ap.simulate("max_min_fairness", load, cluster, mechanism=mechanism, beliefs=way)
-        for name, way in ways.items()
-    }
-    agnostic = ap.simulate("max_min_fairness_agnostic", load, cluster, mechanism=mechanism)
-    # Exact shares are found anew at events only, of which there are as many.
-    assert runs["learnt"].solves >= runs["told"].solves + (mechanism == "rounds")
-    mean = {name: each.jobs["jct_s"].mean() for name, each in runs.items()}
-    assert mean["told"] < mean["learnt"] < agnostic.jobs["jct_s"].mean()
 
 
 class Everybody:

@@ -32,23 +32,6 @@ class Alike(ap.Policy):
         return cp.Maximize(cp.min(cp.sum(p.X, axis=1)))
 
 
-@dataclass(frozen=True)
-class FairOverTime(ap.Policy):
-    """Proportional fairness of entities, what they had before counted in."""
-
-    columns = ("entity", "entity_used_s")
-
-    half_life_s: float = np.inf
-    window_s: float = 6 * 3600.0
-
-    def objective(self, p: ap.Problem) -> cp.Maximize:
-        entity, used_s = p.column("entity").astype(int), p.column("entity_used_s")
-        member = (np.unique(entity)[:, None] == entity) * p.count
-        before = np.array([used_s[entity == each].max() for each in np.unique(entity)])
-        now = member @ cp.sum(cp.multiply(p.gpus, p.X), axis=1)
-        return cp.Maximize(cp.sum(cp.log(1 + before / self.window_s + now)))
-
-
 def workload(seed: int, jobs: int = 10) -> ap.Workload:
     rng = np.random.default_rng(seed)
     table = pd.DataFrame(
@@ -103,27 +86,3 @@ def test_what_entities_used_is_what_the_schedule_says(mechanism: str, half_life_
             for each in expected
         ]
         assert any(near), (found, expected)
-
-
-@pytest.mark.thorough
-def test_light_users_come_first_where_it_counts() -> None:
-    heavy = [("heavy", 10.0 * each) for each in range(30)]
-    light = [("light", 40_000.0 + each) for each in range(3)]
-    rows = [(at_s, "train", 1, 7200.0, user) for user, at_s in heavy + light]
-    names = ["arrival_s", "job_type", "scale_factor", "total_steps", "entity"]
-    table = pd.DataFrame(rows, columns=names, index=[f"job {each}" for each in range(len(rows))])
-    load = ap.Workload("users", table, workload(0).throughputs)
-    wait = {
-        name: ap.simulate(policy, load, "a100=4").jobs.groupby("entity")["jct_s"].mean()["light"]
-        for name, policy in [("fair", FairOverTime()), ("max_min", ap.get_policy("las"))]
-    }
-    assert wait["fair"] < 0.6 * wait["max_min"]
-
-
-def test_it_is_nothing_where_nobody_says_and_what_the_caller_says_in_solve() -> None:
-    speed = pd.DataFrame({"a100": [1.0, 1.0]}, index=["x", "y"])
-    ap.solve(Alike(), speed, workers="a100=1", jobs={"entity": ["ann", "bob"]})
-    assert TOLD[-1][1] == [0.0, 0.0]
-    jobs = {"entity": ["ann", "bob"], "entity_used_s": [0.0, 36_000.0]}
-    found = ap.solve(FairOverTime(), speed, workers="a100=1", jobs=jobs)
-    assert found.X["a100"].to_numpy()[0] > 0.99

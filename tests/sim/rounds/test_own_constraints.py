@@ -9,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from tests.seeds import ranges_of_seeds, sampled
+from tests.seeds import ranges_of_seeds
 from tests.sim.rounds.capped import AtMost, PowerCap, Quotas, TypePower, drawn, excess
 
 import apportion as ap
@@ -233,27 +233,3 @@ def test_a_mechanism_of_ones_own_keeps_it_on_average_and_that_is_said() -> None:
     load, cluster = drawn(5)
     run = ap.simulate(PowerCap((500.0,)), load, cluster, mechanism=ByShares())
     assert run.on_average == ("power",)
-
-
-def test_the_time_is_told_under_solve() -> None:
-    table = {"x": {"a": 1.0, "b": 2.0}, "y": {"a": 1.0, "b": 2.0}}
-    for now_s, most in ((0.0, 100.0), (3600.0, 300.0), (7200.0, 100.0)):
-        jobs = {"power_w": 200.0, "now_s": now_s}
-        found = ap.solve(PowerCap((100.0, 300.0)), table, workers="a=2,b=2", jobs=jobs)
-        assert 200 * found.X.to_numpy().sum() == pytest.approx(most)
-    assert 200 * ap.solve(
-        PowerCap((100.0, 300.0)), table, workers="a=2,b=2", jobs={"power_w": 200.0}
-    ).X.to_numpy().sum() == pytest.approx(100)
-
-
-HOW: list[dict[str, Any]] = [{}, {"mechanism": "leases", "network": "none"}, {"mechanism": "exact"}]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("how", sampled(HOW, 3))
-def test_a_cap_that_rises_after_a_long_time_lets_jobs_in(how: dict[str, Any]) -> None:
-    load, cluster = drawn(3)
-    one = replace(load, jobs=load.jobs.iloc[:1])
-    shut = PowerCap((0.0,) * 150 + (1e6,) * 50)  # looked at 150 times, in vain
-    started_s = ap.simulate(shut, one, cluster, **how).jobs["start_s"].iloc[0]
-    assert 150 * 3600 <= started_s < 150 * 3600 + 360

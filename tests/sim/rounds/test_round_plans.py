@@ -15,8 +15,6 @@ from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
 from apportion.policies.in_order import DallyRound
 from apportion.sim import simulate
 
-HOUR = 3600.0
-
 
 def test_a_best_fit_in_the_way_of_a_later_job() -> None:
     """Free are 3 and 4 GPUs: best fit puts the first 2 to the 3, and the gang of 3 waits."""
@@ -42,13 +40,6 @@ def test_gangs_of_one_size_fare_as_with_the_heuristic(timers: str, seed: int) ->
     whole = simulate(DallyRound(), jobs, RACKS, timers=timers).jobs
     for column in ("completion_s", "machine_s", "rack_s", "network_s", "preemptions"):
         np.testing.assert_array_equal(whole[column], heuristic[column])
-
-
-def test_a_gang_whose_lease_ends_goes_on_with_its_gpus_if_nothing_is_better() -> None:
-    """All have GPUs of their own: nobody moves."""
-    jobs = jobs_of(2, 2, 3, 4, 3, hours=5.0)
-    run = simulate(DallyRound(), jobs, RACKS, timers="0,0")
-    assert run.jobs["preemptions"].sum() == 0
 
 
 def types() -> tuple[ap.Workload, ap.Cluster]:
@@ -116,11 +107,6 @@ def test_schedules_are_sound_and_hang_on_no_order_of_rows(seed: int) -> None:
 def test_what_does_nothing_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ap.InputError, match=message):
         simulate(DallyRound(), jobs_of(1, 2), RACKS, **settings)
-
-
-def test_space_sharing_is_refused() -> None:
-    with pytest.raises(ap.InputError, match="lets jobs share GPUs; under leases"):
-        simulate(DallyRound(space_sharing=True), jobs_of(1), RACKS)
 
 
 def test_leases_are_what_it_works_by() -> None:

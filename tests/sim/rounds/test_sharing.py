@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from apportion.cluster import Cluster
-from apportion.errors import InputError
 from apportion.pairs import PairThroughputs
 from apportion.policies import HierarchicalFairness
 from apportion.sim import Run, Workload, generate_workload, simulate
@@ -77,17 +76,6 @@ def test_pairs_on_racks_are_slowed_by_each_other_and_by_the_network() -> None:
     np.testing.assert_allclose(free.jobs["completion_s"], [3600, 6300])
 
 
-def test_pairs_that_lose_take_turns() -> None:
-    shared = run(two_jobs(0.4), {"v100": 1})
-    apart = run(two_jobs(0.4), {"v100": 1}, "max_min_fairness")
-    pd.testing.assert_frame_equal(shared.jobs, apart.jobs)
-
-
-def test_a_policy_that_shares_needs_pair_throughputs() -> None:
-    with pytest.raises(InputError, match="no pair throughputs"):
-        run(replace(two_jobs(1.0), pairs=None), {"v100": 1})
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("policy", [SHARED, "makespan_space_sharing", "gandiva_packing"])
 def test_every_step_is_made_and_no_gpu_is_held_twice(policy: str) -> None:
@@ -102,17 +90,6 @@ def test_every_step_is_made_and_no_gpu_is_held_twice(policy: str) -> None:
     assert result.jobs["gpu_seconds"].sum() == pytest.approx(busy)
     again = run(workload, cluster, policy, resolve_seconds=1920)
     pd.testing.assert_frame_equal(result.jobs, again.jobs)
-
-
-@pytest.mark.thorough
-def test_space_sharing_in_rounds_comes_near_the_ideal() -> None:
-    workload = generate_workload(jobs=20, seed=1, jobs_per_hour=6)
-    cluster = {"v100": 2, "p100": 2, "k80": 2}
-    rounds, ideal = (
-        run(workload, cluster, mechanism=mechanism).summary()["mean_jct_s"]
-        for mechanism in ("rounds", "exact")
-    )
-    assert rounds == pytest.approx(ideal, rel=0.1)
 
 
 def split_workload() -> Workload:
@@ -146,25 +123,6 @@ def test_policies_are_told_how_fast_gangs_are_that_no_machine_holds() -> None:
         result = run(workload, cluster, "makespan", placement_sensitive=True)
         assert result.received[name].tolist() == [seconds]
         check_schedule(result, workload, cluster, work_conserving=True)
-
-
-@pytest.mark.thorough
-def test_large_gangs_are_as_slow_beside_others_as_alone() -> None:
-    load = generate_workload(jobs=12, seed=1, scale_factors={4: 1.0})
-    load = replace(load, unconsolidated=load.throughputs / 2)
-    cluster = Cluster({"v100": 8, "p100": 8}, gpus_per_machine=2)
-    result = run(load, cluster, placement_sensitive=True)
-    check_schedule(result, load, cluster, sharing=True, work_conserving=True)
-    halved = replace(load, throughputs=load.throughputs / 2, unconsolidated=None)
-    assert halved.pairs is not None
-    pairs = replace(halved.pairs, own=halved.pairs.own / 2, alone=halved.pairs.alone / 2)
-    same = run(replace(halved, pairs=pairs), cluster)
-    pd.testing.assert_frame_equal(same.jobs, result.jobs)
-
-
-def test_placement_only_counts_with_throughputs_of_split_gangs() -> None:
-    with pytest.raises(InputError, match="split over machines"):
-        run(two_jobs(1.0), {"v100": 1}, "fifo", placement_sensitive=True)
 
 
 def test_entities_share_by_weight_in_the_simulator() -> None:
@@ -238,26 +196,10 @@ def test_what_a_pair_shows_is_known_of_its_jobs_or_of_their_types(rows: Any, see
             assert table.own[table.key[a], table.key[b]].tolist() == expected
 
 
-def test_what_jobs_have_shown_that_are_gone_is_forgotten() -> None:
-    own = np.full((1, 1, 1), 0.4)
-    pairs = PairSpeeds(own, np.zeros(4, dtype=np.intp), np.full((1, 1, 1), 0.9), learns=True)
-    pairs.measure(np.array([0, 2]), np.array([1, 3]), np.array([0, 0]))
-    table = pairs.table(np.array([0, 2, 3]))
-    told = table.own[np.ix_(table.key, table.key)][:, :, 0]
-    assert told[np.triu_indices(3, 1)].tolist() == [0.9, 0.9, 0.4]
-    assert pairs._seen == {(2, 3): {0}}
-
-
 def test_two_jobs_that_were_only_believed_to_fit_are_parted() -> None:
     load = two_jobs(0.0)
     result = run(load, {"v100": 1}, pair_estimates=believing(load, 0.9)).jobs
     assert result["completion_s"].notna().all()
-
-
-def test_estimates_need_rounds_to_try_them() -> None:
-    load = two_jobs(0.4)
-    with pytest.raises(InputError, match="rounds"):
-        run(load, {"v100": 1}, pair_estimates=believing(load, 0.9), mechanism="exact")
 
 
 def test_who_joins_a_running_job_pays_its_own_start() -> None:
@@ -283,22 +225,3 @@ def test_who_is_left_out_of_a_pair_is_preempted_and_its_partner_is_not() -> None
         result = run(workload, cluster, policy, preemption_overhead_seconds=overhead_s)
         assert result.jobs["start_s"].notna().all()
         check_schedule(result, workload, cluster, sharing=True, work_conserving=True)
-
-
-def test_pairs_are_looked_up_only_where_gpus_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[pd.DataFrame] = []
-    lookup = PairThroughputs.lookup
-
-    def watched(pairs: PairThroughputs, jobs: pd.DataFrame, types: Any) -> Any:
-        asked.append(jobs)
-        return lookup(pairs, jobs, types)
-
-    monkeypatch.setattr(PairThroughputs, "lookup", watched)
-    shared = two_jobs(0.8)
-    alone = run(shared, {"v100": 1}, "max_min_fairness")
-    assert not asked
-    bare = run(replace(shared, pairs=None), {"v100": 1}, "max_min_fairness")
-    pd.testing.assert_frame_equal(alone.jobs, bare.jobs, check_exact=True)
-    together = run(shared, {"v100": 1})
-    assert len(asked) == 1
-    assert (together.jobs["completion_s"] < alone.jobs["completion_s"].max()).all()
