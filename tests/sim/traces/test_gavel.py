@@ -8,7 +8,6 @@ import pytest
 
 from apportion.errors import InputError
 from apportion.sim.traces import read_workload
-from apportion.sim.workload_tables import throughput_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,18 +59,6 @@ def test_ten_columns(write: Write) -> None:
     assert workload.notes == ()
 
 
-def test_without_deadlines_there_is_no_such_column(write: Write) -> None:
-    assert "deadline_s" not in read_workload(write("t.trace", ten()), throughputs=SPEEDS).jobs
-
-
-def test_seven_columns(write: Write) -> None:
-    line = "LM (batch size 5)\tpython3\t-step\t1\t60\t5.5\t4"
-    jobs = read_workload(write("t.trace", line, line), throughputs=SPEEDS).jobs
-    assert jobs["arrival_s"].tolist() == [0.0, 0.0]
-    assert jobs["total_steps"].tolist() == [60.0, 60.0]
-    assert jobs["scale_factor"].tolist() == [4, 4]
-
-
 def test_twelve_columns_of_shockwave(write: Write) -> None:
     fields = ten().split("\t")
     lines = [
@@ -85,12 +72,6 @@ def test_twelve_columns_of_shockwave(write: Write) -> None:
     assert workload.notes == (
         "jobs whose batch size changes as they run, read as if it stayed: 1 line (2)",
     )
-
-
-def test_throughputs_come_from_the_table_of_job_types_by_default(write: Write) -> None:
-    workload = read_workload(write("t.trace", ten(slo="2", steps="1090")))
-    assert workload.notes == ("throughputs from the table of job types that comes with apportion",)
-    assert workload.jobs["deadline_s"].tolist() == pytest.approx([20.0])
 
 
 @pytest.mark.parametrize(
@@ -122,41 +103,3 @@ def test_jobs_without_throughputs_are_dropped_on_request(write: Write) -> None:
     assert workload.notes == ("jobs left out because no throughputs are known: 1 of 3",)
     with pytest.raises(InputError, match="none of the 1 jobs"):
         read_workload(write("t.trace", ten(gpus="2")), throughputs=SPEEDS, missing="drop")
-
-
-@pytest.mark.parametrize(
-    ("trace", "gangs", "last_arrival_s", "durations_s"),
-    [
-        ("max_min_fairness", {1: 59, 2: 19, 4: 18}, 46_317, (331, 17_680)),
-        ("minimize_makespan", {1: 71, 2: 6, 4: 23}, 0, (3_600, 18_000)),
-    ],
-)
-def test_published_traces(
-    shared_data: SharedData,
-    trace: str,
-    gangs: dict[int, int],
-    last_arrival_s: float,
-    durations_s: tuple[float, float],
-) -> None:
-    oracle = shared_data("gavel/simulation_throughputs.json.gz")
-    path = shared_data(f"gavel/traces/physical_cluster/{trace}.trace")
-    workload = read_workload(path, throughputs=oracle)
-    jobs = workload.jobs
-    assert jobs["scale_factor"].value_counts().to_dict() == gangs
-    assert jobs["arrival_s"].min() == 0
-    assert jobs["arrival_s"].max() == last_arrival_s
-    rows = throughput_rows(jobs, workload.throughputs)
-    duration = jobs["total_steps"] / workload.throughputs["v100"].to_numpy()[rows]
-    assert (duration.min(), duration.max()) == pytest.approx(durations_s, rel=0.01)
-
-
-@pytest.mark.thorough
-def test_published_philly_shaped_trace(shared_data: SharedData) -> None:
-    path = shared_data("gavel/traces/msr/seed=0/2869ce.trace.gz")
-    oracle = shared_data("gavel/simulation_throughputs.json.gz")
-    with pytest.raises(InputError, match=r"line 2: .*'Recommendation .* scale factor 4"):
-        read_workload(path, throughputs=oracle)
-    workload = read_workload(path, throughputs=oracle, missing="drop")
-    assert len(workload) == 354
-    assert "179 of 533" in workload.notes[-1]
-    assert len(read_workload(path, throughputs=oracle, missing="drop", limit=20)) == 20

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 import apportion as ap
-from apportion.errors import InputError
 from apportion.sim.traces import read_workload
 
 if TYPE_CHECKING:
@@ -91,35 +88,3 @@ def test_times_count_where_the_duration_is_another(write: Write) -> None:
         "2 lines (2, 5)",
     ):
         assert note in workload.notes
-
-
-def test_states_can_be_chosen(write: Write) -> None:
-    workload = read_workload(write("h.csv", *LINES), states=["COMPLETED"])
-    assert workload.jobs.index.tolist() == ["11"]
-    assert "jobs left out because they ended in another state: 3 lines (4, 5, 6)" in workload.notes
-    with pytest.raises(InputError, match=r"'DONE'.*Valid: COMPLETED"):
-        read_workload(write("h.csv", *LINES), states=["DONE"])
-
-
-def test_the_user_is_the_entity_where_there_is_no_virtual_cluster(write: Write) -> None:
-    trace = write(
-        "h.csv",
-        "job_id,user,gpu_num,state,submit_time,duration",
-        "1,ann,2,COMPLETED,2020-04-01 00:00:00,5",
-    )
-    assert read_workload(trace).jobs["entity"].tolist() == ["ann"]
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (line("15", "1", "COMPLETE", 8, "5"), r"line 7: 'COMPLETE'. Did you mean 'COMPLETED'"),
-        (line("11", "1", "FAILED", 8, "5"), "lines 3 and 7: both have the job_id '11'"),
-        (line("15", "-1", "FAILED", 8, "5"), "line 7: gpu_num is '-1'"),
-        (line("15", "1", "FAILED", 99, "5"), "line 7: submit_time is '2020-04-01 00:99:00'"),
-        (line("15", "1", "FAILED", 8, "long"), "line 7: duration is 'long'"),
-    ],
-)
-def test_the_malformed_line_is_named(write: Write, bad: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        read_workload(write("h.csv", *LINES, bad))

@@ -40,22 +40,6 @@ def test_a_table_of_ones_own(write: Write, speeds: Path) -> None:
     assert workload.name == "mine"
 
 
-def test_job_types_and_steps_are_enough(write: Write) -> None:
-    workload = read_workload(write("mine.csv", "job_type,total_steps", "A3C,5", "A3C,7"))
-    assert workload.jobs.index.tolist() == [0, 1]
-    assert workload.jobs["scale_factor"].tolist() == [1, 1]
-    assert workload.notes == ("throughputs from the table of job types that comes with apportion",)
-
-
-@pytest.mark.parametrize(("ids", "expected"), [(["7", "3"], [7, 3]), (["07", "3"], ["07", "3"])])
-def test_ids_written_as_integers_are_integers(
-    write: Write, ids: list[str], expected: list[object]
-) -> None:
-    lines = [f"{job},A3C,5" for job in ids]
-    workload = read_workload(write("mine.csv", "job,job_type,total_steps", *lines))
-    assert workload.jobs.index.tolist() == expected
-
-
 @pytest.mark.parametrize(
     ("header", "row", "message"),
     [
@@ -117,10 +101,3 @@ def test_columns_that_look_like_numbers_are_texts_if_told(write: Write) -> None:
     assert told.index.tolist() == ["1", "2"]
     with pytest.raises(InputError, match=r"# texts of .*: 'taem'. Did you mean 'team'"):
         read_workload(write("wrong.csv", '# texts: ["taem"]', *rows))
-
-
-def test_digits_after_a_zero_are_no_number(write: Write) -> None:
-    rows = ("job_type,total_steps,account,share", "A3C,5,007,0.5", "A3C,7,100,0")
-    jobs = read_workload(write("mine.csv", *rows)).jobs
-    assert jobs["account"].tolist() == ["007", "100"]
-    assert jobs["share"].tolist() == [0.5, 0.0]

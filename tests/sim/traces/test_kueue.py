@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -103,46 +102,6 @@ def test_workloads_run_from_their_admission_to_their_end(tmp_path: Path) -> None
     )
     run = ap.simulate("as_recorded", read, "a100=16,h100=1,t4=4")
     assert run.summary()["queueing_s"] == pytest.approx((10 + 35 + 10 + 10) / 4)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_drawn_lists_are_those_that_plain_python_reads(tmp_path: Path, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    items = []
-    for number in range(40):
-        created, start = np.cumsum(rng.integers(1, 5000, 2)).tolist()
-        end = start + int(rng.integers(1, 9000))
-        sets = [
-            pods(f"s{k}", int(rng.integers(1, 4)), str(rng.integers(1, 3)))
-            for k in range(rng.integers(1, 3))
-        ]
-        flavor = str(rng.choice(["a100", "h100"]))
-        items.append(workload(f"w{number}", created, (start, end), *sets, flavor=flavor))
-    read = ap.read_workload(written(tmp_path, *items, indent=2))
-    rows = []
-    for item in json.loads((tmp_path / "workloads.json").read_text())["items"]:
-        times = {each["type"]: each["lastTransitionTime"] for each in item["status"]["conditions"]}
-        containers = [
-            (each["count"], one["resources"]["requests"][GPU])
-            for each in item["spec"]["podSets"]
-            for one in each["template"]["spec"]["containers"]
-        ]
-        row = {
-            "job": "ml/" + item["metadata"]["name"],
-            "arrival_s": item["metadata"]["creationTimestamp"],
-            "recorded_start_s": times["Admitted"],
-            "recorded_end_s": times["Finished"],
-            "scale_factor": sum(count * int(gpus) for count, gpus in containers),
-            "recorded_on": item["status"]["admission"]["podSetAssignments"][0]["flavors"][GPU],
-        }
-        rows.append(row)
-    plain = pd.DataFrame(rows).set_index("job")
-    for name in ("arrival_s", "recorded_start_s", "recorded_end_s"):
-        plain[name] = [pd.Timestamp(each).timestamp() for each in plain[name].tolist()]
-    first_s = plain["arrival_s"].min()
-    plain[["arrival_s", "recorded_start_s", "recorded_end_s"]] -= first_s
-    told = read.jobs.loc[plain.index, plain.columns]
-    pd.testing.assert_frame_equal(told, plain, check_dtype=False)
 
 
 GOOD = workload("a", 0, (10, 20), pods("w", 1, "1"))

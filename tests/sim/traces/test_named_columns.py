@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pytest
 
 import apportion as ap
@@ -100,17 +99,6 @@ def test_types_steps_and_recorded_times_are_read_where_they_are_told(write: Writ
     assert steps.jobs["total_steps"].tolist() == [100]
 
 
-def test_lines_that_cannot_be_read_are_left_out_and_told(write: Write) -> None:
-    bad = ("c,soon,5,1,red,x", "d,2026-10-05,x,1,red,x", "b,2026-10-05,5,1,r,x", "e,1", "f,,,,,")
-    lines = (*LINES, *bad, "g,2026-10-06,5,0,red,x", "h,2026-10-06,0,1,red,x")
-    workload = ap.read_workload(write("own.csv", *lines), columns=COLUMNS)
-    assert workload.jobs.index.tolist() == ["a", "b"]
-    assert workload.notes[0] == "9 lines read, 2 jobs"
-    assert sum(note.startswith("line ") for note in workload.notes) == 5
-    assert "left out because they have no GPU: 1 line (9)" in workload.notes
-    assert "left out because they never ran: 1 line (10)" in workload.notes
-
-
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -130,17 +118,6 @@ def test_meanings_that_cannot_be_are_refused(write: Write, columns: Any, message
         ap.read_workload(write("own.csv", *LINES), columns=columns)
     with pytest.raises(InputError, match="leave out format and states"):
         ap.read_workload(write("own.csv", *LINES), columns=COLUMNS, format="philly")
-
-
-@pytest.mark.thorough
-def test_the_command_line_takes_them_and_repeats_them(write: Write, tmp_path: Path) -> None:
-    file, out = str(write("own.csv", *LINES)), tmp_path / "out"
-    columns = ",".join(f"{name}={meant}" for name, meant in COLUMNS.items())
-    words = ["--cluster", "v100=4", "--policies", "fifo", "--out", str(out)]
-    assert main(["compare", "--workload", f"{file}(columns='{columns}')", *words]) == 0
-    first = pd.read_csv(out / "jobs.csv")
-    assert main(["compare", "--config", str(out / "run.toml"), "--out", str(out / "b")]) == 0
-    assert pd.read_csv(out / "b" / "jobs.csv")["jct_s"].tolist() == first["jct_s"].tolist()
 
 
 def test_a_csv_of_no_known_format_is_told_a_mapping_that_reads_it(
@@ -188,21 +165,3 @@ def test_a_csv_of_no_known_format_is_told_a_mapping_that_reads_it(
 )
 def test_a_mapping_is_proposed_of_names_that_tell(names: list[str], likely: str) -> None:
     assert likely_columns(names) == likely
-
-
-def test_durations_are_of_the_type_that_reference_names(write: Write) -> None:
-    columns = "came=arrival_s,runtime_min=duration_s,gpus=scale_factor"
-    own = write("own.csv", "came,runtime_min,gpus", "0,90,1", "60,30,4")
-    ours = ap.read_workload(own, columns=columns, reference="a100")
-    cluster = "v100=4,a100=4"
-    assert any(note.endswith("durations taken as measured on a100") for note in ours.notes)
-    seconds = {
-        kind: (ours.jobs["total_steps"] / ours.throughput_of(cluster)[kind]).tolist()
-        for kind in ("v100", "a100")
-    }
-    assert seconds["a100"] == pytest.approx([5400.0, 1800.0])
-    assert all(slow > fast for slow, fast in zip(seconds["v100"], seconds["a100"], strict=True))
-    usual = ap.read_workload(own, columns=columns)
-    assert usual.jobs["job_type"].tolist() == ours.jobs["job_type"].tolist()
-    with pytest.raises(InputError, match="reference accelerator 'a1000'"):
-        ap.read_workload(own, columns=columns, reference="a1000")

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import apportion as ap
-from apportion.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,12 +60,6 @@ def test_a_pod_runs_on_the_one_type_that_it_asks_for(write: Write) -> None:
     assert [list(on[name]) for name in "ab"] == [["t4"], ["v100"]]
 
 
-def test_rows_of_several_pods_have_the_gpus_of_all(write: Write) -> None:
-    lines = (f"{line('a', 2)},3", f"{line('b', 1, 500)},2")
-    workload = ap.read_workload(write("openb.csv", f"{HEADER},num_inst", *lines))
-    assert workload.jobs["scale_factor"].tolist() == [6, 2]
-
-
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
@@ -80,8 +73,3 @@ def test_a_malformed_line_is_left_out_and_told(write: Write, bad: str, message: 
     workload = ap.read_workload(write("openb.csv", HEADER, line("a"), bad))
     assert workload.jobs.index.tolist() == ["a"]
     assert any(note.startswith(f"line 3 left out: {message}") for note in workload.notes)
-
-
-def test_a_log_without_gpus_is_refused(write: Write) -> None:
-    with pytest.raises(InputError, match="no job that ran on a GPU"):
-        ap.read_workload(write("openb.csv", HEADER, line("a", 0, 0)))

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from apportion.errors import InputError
 from apportion.sim.traces import read_workload
 
 if TYPE_CHECKING:
@@ -34,14 +31,3 @@ def test_rows_are_sorted_numbered_and_kept_even_if_equal(write: Write) -> None:
     assert jobs["duration_s"].tolist() == [20.0, 10.0, 30.0, 30.0]
     assert jobs["entity"].tolist() == ["vc1", "vc1", "vc2", "vc2"]
     assert workload.notes[0] == "rows equal to another one, kept as jobs of their own: 1"
-
-
-def test_the_virtual_cluster_may_be_missing(write: Write) -> None:
-    trace = write("p.csv", "num_gpus,timestamp,duration", "1,2017-10-03 08:00:00,5")
-    assert "entity" not in read_workload(trace).jobs
-
-
-def test_the_malformed_line_is_named(write: Write) -> None:
-    trace = write("p.csv", HEADER, "2017-10-03 08:01:00,30,4,120,vc2", "yesterday,30,4,120,vc2")
-    with pytest.raises(InputError, match=r"p\.csv, line 3: timestamp is 'yesterday'.*date-time"):
-        read_workload(trace)

@@ -4,8 +4,6 @@ import json
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import apportion as ap
@@ -80,42 +78,6 @@ def test_the_last_attempt_counts_from_the_first_submission_on(tmp_path: Path) ->
     )
     passed = ap.read_workload(tmp_path / "cluster_job_log.json", states=["Pass"])
     assert passed.jobs.index.tolist() == ["a"]
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("indent", [None, 1])
-def test_drawn_logs_are_those_that_plain_python_reads(
-    tmp_path: Path, seed: int, indent: int | None
-) -> None:
-    rng = np.random.default_rng(seed)
-    jobs = []
-    for number in range(60):
-        submit, start = np.cumsum(rng.integers(1, 5000, 2)).tolist()
-        end = start + int(rng.integers(1, 9000))
-        gpus = rng.integers(1, 5, rng.integers(1, 3)).tolist()
-        jobs.append(job(f"j{number}", submit, attempt(start, end, *gpus), vc=f"v{number % 3}"))
-    workload = ap.read_workload(written(tmp_path, *jobs, indent=indent))
-    rows = [
-        {
-            "job": each["jobid"],
-            "arrival_s": pd.Timestamp(each["submitted_time"]).timestamp(),
-            "recorded_start_s": pd.Timestamp(each["attempts"][-1]["start_time"]).timestamp(),
-            "recorded_end_s": pd.Timestamp(each["attempts"][-1]["end_time"]).timestamp(),
-            "scale_factor": sum(len(each["gpus"]) for each in each["attempts"][-1]["detail"]),
-            "entity": each["vc"],
-        }
-        for each in json.loads((tmp_path / "cluster_job_log.json").read_text())
-    ]
-    plain = pd.DataFrame(rows).set_index("job")
-    times = ["arrival_s", "recorded_start_s", "recorded_end_s"]
-    plain[times] -= plain["arrival_s"].min()
-    told = workload.jobs.loc[plain.index, plain.columns]
-    pd.testing.assert_frame_equal(told, plain, check_dtype=False)
-    run = ap.simulate("as_recorded", workload, "v100=500")
-    waited = plain["recorded_start_s"] - plain["arrival_s"]
-    assert run.summary()["queueing_s"] == pytest.approx(waited.mean())
-    length = plain["recorded_end_s"].max()
-    assert run.summary()["makespan_s"] == pytest.approx(length)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 import apportion
 from apportion import InputError
 from apportion.estimators.goodput import StepTimes, gain, noise_scale
-from apportion.sim.elastic.as_rigid import packed
 from apportion.sim.traces.pollux import read_pollux_profile, read_pollux_workload
 
 if TYPE_CHECKING:
@@ -61,16 +60,6 @@ def test_steps_are_those_measured_however_a_placement_is_turned(profile: Path) -
             assert found.step_s == pytest.approx(TIMES.step_s(sum(gang), len(gang), local))
             wait = TIMES.synchronisation_s(sum(gang), len(gang))
             assert found.synchronisation_s == pytest.approx(wait)
-
-
-def test_other_placements_are_interpolated_and_say_so(profile: Path) -> None:
-    steps = read_pollux_profile(profile).steps
-    # All times are linear in GPUs, nodes > 1 being alike, so that interpolation is exact.
-    for placement in ((3, 4, 4), (2, 2, 2, 2), (4,) * 5):
-        found = steps.at(placement, 20)
-        assert not found.measured
-        expected = TIMES.step_s(sum(placement), len(placement), 20)
-        assert found.step_s == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_fit_to_a_profile_gives_its_times(profile: Path) -> None:
@@ -141,10 +130,6 @@ def test_workloads_and_their_rigid_jobs(profile: Path, tmp_path: Path) -> None:
         read_pollux_workload(file, tmp_path).rigid("t4")
 
 
-def test_packed_gangs() -> None:
-    assert [packed(k, 4) for k in (1, 4, 6, 12)] == [(1,), (4,), (4, 2), (4, 4, 4)]
-
-
 def test_what_a_profile_does_not_reach_is_named(profile: Path) -> None:
     application = read_pollux_profile(profile)
     with pytest.raises(InputError, match="placement 4 with 8 to 32 samples per GPU, not with 33"):
@@ -208,18 +193,3 @@ def test_published_completion_times_are_the_profiles_plus_a_restart(public_data:
     assert list(least.values()) == pytest.approx([30, 30], abs=5)
     steps = applications["deepspeech2"].steps
     assert steps.at((2, 2, 2, 2), 40).step_s < 0.9 * steps.at((4, 4), 40).step_s
-
-
-def test_speedups_of_profiled_applications(public_data: Path) -> None:
-    """Speed-ups at 1 to 64 GPUs that others worked out from the same profiles."""
-    gpus = np.array([1, 2, 4, 8, 16, 32, 64])
-    for name, tolerance, speedups in (
-        ("imagenet", 0.02, [1, 1.97, 3.80, 6.92, 12.2, 19.7, 26.6]),
-        ("deepspeech2", 0.02, [1, 1.98, 3.94, 7.21, 11.1, 13.7, 12.8]),
-        ("bert", 0.02, [1, 1.88, 3.63, 4.88, 7.95, 11.1, 10.3]),
-        ("yolov3", 0.05, [1, 1.73, 3.13, 3.83, 5.76, 7.64, 7.89]),
-    ):
-        application = read_pollux_profile(public_data / "pollux" / "profiles_t4" / name)
-        goodput = application.fitted(application.training.epochs // 2)
-        found = goodput.best(gpus, -(-gpus // 4), search="sampled").goodput
-        assert found / found[0] == pytest.approx(np.array(speedups), rel=tolerance)

@@ -9,8 +9,6 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.sim.traces.assemble import accelerator_of, tres_gpus
-from apportion.sim.traces.read import TRACE_FORMATS, TraceFormat
 from apportion.sim.traces.sacct import seconds_of
 
 if TYPE_CHECKING:
@@ -142,19 +140,6 @@ def test_an_export_of_slurm_itself_is_read_as_plain_pandas_reads_it() -> None:
     assert run.summary()["utilization"] < 1
 
 
-def test_of_a_requeued_job_the_last_run_counts(write: Write) -> None:
-    trace = write(
-        "sacct.txt",
-        HEADER,
-        line("1", "NODE_FAIL", end="00:40:00"),
-        line("1", submit="00:45:00", start="01:00:00", end="03:00:00"),
-    )
-    workload = ap.read_workload(trace)
-    job = workload.jobs.loc["1"]
-    assert [job["arrival_s"], job["recorded_start_s"], job["duration_s"]] == [0, 3600, 7200]
-    assert any("requeued (2.0 GPU-hours)" in note for note in workload.notes)
-
-
 def test_jobs_on_several_types_are_told_with_their_gpus(write: Write) -> None:
     both = "cpu=9,gres/gpu:h100=2,gres/gpu:a100=6,gres/gpu=8,node=2"
     untold = "gres/gpu:a100=3,gres/gpu=4"
@@ -187,21 +172,6 @@ def test_tasks_that_wait_are_counted(write: Write) -> None:
         "jobs): 3 lines (3, 4, 5)",
         "left out because they never ran; with all tasks of arrays 3 jobs: 1 line (6)",
     )
-
-
-def test_elapsed_counts_where_a_job_was_suspended(write: Write) -> None:
-    trace = write("sacct.txt", HEADER, line("1"), line("2", elapsed="00:30:00"))
-    workload = ap.read_workload(trace)
-    assert workload.jobs["duration_s"].tolist() == [3600, 1800]
-    told = "Elapsed is not from Start to End, and counts, 2.0 GPU-hours less: 1 line (3)"
-    assert told in workload.notes
-
-
-def test_jobs_on_several_slices_are_left_out(write: Write) -> None:
-    one, two = ("gres/gpu:a100_1g.5gb=1", "gres/gpu:a100_1g.5gb=2")
-    workload = ap.read_workload(write("s.txt", HEADER, line("1", tres=one), line("2", tres=two)))
-    assert workload.jobs.index.tolist() == ["1"]
-    assert any("several parts of GPUs" in note and "(3)" in note for note in workload.notes)
 
 
 def test_states_can_be_chosen(write: Write) -> None:
@@ -257,28 +227,6 @@ def test_a_log_without_a_gpu_and_one_without_a_column_are_refused(write: Write) 
         ap.read_workload(write("s.txt", short, line("1").rsplit("|", 2)[0]))
     with pytest.raises(InputError, match="no rows"):
         ap.read_workload(write("s.txt", HEADER))
-
-
-def test_a_reader_of_ones_own_may_use_another_separator(write: Write) -> None:
-    bars = TraceFormat("bars", ("came", "ran"), TRACE_FORMATS["sacct"].read, separator="|")
-    TRACE_FORMATS["bars"] = bars
-    try:
-        with pytest.raises(InputError, match="no column 'JobID'"):
-            ap.read_workload(write("s.txt", "came|ran", "1|2"))
-    finally:
-        del TRACE_FORMATS["bars"]
-
-
-def test_gpus_of_tres_and_their_names() -> None:
-    assert tres_gpus("cpu=4,gres/gpu=2") == {"": 2}
-    assert tres_gpus("gres/gpu:v100=1,gres/gpu:a100=3") == {"v100": 1, "a100": 3}
-    assert tres_gpus("gres/gpu:a100=2,gres/shard=9") == {"a100": 2}
-    assert tres_gpus("cpu=4") == {}
-    assert tres_gpus("gres/gpu=2K") is None
-    assert accelerator_of("A100-SXM4-80GB") == "a100_80gb"
-    assert accelerator_of("NVIDIA_H100_80GB_HBM3") == "h100"
-    assert accelerator_of("a100_1g.5gb") == "a100_1g.5gb"
-    assert accelerator_of("mine", ["mine"]) == "mine"
 
 
 def test_lengths_of_time_as_slurm_writes_them() -> None:

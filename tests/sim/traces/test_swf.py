@@ -45,10 +45,6 @@ def test_a_log_is_known_by_its_header_and_read(write: Write) -> None:
     assert run.summary()["makespan_s"] == pytest.approx(660)
 
 
-def test_a_log_without_header_is_known_by_its_numbers(write: Write) -> None:
-    assert len(ap.read_workload(write("log.txt", line(1), line(2)))) == 2
-
-
 def test_what_is_no_job_that_ran_is_left_out_and_told(write: Write) -> None:
     lines = (
         line(1),
@@ -88,8 +84,3 @@ def test_a_malformed_line_is_left_out_and_told_with_its_number(
     told = [note for note in workload.notes if note.startswith("line 5 left out: ")]
     assert len(told) == 1
     assert re.search(message, told[0])
-
-
-def test_a_log_in_which_nobody_ran_is_refused(write: Write) -> None:
-    with pytest.raises(InputError, match=r"no job that ran on a GPU: 1 line read, 0 jobs"):
-        ap.read_workload(write("log.swf", *HEADER, line(1, run=0)))

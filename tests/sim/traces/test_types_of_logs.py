@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.cli import main
 from apportion.sim.traces.assemble import accelerator_of
 
 if TYPE_CHECKING:
@@ -290,21 +289,3 @@ def test_speeds_of_sweeps_are_of_types_of_clusters_or_of_the_log(tmp_path: Path)
     assert swept["mean_jct_s"].to_dict()["h100=2"] > 2 * 36e3
     with pytest.raises(ap.InputError, match="accelerator in speed 't4'"):
         ap.sweep(["fcfs"], [{"path": path, "speed": {"t4": 1.0}}], clusters, n_jobs=1)
-
-
-@pytest.mark.slow
-def test_the_command_line_leaves_the_log_out_where_types_are_not_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = log(tmp_path, ("", 0, 0, 600), ("h100", 5, 0, 60))
-    words = ["compare", "--workload", str(path), "--jobs", "1", "--out", str(tmp_path / "out")]
-    assert main([*words, "--cluster", "h100=2,a100=2"]) == 0
-    said = capsys.readouterr().out
-    assert said.partition("Note: ")[2].startswith("1 of 2 jobs name no type of GPU")
-    assert "\nas_recorded " not in said
-    assert main([*words, "--cluster", "h100=2"]) == 0
-    assert "\nas_recorded " in capsys.readouterr().out
-    assert main([*words, "--policies", "fcfs"]) == 0  # on as many GPUs as the log had in use
-    assert "2 jobs on h100=2," in capsys.readouterr().out
-    advice = ap.advise(str(path), "h100=2,a100=2", draws=4, n_jobs=1)
-    assert "cannot be said: 1 of 2 jobs name no type" in str(advice)
