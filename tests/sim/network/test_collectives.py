@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from apportion.errors import InputError
 from apportion.sim.network import (
     COLLECTIVES,
     Dimension,
@@ -67,39 +64,3 @@ def test_two_peers_make_ring_and_halving_doubling_equal() -> None:
 def test_alone_or_with_nothing_to_send_a_collective_takes_no_time(name: str) -> None:
     assert ring(name, 1, LINK).seconds(1e9) == 0
     assert ring(name, 8, LINK).seconds(0) == 0
-
-
-@given(st.sampled_from(list(COLLECTIVES)), st.integers(2, 64), st.floats(1, 1e12))
-def test_more_bytes_or_peers_never_take_less_time(name: str, peers: int, size: float) -> None:
-    cost = ring(name, peers, LINK)
-    assert cost.seconds(2 * size) > cost.seconds(size)
-    assert ring(name, peers + 1, LINK).seconds(size) > cost.seconds(size)
-
-
-@given(st.integers(1, 6), st.floats(1, 1e12))
-def test_halving_doubling_is_never_slower_than_a_ring(doublings: int, size: float) -> None:
-    peers = 2**doublings
-    assert halving_doubling(peers, LINK).seconds(size) <= ring("all_reduce", peers, LINK).seconds(
-        size
-    )
-
-
-def test_hops() -> None:
-    around = Dimension("rack", "ring", 1e9, 1e-3)
-    switch = Dimension("rack", "switch", 1e9, 1e-3)
-    assert [around.hops(8, distance) for distance in range(8)] == [0, 1, 2, 3, 4, 3, 2, 1]
-    assert (LINK.hops(8, 5), switch.hops(8, 5)) == (1, 2)
-    assert (around.alpha_s, LINK.alpha_s, switch.alpha_s) == (1e-3, 1e-3, 2e-3)
-
-
-@pytest.mark.parametrize("peers", [3, 6, 12, 100])
-def test_halving_doubling_needs_a_power_of_two(peers: int) -> None:
-    with pytest.raises(InputError, match=f"among {peers} peers; their number must be a power"):
-        halving_doubling(peers, LINK)
-
-
-def test_unknown_collectives_and_no_peers_are_refused() -> None:
-    with pytest.raises(InputError, match=r"'all_reduced'.*Did you mean 'all_reduce'"):
-        ring("all_reduced", 2, LINK)
-    with pytest.raises(InputError, match="among 0 peers"):
-        halving_doubling(0, LINK)

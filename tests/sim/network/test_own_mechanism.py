@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -92,14 +91,6 @@ def test_a_network_stands_beside_mechanisms_of_ones_own(how: Any, told: dict[str
     assert run.settings.get("network") == ("static" if told else None)
     compared = ap.compare(["fifo"], pair(), RACKS, mechanism=how, n_jobs=1, **told)
     assert compared.jobs()["jct_s"].tolist() == run.jobs["jct_s"].tolist()
-
-
-@pytest.mark.usefixtures("registered")
-def test_settings_by_name_are_those_of_the_mechanism_beside_the_network() -> None:
-    settings: dict[str, Any] = {"mechanism": "with_settings", "seconds": 250.0}
-    run = ap.simulate("fifo", pair(), RACKS, network=STATIC, **settings)
-    assert (run.settings["seconds"], run.settings["network"]) == (250.0, "static")
-    assert pickle.loads(pickle.dumps(run)).settings == run.settings
 
 
 @pytest.mark.parametrize(

@@ -63,25 +63,6 @@ def simulated_end_s(
     return clock
 
 
-def test_exposed_communication_by_hand() -> None:
-    # Backward: the second layer sends 3 bytes from 5 to 11.5; the first wants the network at 9.
-    profile = ModelProfile("two", (layer(1, 0, 2, 1), layer(2, 2, 2, 3)))
-    assert profile.compute_s == 9
-    assert exposed_s(profile, COSTS) == pytest.approx(11.5 + 2.5 - 9)
-
-
-def test_communication_behind_later_compute_is_hidden() -> None:
-    profile = ModelProfile("two", (layer(1, 0, 20, 0), layer(2, 2, 2, 3)))
-    assert exposed_s(profile, COSTS) == 0
-
-
-def test_dimensions_work_on_different_messages_at_the_same_time() -> None:
-    # Sent at 5 and 9. Inner dimension: 5 to 8, 9 to 10; outer one: 8 to 14.5, 14.5 to 17.
-    profile = ModelProfile("two", (layer(1, 0, 2, 1), layer(2, 2, 2, 3)))
-    costs = {"all_reduce": (Cost(0.0, 1.0), Cost(0.5, 2.0))}
-    assert exposed_s(profile, costs) == pytest.approx(17 - 9)
-
-
 @given(LAYERS, st.lists(st.builds(Cost, SECONDS, SECONDS), min_size=1, max_size=4))
 def test_exposed_communication_is_that_of_an_event_simulation(
     layers: list[Layer], costs: list[Cost]
@@ -124,12 +105,6 @@ def test_exchanges_that_are_waited_for_are_exposed_in_full() -> None:
     profile = ModelProfile("model parallel", (part, part))
     assert exposed_s(profile, COSTS) == pytest.approx(2 * (2.5 + 4.5))
     assert profile.all_reduce_bytes == profile.skew == 0
-
-
-def test_a_profile_knows_its_gradients() -> None:
-    profile = ModelProfile("two", (layer(1, 1, 1, 1), layer(1, 1, 1, 3)))
-    assert profile.all_reduce_bytes == 4
-    assert profile.skew == 0.75
 
 
 def test_scaling_changes_compute_and_nothing_else() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +14,6 @@ from apportion.sim.network import (
     Exchange,
     Layer,
     ModelProfile,
-    NetworkModel,
     NoNetwork,
     Shape,
     StaticNetwork,
@@ -89,28 +86,6 @@ def test_a_tighter_tier_is_never_slower(model: str, gpus: int) -> None:
     assert overheads[0] < overheads[2]
 
 
-def test_with_compute_as_it_is_the_physical_network_hardly_matters() -> None:
-    network = get_network("alpha_beta", cluster=CLUSTER)
-    for model in MODELS:
-        assert 0 < network.overhead(model, ((2, 2), (2, 2))) < 0.01
-
-
-def test_flat_gangs_are_an_option_of_every_model_of_shapes() -> None:
-    odd = ((6,), (5,), (5,))
-    for name in ("table1", "table1_model", "alpha_beta"):
-        overheads = [
-            get_network(name, cluster=CLUSTER, flat_if_unbalanced=flat).overhead("VGG11", odd)
-            for flat in (True, False)
-        ]
-        assert overheads[0] > overheads[1]
-
-
-def test_without_a_network_communication_is_free() -> None:
-    network = get_network("none", cluster=CLUSTER)
-    assert network.overhead("anything", ((8, 8), (1,))) == 0
-    assert isinstance(network, NetworkModel)
-
-
 def test_a_model_is_asked_once_per_job_type_and_shape() -> None:
     counting = Counting()
     network = get_network(counting, cluster=CLUSTER)
@@ -122,15 +97,6 @@ def test_a_model_is_asked_once_per_job_type_and_shape() -> None:
     assert len(counting.asked) == 2
     again = get_network(network, cluster=CLUSTER)
     assert again.model is counting
-
-
-@pytest.mark.thorough
-def test_a_network_can_be_sent_to_another_process() -> None:
-    for name in NETWORKS:
-        network = get_network(name, cluster=CLUSTER)
-        network.overhead("VGG11", ((4, 4),))
-        copy = pickle.loads(pickle.dumps(network))
-        assert copy.overhead("VGG11", ((3,), (2,))) == network.overhead("VGG11", ((3,), (2,)))
 
 
 def test_shapes_that_the_cluster_cannot_hold_are_refused() -> None:
@@ -181,11 +147,6 @@ def test_what_is_no_overhead_is_refused(mechanism: str, answer: object) -> None:
         ap.simulate("fifo", load, racks, mechanism=mechanism, network=Says(answer))
 
 
-def test_a_class_is_no_network() -> None:
-    with pytest.raises(InputError, match=r"the class Counting; write network=Counting\("):
-        get_network(Counting, cluster=CLUSTER)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("algorithm", ALL_REDUCES)
 def test_each_tier_reduces_by_an_algorithm_of_its_own(algorithm: str) -> None:
     """One message behind all compute: its seconds over the compute, by the textbook's formulas."""
@@ -223,9 +184,3 @@ def test_static_penalties_hang_on_the_tier_alone() -> None:
         StaticNetwork(by_model={"x": (1.0, 0.5)})
     with pytest.raises(InputError, match="at tier 'rack'"):
         StaticNetwork((1.0, 1.5, 0.5))
-
-
-def test_what_makes_no_network_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(NETWORKS, "empty", lambda profiles: None)
-    with pytest.raises(InputError, match="'empty' returned None"):
-        get_network("empty", cluster=ap.Cluster.of_racks(1))

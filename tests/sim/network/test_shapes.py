@@ -12,7 +12,6 @@ from apportion.sim.network.shapes import (
     canonical_shape,
     gpus_of,
     machines_of,
-    shape_of_placement,
     tier_of,
 )
 
@@ -36,11 +35,6 @@ def test_equal_shapes_are_written_alike(racks: list[list[int]], random: object) 
     assert canonical_shape(racks) == shape
 
 
-def test_a_placement_has_the_shape_of_its_parts() -> None:
-    placement = [(2, 1, 4), (0, 7, 8), (2, 1, 1), (2, 0, 3)]
-    assert shape_of_placement(placement) == ((5, 3), (8,))
-
-
 @pytest.mark.parametrize(
     ("shape", "tier"),
     [
@@ -59,9 +53,3 @@ def test_the_tier_is_the_tightest_that_holds_the_shape(shape: Shape, tier: str) 
 def test_a_gang_without_gpus_is_refused(racks: list[list[int]]) -> None:
     with pytest.raises(InputError, match="has no GPU"):
         canonical_shape(racks)
-
-
-@pytest.mark.parametrize("count", [-1, 1.5, "two", None, True])
-def test_counts_that_are_none_are_named(count: object) -> None:
-    with pytest.raises(InputError, match=f"has {count!r} GPUs in a machine"):
-        canonical_shape([[4, count]])  # type: ignore[list-item]

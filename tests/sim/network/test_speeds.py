@@ -70,24 +70,6 @@ def test_a_gang_that_others_split_stays_where_it_is_at_the_speed_of_its_shape(
     assert run.jobs.jct_s.tolist() == pytest.approx([2500, 2500, 2500, jct_s])
 
 
-@pytest.mark.thorough
-def test_shapes_count_on_every_type_and_under_any_placement() -> None:
-    cluster = Cluster({"v100": 16, "k80": 8}, gpus_per_machine=4, machines_per_rack=2)
-    rows = [(200.0 * k, gpus, 700.0 * (k + 1)) for k, gpus in enumerate([1, 2, 4, 6, 12, 3, 5, 2])]
-    load = jobs_of(rows, v100=2.0, k80=1.0)
-    for placement in ("consolidated", "first_fit", "random"):
-        run = in_rounds(load, cluster, placement=placement, preemption_overhead_seconds=5.0)
-        assert run.settings["network"] == "by tier"
-        free = in_rounds(load, cluster, placement=placement, network="none").jobs
-        assert (run.jobs.jct_s.to_numpy() > free.jct_s.to_numpy() * (1 - 1e-9)).all()
-
-
-def test_without_communication_nothing_is_another_than_without_a_network() -> None:
-    load = ap.generate_rack_workload(jobs=12, seed=3, max_scale_factor=16)
-    runs = [in_rounds(load, SMALL, network=each, round_seconds=360.0) for each in (None, "none")]
-    pd.testing.assert_frame_equal(runs[0].jobs, runs[1].jobs, check_exact=True)
-
-
 def test_a_network_alone_chooses_leases_and_shares_had_exactly_know_none() -> None:
     load = jobs_of([(0.0, 4, 1000)], gpu=2.0)
     run = simulate("max_min_fairness", load, SMALL, network="table1")

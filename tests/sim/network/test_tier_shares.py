@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from apportion.cluster import TIERS, Cluster
-from apportion.errors import InputError
 from apportion.policies import get_policy, solve, solve_instance
 from apportion.sim import Workload, generate_rack_workload, simulate
 from apportion.sim.network import get_network
@@ -60,14 +59,6 @@ def test_the_slowdown_at_a_tier_is_that_of_the_best_placement_there(network: str
             assert found[job, kind, : tier + 1].min() == worth
 
 
-def test_speeds_are_the_isolated_one_over_one_plus_the_overhead() -> None:
-    cluster = Cluster.of_racks(2)
-    speeds = tier_speeds(jobs_of(8, 1), cluster, get_network("table1", cluster=cluster))
-    # ResNet18 in Table I: 7, 116 and 2749 %.
-    np.testing.assert_allclose(speeds[0], [1 / 1.07, 1 / 2.16, 1 / 28.49])
-    np.testing.assert_allclose(speeds[1], [1, 0, 0])
-
-
 def test_two_gangs_share_the_one_machine_and_neither_waits_for_ever() -> None:
     cluster = Cluster.of_racks(1, machines_per_rack=1, gpus_per_machine=4)
     run = simulate("max_min_fairness", jobs_of(4, 4), cluster, mechanism="leases", network="none")
@@ -85,41 +76,6 @@ def test_time_follows_weights() -> None:
     run = simulate("max_min_fairness", workload, cluster, mechanism="leases", network="none")
     # Of the first forty hours the heavier one has three quarters.
     assert run.jobs["completion_s"].iloc[0] / 3600 == pytest.approx(40, abs=2)
-
-
-def test_a_policy_keeps_gangs_in_machines_where_there_is_room() -> None:
-    run = simulate("max_total_throughput", jobs_of(4, 4, 4, 4), RACKS, network="table1")
-    assert (run.jobs["machine_s"] > 0).all()
-    assert (run.jobs[["rack_s", "network_s"]] == 0).all().all()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("policy", ["fifo", "finish_time_fairness", "network_sensitive"])
-def test_policies_run_to_the_end_and_hold_what_they_compute(policy: str) -> None:
-    workload = generate_rack_workload(jobs=15, seed=1, max_scale_factor=16)
-    run = simulate(policy, workload, RACKS, mechanism="leases")
-    np.testing.assert_allclose(run.jobs["compute_s"], workload.jobs["duration_s"], rtol=1e-9)
-    used = run.rounds[[f"{tier}_gpus" for tier in TIERS]].sum(axis=1)
-    length = run.rounds["end_s"] - run.rounds["start_s"]
-    assert (used <= RACKS.total_gpus * length * (1 + 1e-9)).all()
-    assert run.settings["network"] == "table1"
-    assert run.solves > 0
-    assert run.policy_seconds > 0
-
-
-def test_fewer_solves_with_time_between_them() -> None:
-    workload = generate_rack_workload(jobs=12, seed=1, max_scale_factor=16)
-    often, seldom = (
-        simulate("fifo", workload, RACKS, mechanism="leases", resolve_seconds=seconds)
-        for seconds in (0.0, 86400.0)
-    )
-    assert seldom.solves < often.solves
-    assert seldom.jobs["completion_s"].notna().all()
-
-
-def test_space_sharing_is_refused() -> None:
-    with pytest.raises(InputError, match="lets jobs share GPUs; under leases"):
-        simulate("max_min_fairness_space_sharing", jobs_of(1), RACKS, mechanism="leases")
 
 
 @pytest.mark.parametrize("policy", ["max_min_fairness", "max_total_throughput"])

@@ -52,18 +52,6 @@ def test_a_fat_tree_of_four_ports() -> None:
     assert by_level == {"server": 1600, "edge": 1600, "pod": 1600}
 
 
-def test_gpus_of_one_number_share_a_rail() -> None:
-    pod = get_topology("dgx_h100_pod")
-    assert pod.gpus == 1024
-    assert pod.links_of(range(8)) == ()
-    assert pod.links_of([0, 8]) == ("server 0 rail 0", "server 1 rail 0")
-    across = pod.links_of([3, 256 + 3])
-    assert across == ("server 0 rail 3", "server 32 rail 3", "group 0 rail 3", "group 1 rail 3")
-    assert pod.capacities["server 0 rail 3"] == 400
-    assert pod.capacities["group 0 rail 3"] == 32 * 400
-    assert not set(pod.links_of([0, 8])) & set(pod.links_of([1, 9]))
-
-
 def test_a_rack_of_72_gpus_has_no_links_inside() -> None:
     racks = get_topology("gb200_nvl72")
     assert racks.gpus == 4 * 8 * 72
@@ -84,16 +72,6 @@ def test_links_of_random_gangs(name: str) -> None:
         assert len(set(links)) == len(links)
         assert links == topology.links_of(gang[::-1] + gang)
         assert len(links) != 1
-
-
-def test_jobs_meet_where_their_gangs_share_a_link() -> None:
-    gangs = {"a": [0, 2], "b": [3, 4], "c": [5], "d": [6, 7]}
-    shared = {
-        link: jobs
-        for link, jobs in jobs_on_links(get_topology("cassini"), gangs).items()
-        if len(jobs) > 1
-    }
-    assert shared == {"leaf 1": ("a", "b")}
 
 
 FOUR_TIERS = """
@@ -234,16 +212,3 @@ def test_gangs_choose_the_idlest_link_in_the_order_of_their_intensity() -> None:
     assert on["leaf 0 link 1"] == ("light", "last")
     with pytest.raises(InputError, match="GPU 4 is given to both"):
         chosen_paths(of_four(), {"a": [0, 4], "b": [4, 5]}, {"a": 1.0, "b": 1.0}, {})
-
-
-def test_parallel_links_from_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "own.toml"
-    head = 'kind = "tree"\nunits = 6\nseed = 3\n[[levels]]\nname = "leaf"\nsize = 4\n'
-    file.write_text(f"{head}uplink_gbps = 100\nparallel_links = 2\n")
-    read = read_topology(file)
-    assert isinstance(read, ParallelUplinks)
-    assert read.seed == 3
-    assert read.capacities["leaf 5 link 1"] == 50
-    file.write_text(f"{head}uplink_gbps = 100\nparallel_links = 2\nrails = 2\n")
-    with pytest.raises(InputError, match="has rails"):
-        read_topology(file)
