@@ -98,18 +98,6 @@ def test_gangs_in_lockstep_take_what_iterations_take() -> None:
     assert found == pytest.approx([200 * each_s] * 3, rel=1e-9)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("network", sampled(NETWORKS, 2))
-def test_how_often_is_decided_changes_nothing_if_nobody_moves(network: str) -> None:
-    what = ["VGG-16", "ResNet-50", "LSTM-PTB"], [500.0, 300.0, 800.0]
-    found = [
-        elastic(jobs(*what), network=network, interval_seconds=each).jobs["jct_s"].tolist()
-        for each in (23.0, 60.0, 1e6)
-    ]
-    assert found[0] == pytest.approx(found[2], rel=1e-9)
-    assert found[1] == pytest.approx(found[2], rel=1e-9)
-
-
 @pytest.mark.parametrize("network", NETWORKS)
 def test_nothing_is_passed_over(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is steady alone is not beside gangs that come, grow and go."""

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from tests.seeds import sampled
@@ -10,25 +9,22 @@ from tests.sim.leasing.one_by_one import leased
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.mechanism.devices import Devices
 from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, register
-from apportion.mechanism.scheduler import Gangs
 from apportion.sim.contention import ETHERNET_10G
-from apportion.sim.contention.speeds import ContendedSpeeds, RigidSteps
-from apportion.sim.engine import Speeds, duty_cycle
+from apportion.sim.engine import duty_cycle
 from apportion.sim.network import get_network
-from apportion.sim.network.contention import ContentionNetwork
-from apportion.sim.network.models.trained import TABLE_III, table_iii_profiles
+from apportion.sim.network.models.trained import TABLE_III
 from apportion.sim.phases.workload import generate_contended_workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from apportion.mechanism.devices import Devices
+
 pytestmark = pytest.mark.usefixtures("free_starts")
 
 
 VGG = TABLE_III["VGG-16"]
-COMPUTE_S = sum(VGG.passes_s())
 CLUSTER = ap.Cluster({"v100": 8}, gpus_per_machine=4)
 
 
@@ -65,32 +61,6 @@ def jobs(steps: Sequence[float], models: Sequence[str] = ("VGG-16",)) -> ap.Work
     return ap.Workload("gangs of two", table, pd.DataFrame({"v100": speeds}, index))
 
 
-def test_who_slows_whom() -> None:
-    layout = Devices.of(ap.Cluster({"v100": 18}, gpus_per_machine=3, machines_per_rack=2)).layout
-    across = [(0, [0, 3]), (0, [4, 6]), (0, [7, 8]), (0, [9, 12])]  # the third sends nothing
-    network = ContentionNetwork(table_iii_profiles())
-    each = np.arange(4)
-    gangs = Gangs(each, each, np.zeros(4, dtype=int), np.full(4, 2), devices=across)
-
-    class Free(Speeds):
-        def rates(self, gangs: Gangs, there: Any = None) -> Any:
-            return np.full(gangs.job.size, 1 / COMPUTE_S)
-
-    steps = RigidSteps(Free(), ["VGG-16"] * 4, network)
-    speeds = ContendedSpeeds(steps, network, layout)
-    expected = [1 / step_s(2), 1 / step_s(2), 1 / COMPUTE_S, 1 / step_s(1)]
-    assert speeds.rates(gangs) == pytest.approx(expected)
-    without_1 = speeds.rates(gangs, np.array([True, False, True, True]))
-    assert without_1[[0, 2, 3]] == pytest.approx([1 / step_s(1), 1 / COMPUTE_S, 1 / step_s(1)])
-    moved = gangs._replace(devices=[(0, [1, 15]), *across[1:]])
-    assert speeds.rates(moved)[:2] == pytest.approx([1 / step_s(1)] * 2)
-    guess = ContentionNetwork(table_iii_profiles(), expected=True)
-    share = ContendedSpeeds(steps, guess, layout)
-    each_s = 1 / share.rates(gangs._replace(devices=across[:1] * 4))
-    part = 1 - COMPUTE_S / each_s[0]
-    assert each_s == pytest.approx([step_s(1 + 3 * part)] * 4, rel=1e-9)
-
-
 def test_a_gang_is_faster_once_its_neighbour_is_done_in_a_round(striped: str) -> None:
     run = ap.simulate(
         *("fifo", jobs([100.0, 300.0]), CLUSTER),
@@ -101,23 +71,6 @@ def test_a_gang_is_faster_once_its_neighbour_is_done_in_a_round(striped: str) ->
     first_s = 100 * step_s(2)
     assert run.jobs["jct_s"].tolist() == pytest.approx([first_s, first_s + 200 * step_s(1)])
     assert len(run.rounds) == 1
-
-
-def test_three_gangs_with_a_start_that_costs_time(striped: str) -> None:
-    run = ap.simulate(
-        "fifo",
-        jobs([100.0, 300.0, 800.0]),
-        CLUSTER,
-        mechanism="rounds",
-        network="contention",
-        placement=striped,
-        tiers=False,
-        preemption_overhead_seconds=10.0,
-    )
-    ends_s = [10 + 100 * step_s(3)]
-    ends_s.append(ends_s[0] + 200 * step_s(2))
-    ends_s.append(ends_s[1] + 500 * step_s(1))
-    assert run.jobs["jct_s"].tolist() == pytest.approx(ends_s)
 
 
 @pytest.mark.parametrize("network", sampled(["contention", "contention_expected"], 2))

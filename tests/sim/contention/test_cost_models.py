@@ -4,35 +4,6 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.errors import InputError
-from apportion.sim.network import all_reduce_cost
-from apportion.sim.network.models.trained import TABLE_III, V100_FLOPS
-
-A, B, G = 1e-5, 2e-10, 5e-11
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "latency_s", "s_per_byte"),
-    [
-        ("binary_tree", 4 * A, 4 * B + 2 * G),
-        ("recursive_doubling", 2 * A, 2 * B + 2 * G),
-        ("halving_doubling", 4 * A, 1.5 * B + 0.75 * G),
-        ("ring", 6 * A, 1.5 * B + 0.75 * G),
-    ],
-)
-def test_table_i_at_four_nodes(algorithm: str, latency_s: float, s_per_byte: float) -> None:
-    cost = all_reduce_cost(algorithm, 4, alpha_s=A, beta_s=B, gamma_s=G)
-    assert cost == pytest.approx((latency_s, s_per_byte))
-    assert cost.seconds(1e8) == pytest.approx(latency_s + 1e8 * s_per_byte)
-    assert all_reduce_cost(algorithm, 1, alpha_s=A, beta_s=B, gamma_s=G) == pytest.approx((0, 0))
-
-
-def test_passes_grow_with_the_batch_and_shrink_with_flops() -> None:
-    row = TABLE_III["ResNet-50"]
-    assert row.passes_s() == pytest.approx((0.025, 0.0374))
-    assert row.passes_s(32, V100_FLOPS / 2) == pytest.approx((0.1, 0.1496))
-    with pytest.raises(InputError, match="batch is 0"):
-        row.passes_s(0)
 
 
 @pytest.mark.parametrize(
@@ -65,16 +36,3 @@ def test_a_gang_on_four_servers_sends_by_table_i(
     each_s = 0.0895 + messages * alpha + b * factor * 526.4e6
     assert run.jobs.jct_s.tolist() == pytest.approx([10 * each_s])
     assert run.jobs.sent_bytes.tolist() == pytest.approx([10 * factor * 526.4e6])
-
-
-def test_contended_jobs_of_another_batch_compute_longer() -> None:
-    plain = ap.generate_contended_workload(scale=0.01)
-    larger = ap.generate_contended_workload(
-        scale=0.01, batch={"VGG-16": 32, "LSTM-PTB": 64}, peak_flops=V100_FLOPS / 3
-    )
-    assert larger.jobs.equals(plain.jobs)
-    ratio = plain.throughputs["v100"] / larger.throughputs["v100"]
-    assert ratio["VGG-16"].tolist() == pytest.approx([6.0] * 6)
-    assert ratio.drop("VGG-16", level=0).tolist() == pytest.approx([3.0] * 18)
-    with pytest.raises(InputError, match="model in batch 'VGG16'"):
-        ap.generate_contended_workload(batch={"VGG16": 32})

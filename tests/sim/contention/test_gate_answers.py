@@ -50,40 +50,6 @@ def test_answers_that_are_put_off_for_ever(later_s: float) -> None:
         _run(Answers(later_s))
 
 
-def _named(gate: object) -> str:
-    """Run two jobs that users call by names, of which the second arrives first."""
-    workload = ap.generate_contended_workload(seed=0, scale=0.002)
-    wide = workload.jobs[workload.jobs["scale_factor"] == 8].iloc[:2]
-    jobs = wide.assign(arrival_s=[1e-3, 0.0]).set_axis(["vision", 7])
-    few = ap.Workload("few", jobs, workload.throughputs)
-    cluster = ap.Cluster({"v100": 16}, gpus_per_machine=4)
-    with pytest.raises(SolveError) as found:
-        ap.simulate("ada_srsf", few, cluster, gate=gate)
-    return str(found.value)
-
-
-def test_jobs_that_wait_are_called_what_their_users_call_them() -> None:
-    said = _named(Answers(float("inf")))
-    assert "Nothing would ever happen again" in said
-    assert "job 7 waits for the gate 'mine'" in said
-    assert "job 'vision' waits for the gate 'mine'" in said
-    assert "named" not in said
-
-
-def test_tables_of_tasks_call_jobs_what_their_users_call_them() -> None:
-    workload = ap.generate_contended_workload(seed=0, scale=0.002)
-    wide = workload.jobs[workload.jobs["scale_factor"] == 8].iloc[:2]
-    few = ap.Workload("few", wide.set_axis(["vision", 7]), workload.throughputs)
-    cluster = ap.Cluster({"v100": 16}, gpus_per_machine=4)
-    run = ap.simulate("ada_srsf", few, cluster, timeline=True)
-    for name in ("tasks", "transfers", "schedule"):
-        assert set(run.tables[name]["job"]) == {"vision", 7}
-    of_one = run.tables["tasks"].query("job == 'vision'")
-    assert (of_one["end_s"] - of_one["start_s"]).sum() == pytest.approx(
-        run.jobs.loc["vision", "computed_gpu_s"]
-    )
-
-
 @dataclass(frozen=True)
 class InPairs:
     """Let transfers start when two wait."""

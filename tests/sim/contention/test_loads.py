@@ -50,8 +50,3 @@ def test_a_job_goes_where_least_is_left_to_do(settings: dict[str, Any], left_s: 
     equal = left_s * ITERATIONS / COMPUTE_S
     assert third_gpu(round(equal) - 2.0, settings) == (2,)
     assert third_gpu(round(equal) + 2.0, settings) == (0,)
-
-
-def test_bytes_that_count_below_nothing_are_refused() -> None:
-    with pytest.raises(ap.InputError, match="loads_s_per_byte"):
-        ap.Iterations(loads_s_per_byte=-1.0)

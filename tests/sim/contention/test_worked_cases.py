@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,11 @@ from apportion.sim.contention import (
     ETHERNET_10G,
     FairSharing,
     Iteration,
-    Phase,
     PlainEngine,
     Send,
     SharedCost,
     Timeline,
     all_reduced,
-    in_phases,
     overlapped,
 )
 from apportion.sim.network import model_profiles
@@ -59,62 +56,6 @@ def test_one_job_alone_in_closed_form() -> None:
     assert (forward_s + backward_s) / each_s == pytest.approx(0.166, abs=5e-4)
     (local_s,) = ends([(iteration, 300, [0, 1], [])], sharing=ETHERNET_10G)
     assert local_s == pytest.approx(300 * (forward_s + backward_s), rel=1e-9)
-
-
-@pytest.mark.parametrize(("transfers", "expected"), [(1, 0.085969), (2, 0.194769), (4, 0.412369)])
-def test_equation_5_at_100_megabytes(transfers: int, expected: float) -> None:
-    iteration = Iteration((), (Send(1e8, 0, startup_s=6.69e-4),)).checked("one transfer")
-    jobs = [(iteration, 1, [k, 8 + k], [0, 1]) for k in range(transfers)]
-    assert ends(jobs, sharing=ETHERNET_10G) == pytest.approx([expected] * transfers, rel=1e-5)
-
-
-@pytest.mark.parametrize("counted_over", ["task", "cluster"])
-def test_whose_links_are_counted(counted_over: str) -> None:
-    sharing = SharedCost(1.0, 0.5, 0.0, counted_over)
-    one = Iteration((), (Send(6.0, 0),)).checked("one transfer")
-    jobs = [(one, 1, [0, 1], [0, 1]), (one, 1, [2, 3], [0, 1]), (one, 1, [4, 5], [4, 5])]
-    alone_s = 6.0 if counted_over == "task" else 6 * 2.5
-    assert ends(jobs, sharing=sharing) == pytest.approx([15.0, 15.0, alone_s])
-
-
-@pytest.mark.parametrize(
-    ("first", "late_s", "expected"),
-    [
-        (1.0, 0.0, (2.5, 7.5)),  # both at once: 4 and 5 in the means below
-        (2.0, 0.0, (5.0, 9.0)),
-        (3.0, 0.0, (7.5, 10.5)),
-        (1.0, 1.0, (1.0, 7.0)),
-        (2.0, 2.0, (2.0, 8.0)),
-        (3.0, 3.0, (3.0, 9.0)),
-    ],
-)
-def test_two_transfers_on_one_link(
-    first: float, late_s: float, expected: tuple[float, float]
-) -> None:
-    sizes, ready_s = (first, 6.0), [0.0, late_s]
-    jobs = [
-        (Iteration((), (Send(size, 0),)).checked("one transfer"), 1, [k, 8 + k], [0, 1])
-        for k, size in enumerate(sizes)
-    ]
-    done_s = ends(jobs, ready_s=ready_s)
-    assert done_s == pytest.approx(list(expected))
-
-
-def test_theorems_1_and_2() -> None:
-    """Means of the two ends at the ends of the interval, b = 1 and eta = .5, beside 6 bytes."""
-
-    def mean(sizes: tuple[float, float], ready_s: tuple[float, float]) -> float:
-        jobs = [
-            (Iteration((), (Send(size, 0),)).checked("one transfer"), 1, [k, 8 + k], [0, 1])
-            for k, size in enumerate(sizes)
-        ]
-        return float(np.mean(ends(jobs, ready_s=list(ready_s))))
-
-    for size, at_once, after, last in [(1, 5, 4, 6.5), (2, 7, 5, 7), (3, 9, 6, 7.5)]:
-        assert mean((size, 6.0), (0.0, 0.0)) == pytest.approx(at_once)
-        assert mean((size, 6.0), (0.0, size)) == pytest.approx(after)
-        assert mean((size, 6.0), (6.0, 0.0)) == pytest.approx(last)
-    assert mean((1.0, 6.0), (3.0, 0.0)) == pytest.approx(6.5)
 
 
 @pytest.mark.parametrize(
@@ -155,50 +96,6 @@ def test_ada_dual_as_written_looks_at_the_first_server_only() -> None:
         assert begun["all"] > 0
 
 
-def test_the_order_by_remaining_service() -> None:
-    gpus, iterations, ms = (1, 2, 4, 8), (900, 400, 250, 100), (400, 387.5, 316, 348)
-    service = {
-        f"J{k + 1}": n * count * each
-        for k, (n, count, each) in enumerate(zip(gpus, iterations, ms, strict=True))
-    }
-    assert list(service.values()) == [360_000, 310_000, 316_000, 278_400]
-    assert sorted(service, key=service.__getitem__) == ["J4", "J2", "J3", "J1"]
-    compute = Iteration((1.0,)).checked("compute")
-    done_s = ends(
-        [(compute, 1, [0], [])] * 4, turns=[(int(value), 0) for value in service.values()]
-    )
-    assert np.argsort(done_s).tolist() == [3, 1, 2, 0]
-
-
-@dataclass
-class Looks:
-    """Looks at everything, several times, and then answers as another gate does."""
-
-    gate: Any
-    name: str = "looks"
-    seen: int = field(default=0)
-
-    def decide(self, now_s: float, flow: Any, links: Any) -> float:
-        for _ in range(3):
-            for link in flow.links:
-                self.seen += len(links.on(link))
-            links.rates([*links.flows, flow])
-            _ = links.waiting
-            with pytest.raises(AttributeError):
-                flow.left = 0.0
-        return float(self.gate.decide(now_s, flow, links))
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_asking_a_gate_changes_nothing(seed: int) -> None:
-    case = drawn(seed)
-    looks = Looks(case.gate)
-    engines = [PlainEngine(*case[:3], gate) for gate in (case.gate, looks)]
-    assert play(engines[0], case) == play(engines[1], case)
-    first, second = (engine.so_far(np.arange(len(case.jobs))) for engine in engines)
-    assert first.sent.tolist() == second.sent.tolist()
-
-
 def test_a_shift_lets_transfers_start_at_its_own_times_only() -> None:
     iteration = all_reduced(0.1, 0.1, 0.3)
     jobs = [(iteration, 4, [0, 1], [0, 1]), (iteration, 4, [2, 3], [0, 1])]
@@ -212,17 +109,6 @@ def test_a_shift_lets_transfers_start_at_its_own_times_only() -> None:
         np.testing.assert_allclose(start_s, shift_s + np.arange(4), atol=1e-9)
     assert max(START, 3.0) == 3.0
     assert max(START, 3.0, HOLD) == HOLD
-
-
-def test_phases_share_a_link_by_what_they_can_use() -> None:
-    """Max-min: 1 of 10 bytes/s goes to who can use no more, the others have 4.5 each."""
-    capacity = FairSharing((10.0,) * 8)
-    few, many = (in_phases([Phase(0, 9.0, most)]) for most in (1.0, math.inf))
-    jobs = [(few, 1, [0, 1], [0, 1]), (many, 1, [2, 3], [0, 1]), (many, 1, [4, 5], [1, 2])]
-    assert ends(jobs, sharing=capacity) == pytest.approx([9.0, 2.0, 2.0])
-    # Compute and send at once, then send alone, then compute: 2 + 1.5 + 0.5.
-    phased = in_phases([Phase(2.0, 6.0, 6.0), Phase(0.0, 9.0, 6.0), Phase(0.5)])
-    assert ends([(phased, 3, [0, 1], [0, 1])], sharing=capacity) == pytest.approx([12.0])
 
 
 def test_overlapped_layers_by_the_recursion_of_two_machines() -> None:
@@ -323,19 +209,3 @@ def test_ada_srsf_by_its_name() -> None:
     assert times.loc["VGG-16", ["iterations", "mean_s", "p99_s"]].to_numpy() == pytest.approx(
         [40, each_s, each_s], rel=1e-9
     )
-
-
-def test_what_simulate_refuses() -> None:
-    with pytest.raises(InputError, match=r"Job 0 \('VGG-16'\) takes 4.421 GB of each GPU"):
-        ap.simulate("ada_srsf", workload(1), CLUSTER, gpu_memory_gb=4.0)
-    base = workload(1)
-    throughputs = base.throughputs.rename({"VGG-16": "A3C"})
-    other = ap.Workload("x", base.jobs.assign(job_type="A3C"), throughputs)
-    with pytest.raises(InputError, match="Nobody knows what jobs of type 'A3C' send"):
-        ap.simulate("ada_srsf", other, CLUSTER)
-    with pytest.raises(InputError, match="s_per_byte is -1"):
-        ap.simulate("ada_srsf", workload(1), CLUSTER, s_per_byte=-1.0)
-    with pytest.raises(InputError, match="works by iterations"):
-        ap.simulate("ada_srsf", workload(1), CLUSTER, mechanism="rounds")
-    with pytest.raises(InputError, match="scheduler 'ada_srfs'"):
-        ap.simulate("ada_srfs", workload(1), CLUSTER)

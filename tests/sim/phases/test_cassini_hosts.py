@@ -11,18 +11,15 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.mechanism.devices import Devices
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.placements.compatible import FIGURES
-from apportion.mechanism.scheduler import Gangs, tier_of
+from apportion.mechanism.scheduler import tier_of
 from apportion.mechanism.time_shifts import LinkScores, random_score, score_of
-from apportion.sim.engine import Speeds
-from apportion.sim.network import PhaseNetwork, communication_profile, get_network, get_topology
+from apportion.sim.network import PhaseNetwork, communication_profile, get_network
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
 from apportion.sim.network.model import pace_of
 from apportion.sim.network.models.trained import table_iii_profiles
-from apportion.sim.phases.phase_speeds import CompatibleSpeeds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import Placement
 
 SERVERS = ap.Cluster({"a100": 24}, gpus_per_machine=1, machines_per_rack=2)
-PAIRS_OF_TWO = ap.Cluster({"a100": 24}, gpus_per_machine=2, machines_per_rack=2)
 PAIRS = ap.Cluster({"a100": 24}, gpus_per_machine=2, machines_per_rack=3)
 
 
@@ -43,20 +39,6 @@ PROFILES = {
     "most": on_off("most", 0.8),
     "odd": on_off("odd", 0.5, 1 / 2**0.5),
 }
-
-
-def test_links_are_those_of_the_topology() -> None:
-    topology, links = get_topology("cassini"), GangLinks(CassiniNetwork(), SERVERS)
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        gpus = sorted(rng.choice(24, int(rng.integers(1, 8)), replace=False).tolist())
-        found = links.links_of(tuple((gpu // 2, gpu % 2, 1) for gpu in gpus))
-        names = {
-            f"server {2 * rack + place}" if level == "machine" else f"leaf {rack}": gbps
-            for (level, rack, place), gbps in found.items()
-        }
-        expected = {link: topology.capacities[link] for link in topology.links_of(gpus)}
-        assert names == expected
 
 
 def test_the_random_score_is_the_mean_over_starts() -> None:
@@ -158,51 +140,6 @@ def test_candidates_with_loops_are_discarded() -> None:
     assert 0 < loops < candidates
 
 
-def test_placements_are_chosen_anew_when_leases_end() -> None:
-    """A gang beside one that does not suit it leaves for free servers; else it stays."""
-    pace = pace_of(get_network(CassiniNetwork(profiles=PROFILES), cluster=SERVERS))
-    small = ap.Cluster({"a100": 8}, gpus_per_machine=1, machines_per_rack=2)
-    chosen = {}
-    for other in ("odd", "half"):
-        for name in ("consolidated", "cassini"):
-            placer = Placer(small, name, pace=pace)
-            if name == "cassini":
-                placer.choose(Gang(0, 2, model=other))
-            for job, devices in ((0, [0, 2]), (8, [4]), (9, [6])):
-                placer.devices.hold(job, 0, devices)
-            gang = Gang(1, 2, model="half", tiers=(2, 2), before=[3, 5])
-            found = placer.choose(gang)
-            assert found is not None
-            chosen[other, name] = list(found)
-    assert chosen["odd", "consolidated"] == chosen["half", "consolidated"] == [3, 5]
-    assert chosen["half", "cassini"] == [3, 5]
-    assert chosen["odd", "cassini"] == [5, 7]
-
-
-def test_leases_end_one_by_one_where_placements_are_chosen_anew() -> None:
-    """A job whose neighbour's link suits it badly moves when its lease ends, not before."""
-    jobs = workload(["odd", "half", "most"])
-    table = jobs.jobs.assign(arrival_s=[0.0, 0.0, 0.0], total_steps=[900.0, 3000.0, 500.0])
-    cluster = ap.Cluster({"a100": 6}, gpus_per_machine=1, machines_per_rack=1)
-    run = ap.simulate(
-        "fifo",
-        ap.Workload("one by one", table, jobs.throughputs),
-        cluster,
-        mechanism=ap.Leases(
-            seconds=300,
-            checkpoint_seconds_per_gpu=0,
-            placement="cassini",
-            network=CassiniNetwork(profiles=PROFILES, oversubscription=1),
-        ),
-    )
-    starts = run.schedule["start_s"]
-    events = np.append(run.jobs["completion_s"], 0.0)
-    assert all(
-        start % 300 == pytest.approx(0, abs=1e-3) or np.isclose(start, events).any()
-        for start in starts
-    )
-
-
 def test_a_compatible_neighbour_is_chosen() -> None:
     """Two gangs hold one server of two leaves each; one suits a third gang, the other does not."""
     pace = pace_of(get_network(CassiniNetwork(profiles=PROFILES), cluster=SERVERS))
@@ -217,35 +154,6 @@ def test_a_compatible_neighbour_is_chosen() -> None:
         # a link that does not suit: but 0.7 and 1, or 0.75 and 1, beat 0.6 or 0.75 at random.
         racks = {rack for rack, _, _ in placer.devices.placement(2)}
         assert len(racks & {0, 1}) == len(racks & {2, 3}) == 1
-
-
-def test_speeds_follow_the_worst_link() -> None:
-    # The second meets the first at rack 1 and the third at rack 2; the last is in one machine.
-    across = [(0, [0, 4]), (0, [6, 8]), (0, [10, 12]), (0, [16, 17])]
-    each = np.arange(4)
-    gangs = Gangs(each, each, np.zeros(4, dtype=int), np.full(4, 2), devices=across)
-    layout = Devices.of(PAIRS_OF_TWO).layout
-
-    class Free(Speeds):
-        def rates(self, gangs: Gangs, there: Any = None) -> Any:
-            return np.full(gangs.job.size, 10.0)
-
-    def rates(*, shifted: bool, there: list[bool], last: str = "most") -> list[float]:
-        silent = ap.CommunicationProfile("silent", 1.0, [])
-        model = CassiniNetwork(profiles={**PROFILES, "silent": silent}, shifted=shifted)
-        types = ["half", "half", last, "half"]
-        speeds = CompatibleSpeeds(Free(), types, model, PAIRS_OF_TWO, layout)
-        return list(speeds.rates(gangs, np.array(there)))
-
-    # half beside half fits; half beside most overlaps by 0.3 with the best shift.
-    assert rates(shifted=True, there=[True] * 4) == pytest.approx([10, 10 / 1.3, 10 / 1.3, 10])
-    # At random: 0.5 * 0.5 and 0.5 * 0.8.
-    expected = [10 / 1.25, 10 / 1.4, 10 / 1.4, 10]
-    assert rates(shifted=False, there=[True] * 4) == pytest.approx(expected)
-    gone = rates(shifted=False, there=[True, True, False, True])
-    assert gone == pytest.approx([8, 8, 10, 10])
-    silent = rates(shifted=False, there=[True] * 4, last="silent")  # waits for nobody
-    assert silent == pytest.approx([8, 8, 10, 10])
 
 
 def workload(models: list[str]) -> ap.Workload:

@@ -96,12 +96,6 @@ def test_elastic_gangs_lose_what_rigid_ones_lose() -> None:
         assert found.max() > 620
 
 
-def test_a_profile_of_an_application_is_taken_as_it_is() -> None:
-    silent = {name: ap.CommunicationProfile(name, 1.0) for name in ("sends 0.4",)}
-    run = elastic(jobs([0.4] * 3), network=PhaseNetwork(profiles=silent))
-    assert run.jobs["jct_s"].tolist() == pytest.approx([600] * 3)
-
-
 @pytest.mark.thorough
 def test_gangs_come_to_machines_that_suit_them() -> None:
     """Packed, the fourth GPUs of all three are on one machine, whose link cannot carry them."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.errors import InputError
@@ -141,17 +140,8 @@ def test_the_same_meeting_elsewhere_is_the_same() -> None:
         assert min(first.values()) >= 1 - 1e-9
 
 
-def test_parts_that_hang_together() -> None:
-    links: dict[Any, Any] = {"a": [1, 2], "b": [3], "c": [4, 5], "d": [2, 5], "e": [6, 3]}
-    found = [(set(jobs), set(names)) for jobs, names in connected(links)]
-    assert sorted(found, key=str) == sorted(
-        [({1, 2, 4, 5}, {"a", "c", "d"}), ({3, 6}, {"b", "e"})], key=str
-    )
-
-
 def test_iterations_are_measured_when_they_are_steady() -> None:
     """As a run of the engine that is many times as long, from given starts."""
-    from apportion.sim.phases import PhaseJob, run_phases
 
     profiles = (PROFILES["half"], PROFILES["most"], PROFILES["slow"])
     meeting = Meeting(profiles, (0.0, 0.3, 0.1), ((50.0, (0, 1)), (60.0, (0, 1, 2))))
@@ -231,21 +221,6 @@ def test_shifts_at_once_without_epochs() -> None:
     assert run.tables["links"]["marks_gigabits"].tolist() == [0, 0]
 
 
-def test_marks_are_booked_by_job() -> None:
-    """Two that always send at 50 Gb/s on 50: twice the time, 25 Gb/s of excess for each."""
-    network = PhaseNetwork(profiles=PROFILES)
-    kinds: list[dict[str, Any]] = [{"mechanism": "rounds"}, LEASES]
-    for settings in kinds:
-        run = ap.simulate(
-            "max_min_fairness", three_gpus(0.0, "always"), SHARED, network=network, **settings
-        )
-        links = run.tables["links"]
-        assert run.jobs["completion_s"].tolist() == pytest.approx([6000, 6000])
-        assert links["marks_gigabits"].tolist() == pytest.approx([6000 * 25] * 2)
-        assert links["slowdown"].tolist() == pytest.approx([2, 2])
-        assert run.summary()["iteration_slowdown"] == pytest.approx(2)
-
-
 def test_epochs_begin_at_multiples_of_their_length() -> None:
     epochs = Epochs(600.0)
     assert epochs.at(100.0)
@@ -278,16 +253,6 @@ def test_rounds_of_a_whole_number_of_seconds_lose_no_fractions() -> None:
     assert run.jobs["completion_s"].tolist() == [30.25, 70.5]
 
 
-def test_jitter_is_readjusted_where_the_link_carries_everything() -> None:
-    meeting = Meeting((on_off("part", 0.45),) * 2, (0.0, 0.5), ((50.0, (0, 1)),))
-    free = SteadyIterations(PhaseNetwork(jitter=0.1, readjust=None)).of(meeting)
-    kept = SteadyIterations(PhaseNetwork(jitter=0.1)).of(meeting)
-    assert (kept.slowdown < free.slowdown).all()
-    assert (kept.marks_gbps < free.marks_gbps).all()
-    full = Meeting((on_off("most", 0.8),) * 2, (0.0, 0.5), ((50.0, (0, 1)),))
-    assert SteadyIterations(PhaseNetwork()).of(full).slowdown == pytest.approx([1.6, 1.6])
-
-
 def test_bad_input_is_named() -> None:
     for option, value in (
         ("epoch_s", -1),
@@ -302,64 +267,3 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="PhaseNetwork"):
         get_network("phases", cluster=FOUR, profiles=table_iii_profiles())
     assert get_network("phases_unshifted", cluster=FOUR).name == "phases_unshifted"
-
-
-def drawn_profile(rng: np.random.Generator, name: str, period_s: float) -> ap.CommunicationProfile:
-    """One to three phases of 20 to 50 Gb/s in a tenth to seven tenths of a period."""
-    count, duty = int(rng.integers(1, 4)), rng.uniform(0.1, 0.7)
-    sends = rng.dirichlet(np.full(count, 2.0)) * duty * period_s
-    gaps = rng.dirichlet(np.full(count, 2.0)) * (1 - duty) * period_s
-    parts: list[tuple[float, float]] = []
-    for gap, send in zip(gaps, sends, strict=True):
-        parts += [(gap, 0.0), (send, float(rng.choice([50, 50, 50, 40, 25, 20])))]
-    return ap.CommunicationProfile.in_turn(name, parts)
-
-
-def drawn_meeting(seed: int) -> dict[str, ap.CommunicationProfile]:
-    """Two or three jobs whose periods, or halves of them, are 0 to 5 % apart."""
-    rng = np.random.default_rng([seed, 10])
-    found = {}
-    for place in range(int(rng.choice([2, 2, 2, 3]))):
-        apart = float(rng.choice([0, 1e-6, 1e-5, 1e-4, 1e-3, *rng.uniform(0, 0.05, 2)]))
-        period_s = 0.2 * (1 + apart) * float(rng.choice([1, 1, 1, 2]))
-        found[f"m{place}"] = drawn_profile(rng, f"m{place}", period_s)
-    return found
-
-
-def slowdown_at_random(profiles: dict[str, ap.CommunicationProfile], seed: int) -> Any:
-    """Mean over the jobs of how much longer iterations take, for 24 starts."""
-    count, several = len(profiles), 24
-    rng, found = np.random.default_rng([seed, 24]), []
-    rank = np.array([rng.permutation(several) for _ in range(count)])
-    for part in ((rank + rng.random(rank.shape)) / several).T:
-        jobs = {
-            name: PhaseJob(profile, ("link",), float(begins * profile.period_s))
-            for (name, profile), begins in zip(profiles.items(), part, strict=True)
-        }
-        run = run_phases(jobs, {"link": 50.0}, iterations=48)
-        late = [np.diff(run.starts_s[name])[24:48].mean() for name in jobs]
-        alone = [profile.period_s for profile in profiles.values()]
-        found.append(np.mean(np.array(late) / alone))
-    return np.array(found)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("seeds", ranges_of_seeds(5, 300))
-def test_jobs_with_shifts_are_no_slower_than_those_that_start_at_random(seeds: range) -> None:
-    """By more than half a per cent, and what the mean over random starts may be off by."""
-    paced = 0
-    for seed in seeds:
-        profiles = drawn_meeting(seed)
-        model = PhaseNetwork(profiles=profiles)
-        # Each job has a GPU of the first machine, the link of which they share, and one of its own.
-        count = len(profiles)
-        cluster = ap.Cluster({"a100": count * (count + 1)}, gpus_per_machine=count)
-        across: list[Held] = [(0, [job, count * (job + 1)]) for job in range(count)]
-        made = made_by(model, list(profiles), cluster)
-        rates = made.rates(lines(count, across))
-        planned = float(np.mean(10.0 / rates))
-        by_chance = slowdown_at_random(profiles, seed)
-        error = float(by_chance.std()) / np.sqrt(by_chance.size)
-        assert planned <= by_chance.mean() * 1.005 + 3 * error, seed
-        paced += bool(made._paces)
-    assert paced

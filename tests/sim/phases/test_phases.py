@@ -58,17 +58,6 @@ def test_worked_cases(
     assert law == pytest.approx(expected)
 
 
-def test_rates_of_which_two_fit_beside_one() -> None:
-    profiles = [on_off(50, 100, rate) for rate in (40.0, 20.0, 20.0)]
-    apart = on_one_link(profiles, [0, 50, 50], 40)
-    assert late(apart) == pytest.approx([100, 100, 100])
-    assert sum(apart.excess_gigabits.values()) == 0
-    together = on_one_link(profiles, [0, 0, 0], 40, iterations=1)
-    # 40/3 for each until the two are done after 75: 1,000 of 2,000 Gb then go at 40.
-    first = [float(together.iterations_s(job)[0]) for job in range(3)]
-    assert first == pytest.approx([150, 125, 125])
-
-
 def test_the_law_is_exact_where_it_says_so() -> None:
     rng = np.random.default_rng(4)
     for _ in range(40):
@@ -77,16 +66,6 @@ def test_the_law_is_exact_where_it_says_so() -> None:
         assert law_is_exact(profiles, 50)
         law = iteration_s(100, score_of(profiles, 50, [0, shift]))
         assert late(on_one_link(profiles, [0, shift])) == pytest.approx([law, law])
-
-
-def test_the_law_is_not_exact_for_unequal_rates() -> None:
-    profiles = [on_off(50, 100, 40.0), on_off(50, 100, 20.0)]
-    assert iteration_s(100, score_of(profiles, 50, [0, 0])) == pytest.approx(110)
-    run = on_one_link(profiles, [0, 0])
-    assert [run.iterations_s(job)[0] for job in (0, 1)] == pytest.approx([112.5, 100])
-    last = [run.iterations_s(job)[29] for job in (0, 1)]
-    assert last == pytest.approx([100, 100], abs=0.01)  # they have drifted apart
-    assert run.readjusted == {0: 0, 1: 0}
 
 
 def test_rates_are_max_min_fair() -> None:
@@ -114,21 +93,6 @@ def test_rates_are_max_min_fair() -> None:
         order = rng.permutation(flows)
         again = max_min_rates(demands[order].tolist(), [uses[k] for k in order], links)
         assert again == pytest.approx(np.array(rates)[order].tolist())
-
-
-def test_progressive_filling_by_hand() -> None:
-    # The long flow shares both links; what it leaves on the wide one the second takes.
-    rates = max_min_rates([50, 50, 50], [["a", "b"], ["a"], ["b"]], {"a": 30.0, "b": 50.0})
-    assert rates == [15, 15, 35]
-    assert max_min_rates([5, 50], [["a"], ["a"]], {"a": 30.0}) == [5, 25]
-    assert max_min_rates([5, 0], [[], ["a"]], {"a": 30.0}) == [5, 0]
-
-
-def test_marks_are_what_is_wanted_above_the_capacity() -> None:
-    run = on_one_link([on_off(50, 100)] * 2, [0, 0], iterations=1)
-    assert run.excess_gigabits == {"link": pytest.approx(100 * 50)}  # 50 Gb/s above, for 100 s
-    assert run.marks_gigabits == {0: pytest.approx(2500), 1: pytest.approx(2500)}
-    assert on_one_link([on_off(50, 100)] * 2, [0, 50]).excess_gigabits == {"link": 0}
 
 
 def test_a_job_alone_makes_its_period_and_sends_its_gigabits() -> None:
@@ -162,13 +126,6 @@ def test_drift_is_readjusted() -> None:
         assert np.median(again) <= 0.05
     again = run_phases(jobs, readjust=0.05, **given)
     assert np.array_equal(again.starts_s["a"], kept.starts_s["a"])
-
-
-def test_an_early_job_waits_for_its_schedule() -> None:
-    slow = PhaseJob(on_off(0.5, 1.0), ("link",), 0.0, schedule_s=1.25)
-    run = run_phases({"a": slow}, {"link": 50.0}, readjust=0.05, iterations=8)
-    assert run.iterations_s("a") == pytest.approx([1.0] + [1.25] * 7)
-    assert run.readjusted["a"] == 8  # the last of them in the iteration that is not complete
 
 
 @pytest.mark.parametrize(

@@ -47,13 +47,6 @@ def test_intensity_is_corrected_as_in_the_paper() -> None:
     assert crux_priorities(jobs, work, LINK, corrected=False) == {"long": 5.0, "short": 5.0}
 
 
-def test_intensity_counts_the_slowest_link_and_leaves_out_who_sends_nothing() -> None:
-    narrow = PhaseJob(job(1, 2).profile, ("link", "uplink"))
-    jobs = {"narrow": narrow, "alone": PhaseJob(job(1, 1).profile)}
-    found = gpu_intensity(jobs, {"narrow": 8.0, "alone": 1.0}, LINK | {"uplink": 25.0})
-    assert found == {"narrow": 2.0}  # 100 gigabits at 25 Gb/s
-
-
 def test_the_first_is_as_if_alone_and_equals_share() -> None:
     rng = np.random.default_rng(5)
     for _ in range(30):

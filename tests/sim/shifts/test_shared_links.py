@@ -6,7 +6,6 @@ from fractions import Fraction
 from math import lcm
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from tests.oracles.draw_whole import LINKS, draw_links
 from tests.oracles.rotations import enumerate_shifts, mean_score
@@ -110,20 +109,6 @@ def test_slots_that_are_too_coarse_are_told() -> None:
     fine = shifted(ap.SharedLinks(late, {"ab": ["a", "b"]}, 45.0, slots=30))
     assert fine.scores.mean() >= fine.unshifted_scores.mean()
     assert not fine.message
-
-
-def test_without_time_it_says_so() -> None:
-    rng = np.random.default_rng(2)
-    jobs = [f"j{n}" for n in range(12)]
-    profiles = {
-        job: ap.CommunicationProfile(job, 1.0, [(0.0, float(rng.uniform(0.2, 0.6)), 50.0)])
-        for job in jobs
-    }
-    pairs = {f"{a} {b}": [a, b] for a in jobs for b in jobs if a < b}
-    links = ap.SharedLinks(profiles, pairs, 50.0)
-    found = shifted(links, time_limit_s=0.2, fallback="isolated")
-    assert found.status in ("time_limit", "fallback")
-    assert found.message
 
 
 @pytest.mark.parametrize(
