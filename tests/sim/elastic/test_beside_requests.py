@@ -8,7 +8,6 @@ import pytest
 from tests.sim.elastic.by_hand import PROGRESS, SECONDS, application
 
 import apportion as ap
-from apportion.mechanism.inference import PIPESWITCH_COLD_START_S
 from apportion.sim.inference import GPU_STATE_COLUMNS, DiurnalRate, generate_requests
 
 CLUSTER = ap.Cluster({"v100": 8}, gpus_per_machine=4)
@@ -134,18 +133,6 @@ def test_requests_that_come_after_training_leave_it_as_it_is(restart: str) -> No
     assert beside.tables["requests"]["finish_s"].tolist() == [50_011.0, 50_012.0]
 
 
-def test_protect_times_and_counts_of_one_service() -> None:
-    rows = [(0.0, "a", 10.0), (40.0, "a", 5.0), (50.0, "a", 2.0), (120.0, "a", 4.0)]
-    run = ap.simulate(
-        "deepboot", workload([1000.0]), {"v100": 1}, serving=ap.Serving(requests(*rows))
-    )
-    assert run.tables["requests"]["finish_s"].tolist() == [16.0, 45.0, 52.0, 124.0]
-    kept = run.tables["gpu_states"].query("state == 'protected'")
-    assert kept["from_s"].tolist() == [16.0, 45.0, 52.0, 124.0]
-    # 90 - 52 is cut off by nothing; 50 s come before 90 s and take the GPU back at once.
-    assert kept["to_s"].tolist() == [40.0, 50.0, 112.0, 154.0]
-
-
 def test_a_job_with_one_gpu_is_stopped_and_waits_for_the_next_interval() -> None:
     asked = requests((100.0, "a", 10.0), slo_s=20.0)
     serving = ap.Serving(asked, yield_seconds=2.0, protect=0.0)
@@ -190,18 +177,6 @@ def test_a_reclaim_loses_the_work_since_the_last_checkpoint(
     assert run.summary()["undone_s"] == pytest.approx(undone_s)
 
 
-def test_a_worker_that_only_prepares_is_given_back_without_a_pause() -> None:
-    # The second GPU comes at 60 s and would join at 90 s; a request has it from 70 s to 1,076 s.
-    serving = ap.Serving(requests((70.0, "a", 1000.0)))
-    run = ap.simulate("deepboot", workload([0.0]), {"v100": 2}, serving=serving, gang_restart="edl")
-    assert run.schedule["devices"].tolist() == [(0,), (0, 1), (0,)]
-    assert run.schedule["end_s"].tolist()[:2] == [60.0, 70.0]
-    job = run.jobs.iloc[0]
-    assert job["completion_s"] == pytest.approx(30 + PROGRESS * SECONDS[1])
-    assert (job["paused_s"], job["paused_gpu_seconds"]) == (30.0, 40.0)
-    assert run.tables["requests"]["finish_s"].tolist() == [1076.0]
-
-
 @pytest.mark.thorough
 def test_a_gang_whose_leader_is_taken_elects_another() -> None:
     """Both GPUs work from 93 s on; a request has one of them, at random, from 200 s for good."""
@@ -226,18 +201,6 @@ def test_a_gang_whose_leader_is_taken_elects_another() -> None:
 def test_checkpoints_are_for_edl() -> None:
     with pytest.raises(ap.InputError, match="gang_restart='edl'"):
         ap.Configurations(restart="afe", checkpoint_interval_s=60.0)
-
-
-@pytest.mark.slow
-def test_separate_clusters_and_what_pipeswitch_saves() -> None:
-    jobs, asked = workload([0.0, 10.0]), drawn(3)
-    slow = ap.simulate("deepboot", jobs, CLUSTER, serving=ap.Serving(asked))
-    fast = ap.simulate(
-        "deepboot", jobs, CLUSTER, serving=ap.Serving(asked, cold_start_s=PIPESWITCH_COLD_START_S)
-    )
-    apart = ap.simulate("deepboot", jobs, CLUSTER, serving=ap.Serving(asked, gpus=4, lending=False))
-    assert fast.summary()["mean_request_s"] < slow.summary()["mean_request_s"]
-    assert set(apart.tables["gpu_states"].query("state == 'training'")["gpu"]) <= {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from apportion.estimators.goodput import (
     MeasuredTraining,
     StepTimes,
 )
-from apportion.mechanism.configurations import RESTARTS
 from apportion.sim.elastic.as_rigid import packed
 from apportion.sim.record import Record
 
@@ -84,19 +83,6 @@ def test_the_same_call_gives_the_same_bytes_in_whatever_order_jobs_are_given() -
     turned = replace(jobs, jobs=jobs.jobs.iloc[::-1])
     again = ap.simulate("sia", turned, CLUSTER)
     pd.testing.assert_frame_equal(run.jobs, again.jobs.loc[run.jobs.index], check_exact=True)
-
-
-@pytest.mark.parametrize("restart", sampled(RESTARTS, 3))
-def test_jobs_that_cannot_grow_are_never_restarted(restart: str) -> None:
-    run = ap.simulate("deepboot", workload(3, 6), CLUSTER, gang_restart=restart, growth=1.0)
-    assert not run.jobs["restarts"].any()
-
-
-def test_generated_workloads_differ_by_seed_only() -> None:
-    one, same, other = (ap.generate_elastic_workload(20, seed=seed) for seed in (5, 5, 6))
-    pd.testing.assert_frame_equal(one.jobs, same.jobs)
-    assert not one.jobs.equals(other.jobs)
-    assert len(one.rigid("v100")) == 20
 
 
 def test_what_does_not_go_together_is_refused() -> None:

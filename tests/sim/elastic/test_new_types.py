@@ -47,25 +47,6 @@ def test_what_is_told_comes_first_and_notes_say_which_is_which() -> None:
     np.testing.assert_allclose(rigid["a100"] / rigid["t4"], 1555 / 320)
 
 
-def test_nothing_is_modelled_where_nothing_is_known() -> None:
-    jobs = some_jobs()
-    assert jobs.on("t4=8") is jobs
-    assert replace(jobs, measured_on=None).on("a100=8").notes == jobs.notes
-    assert replace(jobs, measured_on="mine").speed_on("a100") == 1.0
-
-
-@pytest.mark.parametrize("speed", [{"a100": 0.0}, {"a100": -1.0}, {"a100": "fast"}, {"b200": 2.0}])
-def test_factors_that_are_none_are_refused(speed: dict[str, float]) -> None:
-    with pytest.raises(InputError):
-        some_jobs().on("a100=4", speed)
-
-
-def test_files_keep_what_was_measured(tmp_path: Path) -> None:
-    jobs = replace(some_jobs(), measured_on="v100")
-    jobs.save(tmp_path / "jobs.csv")
-    assert ap.read_elastic_workload(tmp_path / "jobs.csv").measured_on == "v100"
-
-
 JOBS = "arrival_s,application,total_steps\n{0},bert,3600\n{1},bert,1800\n"
 SPEEDS = "application,gpus,t4 samples/s,a100 (samples/sec)\nbert,1,1,4\nbert,2,1.8,7.5\n"
 

@@ -13,7 +13,6 @@ from tests.seeds import sampled
 import apportion as ap
 from apportion.elastic import AnySteps, GpuSpeeds, StepSeconds
 from apportion.errors import InputError
-from apportion.sim.fingerprint import workload_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,17 +88,6 @@ def test_comparisons_sweeps_and_rigid_jobs_take_them(kind: str) -> None:
     assert swept[0]["mean_jct_s"].tolist() == swept[1]["mean_jct_s"].tolist()
 
 
-def test_their_code_and_values_are_in_the_fingerprint() -> None:
-    """Two models that were fitted to the same steps are two models."""
-
-    def mark(factor: float) -> str:
-        return workload_fingerprint(with_steps(lambda _, old: OwnModel(old, factor)))
-
-    marks, again = ({mark(factor) for factor in (1.0, 2.0)} for _ in range(2))
-    assert len(marks) == 2
-    assert marks == again
-
-
 def test_what_a_kind_lacks_is_refused_where_it_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"The steps of '.*' are .*; they must have at\("):
         with_steps(lambda *_: OnlyAt)  # type: ignore[arg-type]
@@ -109,17 +97,3 @@ def test_what_a_kind_lacks_is_refused_where_it_is_asked_for(tmp_path: Path) -> N
         ap.simulate("pollux", with_steps(lambda *_: OnlyAt()), CLUSTER)
     with pytest.raises(InputError, match=r"are told by number of GPUs"):
         ap.simulate("pollux", PAIRS["by gpus"][0], CLUSTER, goodputs="fitted")
-
-
-class Written(OwnSpeeds):
-    """Says how a file has it."""
-
-    def plain(self) -> dict[str, Any]:
-        return {"speeds": {str(gpus): speed for gpus, speed in TOLD.items()}}
-
-
-def test_a_kind_that_says_how_is_saved(tmp_path: Path) -> None:
-    jobs, _ = with_steps(lambda *_: Written()).save(tmp_path / "own.csv")
-    read = ap.read_elastic_workload(jobs)
-    own, again = (ap.simulate("sia", each, CLUSTER) for each in (PAIRS["by gpus"][0], read))
-    pd.testing.assert_frame_equal(own.jobs, again.jobs)

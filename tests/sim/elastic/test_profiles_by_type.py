@@ -12,7 +12,7 @@ from tests.seeds import sampled
 
 import apportion as ap
 from apportion.cluster import Cluster
-from apportion.elastic import GpuSpeeds, MeasuredApplication, ModelledSteps, StepTimes
+from apportion.elastic import MeasuredApplication, ModelledSteps, StepTimes
 from apportion.errors import InputError
 from apportion.sim.traces.elastic import is_elastic
 
@@ -57,14 +57,6 @@ def test_a_profile_of_a_type_says_what_a_ratio_says(policy: str) -> None:
         runs = [ap.simulate(policy, each, {"a100": 16}) for each in (ratio, by_profiles(alone))]
         first, second = (float(run.jobs["completion_s"].iloc[0]) for run in runs)
         assert first == pytest.approx(second, rel=0.05), job["application"]
-
-
-def test_rigid_jobs_have_the_speeds_of_their_profiles() -> None:
-    plain = drawn(0)
-    ratio = replace(plain, relative_speed={"t4": 1.0, "a100": FACTOR})
-    first, second = (each.rigid(["t4", "a100"]) for each in (ratio, by_profiles(plain)))
-    pd.testing.assert_frame_equal(first.throughputs, second.throughputs, rtol=1e-12)
-    pd.testing.assert_frame_equal(first.jobs, second.jobs)
 
 
 JOBS = pd.DataFrame(
@@ -124,12 +116,6 @@ def test_tables_files_and_callables_say_the_same(tmp_path: Path) -> None:
     assert ap.simulate("sia", again, CLUSTER).jobs["completion_s"].tolist() == runs[0]
 
 
-def test_columns_of_ones_own_are_kept() -> None:
-    workload = ap.ElasticWorkload.from_table(JOBS, SPEEDS)
-    assert workload.jobs["project"].tolist() == ["a", "b"]
-    assert workload.jobs["gpus"].tolist() == [1, 2]  # the fewest with which each runs
-
-
 @pytest.mark.parametrize(
     ("speeds", "words"),
     [
@@ -159,29 +145,11 @@ def test_a_wrong_line_of_a_file_is_named(tmp_path: Path) -> None:
         ap.ElasticWorkload.from_table(JOBS, file)
 
 
-def test_speeds_lie_on_lines_between_what_was_told() -> None:
-    told = GpuSpeeds("own", {1: 1.0, 4: 4.0, 8: 0.0, 16: 8.0})
-    assert told.by_gpus(np.array([1, 2, 4, 6, 8, 12, 16, 17])).tolist() == [1, 2, 4, 0, 0, 0, 8, 0]
-
-
-def test_profiles_of_types_tell_of_no_further_types() -> None:
-    own = next(iter(drawn(0).applications.values()))
-    inner = replace(own, on_types={"t4": own})
-    with pytest.raises(InputError, match="tells of other types"):
-        replace(own, on_types={"a100": inner})
-
-
 @pytest.mark.parametrize("goodputs", ["fitted", "one_type", "virtual_nodes"])
 def test_what_is_told_by_type_is_not_measured_on_one(goodputs: str) -> None:
     workload = ap.ElasticWorkload.from_table(JOBS, SPEEDS)
     with pytest.raises(InputError, match=f"'bert' are told by number of GPUs.*{goodputs}"):
         ap.simulate("pollux", workload, CLUSTER, goodputs=goodputs)
-
-
-def test_speeds_for_more_gpus_than_there_are_say_so() -> None:
-    workload = ap.ElasticWorkload.from_table(JOBS, SPEEDS)
-    with pytest.raises(InputError, match="1 GPUs on none of a100; it runs with 2, 3, 4"):
-        ap.simulate("pollux", workload, {"a100": 1})
 
 
 def test_a_csv_of_speeds_is_a_profile(tmp_path: Path) -> None:

@@ -11,17 +11,15 @@ import pytest
 from tests.seeds import ranges_of_seeds, sampled
 
 import apportion as ap
-from apportion.mechanism.elastic import AFS, ElasticJobs, Tiresias
-from apportion.mechanism.elastic.greedy import base_workers, elastic_share, shortest_first
+from apportion.mechanism.elastic import ElasticJobs, Tiresias
+from apportion.mechanism.elastic.greedy import base_workers, shortest_first
 from apportion.mechanism.elastic.searches import OptimusGreedy, PolluxSearch
 from apportion.policies import Instance, solve_instance
 from apportion.policies.whole.elastic import Pollux
-from apportion.sim.elastic.choice import PolicyChoice
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from apportion.mechanism.configurations import Asked
 
 RULES = ["lyra", *ap.scheduler_table("configurations")["name"]]
 
@@ -52,52 +50,6 @@ def test_base_workers_on_one_type_are_shortest_first() -> None:
     assert base_workers(np.zeros((0, 2)), np.zeros((0, 2)), [1, 2], []).tolist() == []
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("policy", sampled(RULES, 2))
-def test_more_jobs_than_gpus_are_no_error(policy: str) -> None:
-    run = ap.simulate(policy, workload(5), "t4=3")
-    assert np.isfinite(run.jobs["completion_s"]).all()
-    held = run.schedule.explode("devices").sort_values(["devices", "start_s"])
-    for _, stays in held.groupby("devices"):
-        assert (stays["start_s"].to_numpy()[1:] >= stays["end_s"].to_numpy()[:-1] - 1e-6).all()
-
-
-def test_every_decision_is_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[Any, Any]] = []
-    choose = AFS.choose
-
-    def noted(rule: AFS, jobs: ElasticJobs) -> Any:
-        seen.append((jobs, choose(rule, jobs)))
-        return seen[-1][1]
-
-    monkeypatch.setattr(AFS, "choose", noted)
-    ap.simulate("afs", workload(), "t4=8")
-    assert len(seen) > 5
-    for jobs, chosen in seen:
-        counts = elastic_share(jobs.speed, jobs.steps_remaining, int(jobs.capacity[0]))
-        assert (chosen + 1).tolist() == counts.tolist()
-
-
-@pytest.mark.thorough
-def test_lyra_serves_the_shortest_and_gives_the_rest_what_saves_most(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: list[tuple[Asked, Any]] = []
-    choose = PolicyChoice.choose
-
-    def noted(choice: PolicyChoice, asked: Asked) -> Any:
-        seen.append((asked, choose(choice, asked)))
-        return seen[-1][1]
-
-    monkeypatch.setattr(PolicyChoice, "choose", noted)
-    ap.simulate("lyra", workload(6), "t4=4")
-    full = [(asked, option) for asked, option in seen if asked.jobs.size > 4]
-    assert full
-    for asked, option in full:
-        assert (option >= 0).sum() == 4  # base workers are one GPU
-        assert (option[asked.current >= 0] >= 0).all()
-
-
 def test_queues_of_gpu_time() -> None:
     jobs = ElasticJobs(
         speed=np.array([[0.0, 4.0, 0.0], [0.0, 0.0, 6.0], [2.0, 0.0, 0.0], [2.0, 0.0, 0.0]]),
@@ -121,16 +73,6 @@ def test_queues_of_gpu_time() -> None:
     assert Tiresias((1e6,)).choose(jobs).tolist() == [1, -1, 0, 0]
     with pytest.raises(ap.InputError, match="queue_limits"):
         Tiresias((2.0, 1.0))
-
-
-def test_a_job_of_the_second_queue_makes_room() -> None:
-    two = workload(2, gpus=4)
-    two = replace(two, jobs=two.jobs.assign(arrival_s=[0.0, 300.0]))
-    by_queue = ap.simulate(Tiresias((240.0,)), two, "t4=4", restart_seconds=0.0)
-    in_turn = ap.simulate(Tiresias((1e9,)), two, "t4=4", restart_seconds=0.0)
-    assert by_queue.jobs["preemptions"].tolist()[0] == 1
-    assert in_turn.jobs["preemptions"].tolist() == [0, 0]
-    assert in_turn.jobs["start_s"].iloc[1] >= in_turn.jobs["completion_s"].iloc[0]
 
 
 @pytest.mark.parametrize("policy", sampled(["deepboot", "sia", "lyra", "afs"], 2))
@@ -194,14 +136,6 @@ def test_a_rigid_job_of_which_a_gpu_is_called_back_stops(policy: str) -> None:
     assert (summary["restarts"], summary["paused_s"]) == (1.0, run.jobs["paused_s"].mean())
 
 
-def test_a_rigid_job_alone_is_tiresias() -> None:
-    rigid = workload(4, gpus=2, rigid=True)
-    for policy in ("tiresias", "deepboot"):
-        run = ap.simulate(policy, rigid, "t4=16")
-        assert not run.jobs["restarts"].any()
-        assert set(chosen_gpus(run)) == {2}
-
-
 def test_what_is_refused() -> None:
     with pytest.raises(ap.InputError, match="one type"):
         ap.simulate("afs", workload(1), "t4=4,a100=4")
@@ -218,13 +152,6 @@ def test_what_is_refused() -> None:
     with pytest.raises(ap.InputError, match="'rigid'"):
         workload(1, rigid="no")
     assert {"afs", "tiresias", "optimus_greedy", "pollux_search"} <= set(RULES)
-
-
-def test_a_comparison_calls_them_by_name() -> None:
-    found = ap.compare(["afs", "tiresias"], workload(1), "t4=8", n_jobs=1)
-    assert list(found) == ["afs", "tiresias"]
-    swept = ap.sweep(["tiresias"], workload(1), "t4=8", n_jobs=1)
-    assert swept.table()["mean_jct_s"].item() == found["tiresias"].summary()["mean_jct_s"]
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,18 +61,6 @@ def test_a_pair_that_ran_is_known_and_forgotten_with_its_jobs(rows: Any) -> None
     assert others.any()  # the rows of the two are completed anew
     less = believed.table(jobs[2:]).own
     assert less.shape == (len(load) - 2, len(load) - 2, 3)
-
-
-def test_two_that_do_not_fit_are_parted_once() -> None:
-    load = some_jobs(2)
-    believed, true = believed_and_true(load, CompletedPairs(8, 0.0))
-    believed.table(np.arange(len(load)))
-    apart = np.argwhere(true.own[true.key][:, true.key] == 0)
-    apart = apart[apart[:, 0] < apart[:, 1]]
-    one, other, where = (apart[:1, column] for column in range(3))
-    assert believed.measure(one, other, where).tolist() == [True]
-    assert believed.measure(other, one, where).tolist() == [False]
-    assert believed.table(np.arange(len(load))).own[one[0], other[0], where[0]] == 0.0
 
 
 class ColumnMeans:
@@ -173,21 +160,6 @@ def test_estimates_of_pairs_have_names(name: Any, tmp_path: Path) -> None:
         ap.simulate(SHARED, load, CLUSTER, pair_estimates="nearst")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="Unknown source 'nearst'"):
         CompletedPairs(source="nearst")  # type: ignore[arg-type]
-
-
-@pytest.mark.thorough
-def test_estimates_come_close_to_the_truth_in_a_simulation() -> None:
-    load = some_jobs(1)
-    told = ap.simulate(SHARED, load, CLUSTER).summary()["mean_jct_s"]
-    run = ap.simulate(SHARED, load, CLUSTER, beliefs=Told(CompletedPairs(8, 0.3, seed=1)))
-    ap.check_schedule(run, load, CLUSTER, sharing=True)
-    assert run.summary()["mean_jct_s"] < 1.1 * told
-
-
-def test_without_pairs_there_is_nothing_to_estimate() -> None:
-    load = replace(some_jobs(0, jobs=2), pairs=None)
-    with pytest.raises(ap.InputError, match="no pair throughputs to estimate"):
-        ap.simulate("fifo", load, CLUSTER, beliefs=Told(CompletedPairs()))
 
 
 @pytest.mark.parametrize(

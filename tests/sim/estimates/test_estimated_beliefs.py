@@ -59,23 +59,6 @@ def test_jobs_are_as_fast_as_they_are_whatever_is_believed(mechanism: Any, rows:
         ap.check_schedule(run, workload, CLUSTER)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(3), marks=pytest.mark.slow)])
-def test_estimates_are_worth_it(seeds: range) -> None:
-    ratios = []
-    for seed in seeds:
-        workload = some_jobs(seed, jobs=40)
-        told, estimated, agnostic = (
-            ap.simulate("max_min_fairness", workload, CLUSTER, speeds=each, seed=seed)
-            for each in ("told", "estimated", "agnostic")
-        )
-        jct = [run.summary()["mean_jct_s"] for run in (told, estimated, agnostic)]
-        ratios.append([jct[1] / jct[0], jct[2] / jct[0]])
-    estimated_ratio, agnostic_ratio = np.mean(ratios, axis=0)
-    assert estimated_ratio < 1.06
-    assert estimated_ratio + 0.05 < agnostic_ratio
-
-
 @pytest.mark.parametrize(
     ("told", "message"),
     [
@@ -108,14 +91,6 @@ def test_what_cannot_be_told_is_refused(told: dict[str, Any], message: str) -> N
 def test_options_of_estimates_are_checked(option: dict[str, Any]) -> None:
     with pytest.raises(ap.InputError, match=next(iter(option))):
         Estimated(**option)
-
-
-def test_the_command_line_knows_them() -> None:
-    args = parse(["compare", "--speeds", "estimated(references=8,optimism=0.5)"])
-    assert (args.speeds, args.references, args.optimism) == ("estimated", 8, 0.5)
-    assert parse(["compare", "--speeds", "estimated(optimism=worth)"]).optimism == "worth"
-
-    assert parse(["compare", "--speeds", "estimated(rows=family)"]).rows == "family"
 
 
 @pytest.mark.parametrize("rows", ["job", "family", "type"])

@@ -42,22 +42,6 @@ def test_batches_that_grow_press_and_need_more() -> None:
     assert np.all(fits_small[fits_large])
 
 
-def test_gangs_share_with_gangs_of_their_size_unless_told_otherwise() -> None:
-    apart = generate_pair_throughputs(seed=0, scale_factors=(1, 2))
-    mixed = generate_pair_throughputs(seed=0, scale_factors=(1, 2), mixed_scale_factors=True)
-    gangs = apart.keys.get_level_values(1).to_numpy()
-    same = gangs[:, None] == gangs[None, :]
-    np.testing.assert_array_equal(apart.own[same], mixed.own[same])
-    assert not apart.own[~same].any()
-    assert mixed.own[~same].any()
-
-
-def test_same_seed_same_throughputs() -> None:
-    first, again, other = (generate_pair_throughputs(seed).own for seed in (5, 5, 6))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
 def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="seed is -1"):
         generate_pair_throughputs(-1)

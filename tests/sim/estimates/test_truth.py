@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from statistics import geometric_mean
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.errors import InputError
 from apportion.mechanism.scheduler import Gangs
 from apportion.sim.beliefs import Agnostic, Told
 from apportion.sim.engine import TrueState
@@ -129,15 +127,6 @@ def test_arrivals_are_heard_of_at_ticks_and_not_before() -> None:
     assert truth.next_arrival_s in (10.5, 21.0)
     assert truth.admit(truth.next_arrival_s - 1e-6).size == 0
     assert truth.admit(truth.next_arrival_s).size > 0
-
-
-def test_a_job_that_can_run_nowhere_is_named() -> None:
-    load = drawn(np.random.default_rng(4), 6)
-    speeds = load.throughputs.copy()
-    speeds.iloc[3, 0] = 0.0
-    name = load.jobs.index[3]
-    with pytest.raises(InputError, match=rf"[Jj]ob {name} .*k80"):
-        TrueState(replace(load, throughputs=speeds), ap.Cluster({"k80": 3}))
 
 
 @pytest.mark.parametrize("seed", range(5))

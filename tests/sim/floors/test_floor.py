@@ -200,13 +200,6 @@ def test_jobs_one_after_the_other_on_one_gpu(seed: int) -> None:
     assert found.makespan_s <= run_s.sum()
 
 
-def test_a_job_alone_takes_what_it_takes() -> None:
-    table = drawn(0).jobs.iloc[:1].assign(total_steps=800.0, scale_factor=1, job_type="a")
-    found = floor(ap.Workload("alone", table, drawn(0).throughputs), "fast=1,slow=1")
-    assert found.mean_jct_s == pytest.approx(200.0, rel=1e-12)
-    assert found.makespan_s == pytest.approx(200.0, rel=1e-12)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", each_seed(1, 40))
 def test_rows_units_and_labels_change_nothing(seed: int) -> None:

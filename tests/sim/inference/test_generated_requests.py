@@ -14,8 +14,6 @@ from apportion.sim.inference import (
     MeasuredRate,
     checked_requests,
     generate_requests,
-    offered_load,
-    peak_gpus,
 )
 
 DAY_S = 86_400.0
@@ -43,11 +41,6 @@ def test_the_drawn_rate_follows_the_declared_curve(seed: int) -> None:
     assert np.abs(scores).max() < 4.5
     assert stats.chi2.sf(float(scores @ scores), scores.size) > 1e-3
     assert fine.max() / fine.min() > 5  # it is a day and a night
-
-
-def test_without_day_and_night_gaps_are_exponential() -> None:
-    drawn = generate_requests(DiurnalRate(0.5, 0.0, 0.0), seed=4)["arrival_s"].to_numpy()
-    assert stats.kstest(np.diff(drawn), stats.expon(scale=2.0).cdf).pvalue > 1e-3
 
 
 def test_noise_keeps_the_mean_and_changes_every_window() -> None:
@@ -111,14 +104,6 @@ def test_same_seed_same_table_and_other_services_leave_arrivals_alone() -> None:
     assert np.array_equal(other["arrival_s"], one["arrival_s"])
     assert one["arrival_s"].is_monotonic_increasing
     assert one["arrival_s"].between(0, DAY_S).all()
-
-
-def test_load_in_erlangs_by_hand() -> None:
-    requests = pd.DataFrame(
-        {"arrival_s": [0.0, 50.0, 250.0], "service": "a", "duration_s": [100.0, 200.0, 400.0]}
-    )
-    assert offered_load(requests, 100.0).tolist() == [3.0, 0.0, 4.0]
-    assert peak_gpus(requests, 100.0) == 8
 
 
 def test_mistakes_in_tables_are_named() -> None:

@@ -3,13 +3,10 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-import apportion as ap
 from apportion import InputError
 from apportion.sim.inference import (
-    generate_requests,
     read_azure_llm,
     read_request_rate,
     read_requests,
@@ -81,18 +78,6 @@ def test_arrivals_as_date_times(tmp_path: Path) -> None:
             read_requests(file, columns)
 
 
-def test_requests_of_no_duration_are_left_out_and_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = tmp_path / "requests.csv"
-    file.write_text("arrival_s,service,duration_s\n0,a,1\n1,a,0\n2,a,3\n", encoding="utf-8")
-    read = ap.read_requests(file)
-    assert read["duration_s"].tolist() == [1, 3]
-    assert read.index.tolist() == [0, 2]
-    assert "requests of no duration are left out: 1 line (3)" in caplog.text
-    assert ap.serve(file, 1).summary()["requests"] == 2
-
-
 def test_separators_decimals_and_unix_times(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -109,21 +94,3 @@ def test_separators_decimals_and_unix_times(
     file.write_text("arrival_s,service,duration_s\n1700000000000,a,1\n")
     with pytest.raises(InputError, match="milliseconds since 1970"):
         read_requests(file)
-
-
-def test_published_traces(public_data: Path) -> None:
-    requests = read_azure_llm(public_data / "azure_llm" / "AzureLLMInferenceTrace_conv.csv.gz")
-    assert len(requests) == 19_366
-    assert requests["arrival_s"].iloc[-1] == pytest.approx(3502, abs=1)
-    assert requests["context_tokens"].median() == 1020
-    assert requests["generated_tokens"].median() == 129
-    rate = read_request_rate(public_data / "servegen" / "agg_rate_deepseek-r1_derived.csv")
-    assert rate.period_s == 86_400
-    assert rate.mean == pytest.approx(16.0, abs=0.05)
-    hourly = rate.rates.reshape(24, 6).mean(axis=1)
-    # The 4.88 beside the file is 35.1 / 7.2, hourly means with one decimal; unrounded it is 4.907.
-    assert (hourly.max(), hourly.min()) == pytest.approx((35.1, 7.2), abs=0.05)
-    drawn = generate_requests(rate.scaled(0.5), seed=1)["arrival_s"]
-    counts = np.histogram(drawn, np.arange(0, 86_401, 3600.0))[0]
-    expected = hourly / hourly.mean() * 1800
-    assert np.abs((counts - expected) / np.sqrt(expected)).max() < 4.5

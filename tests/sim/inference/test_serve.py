@@ -72,22 +72,6 @@ def test_the_order_of_rows_says_nothing() -> None:
     pd.testing.assert_frame_equal(first.gpu_states, again.gpu_states)
 
 
-def test_an_slo_may_follow_from_the_duration() -> None:
-    requests = generated(slo=None)
-    assert np.isnan(ap.serve(requests, 4).slo_attainment)
-    assert ap.serve(requests, 4, slo_factor=3.0).slo_attainment == (
-        ap.serve(generated(), 4).slo_attainment
-    )
-
-
-def test_a_file_is_as_good_as_a_table(tmp_path: Path) -> None:
-    requests = generated()
-    requests.to_csv(tmp_path / "r.csv")
-    table, file = ap.serve(requests, 4), ap.serve(tmp_path / "r.csv", 4)
-    pd.testing.assert_frame_equal(table.requests, file.requests)
-    assert table.summary() == file.summary()
-
-
 ROWS = [(0.0, "a", 4.0), (1.0, "b", 2.0)]
 
 
@@ -127,9 +111,3 @@ def test_malformed_files(tmp_path: Path) -> None:
         with pytest.raises(ap.InputError) as caught:
             ap.serve(file, 2)
         assert words in str(caught.value)
-
-
-def test_times_that_are_not_from_the_start() -> None:
-    requests = asked([(1.7e12, "a", 1.0), (1.7e12 + 1, "b", 1.0)])  # milliseconds since 1970
-    with pytest.raises(ap.InputError, match="which is milliseconds since 1970"):
-        ap.fewest_gpus(requests, slo_factor=20.0)

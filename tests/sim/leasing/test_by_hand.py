@@ -47,19 +47,6 @@ def test_a_lease_ends_with_a_checkpoint(workload_of: Make) -> None:
     assert (job.queueing_s, job.preemptions, job.gpu_seconds) == pytest.approx((0, 0, 10004))
 
 
-def test_exposed_communication_slows_a_gang_by_its_tier(
-    workload_of: Make, network: NetworkModel
-) -> None:
-    load = workload_of([1000, 1000, 1000], [4, 6, 12], [0, 3000, 6000], steps_per_s=2.0)
-    jobs = ap.simulate("dally", load, SMALL, network=network).jobs
-    assert jobs.jct_s.tolist() == pytest.approx([500 * 1.25, 500 * 2, 500 * 8 + 12])
-    assert jobs.compute_s.tolist() == pytest.approx([500, 500, 500])
-    assert jobs.communication_s.tolist() == pytest.approx([125, 500, 3500])
-    tiers = jobs[["machine_s", "rack_s", "network_s"]].to_numpy()
-    assert np.diag(tiers) == pytest.approx(jobs.jct_s)
-    assert tiers.sum() == pytest.approx(jobs.jct_s.sum())
-
-
 def test_two_jobs_take_turns_on_one_gpu(workload_of: Make) -> None:
     turns = get_scheduler("dally", lease_s=1000.0, checkpoint_s_per_gpu=10.0)
     run = ap.simulate(turns, workload_of([5000, 5000]), ONE_GPU, network="none")
@@ -79,28 +66,12 @@ def test_an_arrival_waits_for_the_end_of_the_present_lease(workload_of: Make) ->
     assert jobs.completion_s.tolist() == pytest.approx([3530 + 6000 + 5 * 10, 3530])
 
 
-def test_an_arrival_during_a_checkpoint_waits_for_its_end(workload_of: Make) -> None:
-    leases = get_scheduler("dally", lease_s=1000.0, checkpoint_s_per_gpu=10.0)
-    load = workload_of([9000, 500], arrival_s=[0, 2015])
-    jobs = ap.simulate(leases, load, ONE_GPU, network="none").jobs
-    assert jobs.start_s.tolist() == [0, 2020]
-
-
 def test_a_kept_lease_is_finished_though_a_job_arrives(workload_of: Make) -> None:
     keeping = get_scheduler("dally", lease_s=1000.0, keep_placement=True)
     load = workload_of([1500, 500], arrival_s=[0, 1200])
     jobs = ap.simulate(keeping, load, ONE_GPU, network="none").jobs
     assert jobs.completion_s.tolist() == pytest.approx([1500, 2000])
     assert jobs.preemptions.tolist() == [0, 0]
-
-
-def test_a_job_that_resumes_pays_for_its_restore(workload_of: Make) -> None:
-    turns = get_scheduler(
-        "dally", lease_s=1000.0, checkpoint_s_per_gpu=0.0, restore_s_per_gpu=100.0
-    )
-    run = ap.simulate(turns, workload_of([1500, 1500]), ONE_GPU, network="none")
-    assert run.jobs.completion_s.tolist() == pytest.approx([2000 + 600, 2600 + 600])
-    assert run.jobs.gpu_s.tolist() == pytest.approx([1600, 1600])
 
 
 def test_the_machine_timer_wakes_a_waiting_job(workload_of: Make, network: NetworkModel) -> None:
@@ -149,26 +120,6 @@ def test_gandiva_moves_a_running_job_when_a_rack_becomes_free(
     assert job.completion_s == pytest.approx(125 + (800 - 124 / 8) * 2)
     assert job.rack_s == pytest.approx(job.completion_s - 125)
     assert job.preemptions == 1
-
-
-def test_jobs_that_finish_as_their_lease_ends_are_not_stopped(workload_of: Make) -> None:
-    run = ap.simulate("dally", workload_of([3600, 7200], [1, 1]), ONE_GPU, network="none")
-    assert run.jobs.preemptions.sum() == 0
-    assert run.jobs.completion_s.tolist() == pytest.approx([3600, 3600 + 7201])
-
-
-def test_auto_tuned_timers_leave_their_table(workload_of: Make, network: NetworkModel) -> None:
-    load = workload_of([1000, 1000, 1000], [4, 4, 6], [0, 10, 20])
-    racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
-    run = ap.simulate("dally", load, racks, network=network)
-    # The gang of 6 waits for both others: until 10 + 1250.
-    rows = [tuple(row) for row in run.tables["timers"].itertuples(index=False)]
-    assert rows == [(0.0, 4, 0.0, 86400.0), (1260.0, 6, 0.0, 1240.0)]
-    assert "timers" not in ap.simulate("tiresias", load, racks, network=network).tables
-    only_long = get_scheduler("dally", drops_short_waits=True)
-    long = ap.simulate(only_long, load, racks, network=network).tables["timers"]
-    assert long.machine_s.tolist() == [43200.0, 0.0]
-    assert long.rack_s.tolist() == [86400.0, 86400.0]
 
 
 def test_rounds_add_up_to_the_jobs(random_workload: Make, network: NetworkModel) -> None:
@@ -246,26 +197,6 @@ def test_what_cannot_be_simulated_is_named_before_anything_runs(workload_of: Mak
         ap.simulate(slow, workload_of([10.0], 2), SMALL, network="none")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"skews": {"VGG11": 2}}, "The skew of 'VGG11' is 2; it must be a part of all parameters"),
-        ({"skews": {"VGG11": -0.1}}, ">= 0"),
-        ({"threshold": 30.0}, "threshold is 30.0; .* <= 1"),
-    ],
-)
-def test_a_skew_is_a_part(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        ap.get_scheduler("tiresias", **options)
-
-
-def test_job_types_may_be_spelled_otherwise_than_in_the_skews(workload_of: Make) -> None:
-    load = workload_of([100.0], 2, job_type="ResNet-50 (batch size 64)")
-    jobs = ap.simulate("tiresias", load, SMALL, network="none").jobs
-    assert jobs.jct_s.tolist() == [100.0]
-    assert jobs.job_type.tolist() == ["ResNet-50 (batch size 64)"]
-
-
 @pytest.mark.parametrize(("largest", "rack_s", "jct_s"), [(1.0, 100.0, 100.0), (9.0, 0.0, 590.0)])
 def test_tiresias_consolidates_by_the_tensors_of_a_profile(
     workload_of: Make, largest: float, rack_s: float, jct_s: float
@@ -283,20 +214,3 @@ def test_tiresias_consolidates_by_the_tensors_of_a_profile(
     racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
     mine = ap.simulate("tiresias", load, racks, network=network).jobs.iloc[2]
     assert (mine.rack_s, mine.jct_s) == pytest.approx((rack_s, jct_s))
-
-
-def test_the_run_has_what_tables_and_plots_need(workload_of: Make) -> None:
-    told: list[tuple[float, int]] = []
-    run = ap.simulate(
-        get_scheduler("dally", label="mine"),
-        workload_of([10.0, 20.0]),
-        SMALL,
-        network="none",
-        progress=lambda done, jobs: told.append((done, jobs)),
-    )
-    assert told[-1] == (1.0, 2)
-    assert (run.policy, run.settings["network"]) == ("mine", "none")
-    assert run.received.columns.tolist() == ["gpu"]
-    assert run.summary()["makespan_s"] == 20.0
-    # Both have an isolated 1/2 of 16 GPUs and more than they need.
-    assert run.jobs.ftf.tolist() == pytest.approx([1.0, 1.0])

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("free_starts")
 
 STEPS_PER_S = {"BERT-large": 0.07, "VGG11": 4.3, "ResNet50": 2.9, "AlexNet": 19.0}
-GPUS = (1, 2, 2, 3, 4, 4, 6, 8, 12)
 CLUSTERS = [
     ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4),
     ap.Cluster.of_racks(1, machines_per_rack=4, gpus_per_machine=4),

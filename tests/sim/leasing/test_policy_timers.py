@@ -10,7 +10,6 @@ from tests.sim.network.test_tier_shares import RACKS, jobs_of
 
 import apportion as ap
 from apportion.mechanism.deciders import get_scheduler
-from apportion.mechanism.offers import AutoTunedTimers, ManualTimers, get_timers
 from apportion.sim import simulate
 
 pytestmark = pytest.mark.usefixtures("free_starts")
@@ -54,13 +53,6 @@ def test_without_end_gangs_stay_in_machines_and_racks_that_hold_them() -> None:
     np.testing.assert_allclose(run.jobs["compute_s"], workload.jobs["duration_s"], rtol=1e-9)
 
 
-def test_tuned_timers_leave_their_table() -> None:
-    workload = ap.generate_rack_workload(jobs=15, seed=2, max_scale_factor=16)
-    run = simulate("max_min_fairness", workload, RACKS, timers="tuned")
-    assert run.tables["timers"].size
-    assert run.settings["timers"] == "tuned"
-
-
 def test_schedulers_have_other_timers_by_the_setting() -> None:
     workload = ap.generate_rack_workload(jobs=15, seed=2, max_scale_factor=16)
     manual = simulate("dally_manual", workload, RACKS).jobs
@@ -72,14 +64,6 @@ def test_schedulers_have_other_timers_by_the_setting() -> None:
     assert simulate("dally", workload, RACKS, timers="60,90").jobs.equals(by_value)
     with pytest.raises(ap.InputError, match="timers='manual' does nothing to 'tiresias'"):
         simulate("tiresias", workload, RACKS, timers="manual")
-
-
-def test_timers_by_name() -> None:
-    assert get_timers("none") is None
-    assert get_timers("manual") == ManualTimers()
-    assert get_timers("tuned") == AutoTunedTimers()
-    assert get_timers(" 60, inf") == ManualTimers(60.0, float("inf"))
-    assert get_timers(ManualTimers(1.0)) == ManualTimers(1.0)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +79,3 @@ def test_timers_by_name() -> None:
 def test_what_are_no_timers(timers: Any, message: str) -> None:
     with pytest.raises(ap.InputError, match=message):
         ap.Leases(timers=timers)
-
-
-def test_timers_are_of_leases() -> None:
-    with pytest.raises(ap.InputError, match="timers='tuned' is for the mechanism 'leases'"):
-        simulate("fifo", jobs_of(1), RACKS, mechanism="rounds", timers="tuned")

@@ -150,19 +150,6 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_other_placements(
     assert not run(1).equals(run(2))
 
 
-def test_delay_timers_keep_gangs_closer_together_than_no_wait(
-    random_workload: Draw, network: NetworkModel
-) -> None:
-    communication_s = {
-        name: ap.simulate(name, random_workload(11), CLUSTER, network=network)
-        .jobs["communication_s"]
-        .sum()
-        for name in ("dally_manual", "dally_no_wait", "dally_fully_consolidated")
-    }
-    assert communication_s["dally_manual"] <= communication_s["dally_no_wait"]
-    assert communication_s["dally_fully_consolidated"] <= communication_s["dally_no_wait"]
-
-
 @pytest.mark.parametrize("name", sampled(POLICIES[::-1], 3))
 def test_turns_of_an_instant_are_those_of_which_each_gift_asks_anew(
     random_workload: Draw, network: NetworkModel, name: str

@@ -142,15 +142,6 @@ def test_a_policy_gives_types_and_tiers_to_those_that_gain_most(network: Network
     assert run.jobs.rack_s.tolist() == pytest.approx([2000, 0, 0])
 
 
-def test_two_jobs_take_turns_on_the_faster_type(network: NetworkModel) -> None:
-    load = jobs_of([(0, 4, 4 * 600 * 1.2)] * 2)
-    settings = {"lease_seconds": 600.0, "checkpoint_seconds_per_gpu": 0.0}
-    run = checked("max_min_fairness", load, ONE_MACHINE_EACH, network, **settings)
-    # 1.6 and 0.8 steps/s in turns: 1.2 on average.
-    np.testing.assert_allclose(run.jobs.completion_s, 2400)
-    np.testing.assert_allclose(run.jobs[["v100_s", "k80_s"]], 1200)
-
-
 def test_a_type_that_nobody_can_use_changes_nothing(
     random_workload: Callable[..., Workload], network: NetworkModel
 ) -> None:

@@ -233,16 +233,6 @@ def test_nobody_and_nothing() -> None:
     assert large.allocation.X.loc[["b", "c"]].to_numpy().sum() == 0
 
 
-def test_settings_are_those_of_the_mechanism() -> None:
-    assert rounds(round_seconds=60.0).valid_for_s == 60.0
-    assert rounds(mechanism=ap.Rounds(seconds=60.0)).valid_for_s == 60.0
-    leased = rounds(mechanism="leases", lease_seconds=600.0)
-    assert (leased.mechanism, leased.valid_for_s) == ("leases", 601.0)
-    drawn = [rounds(placement="random", seed=seed).running for seed in range(8)]
-    assert any(each != drawn[0] for each in drawn)
-    assert rounds(placement="random", seed=3).running == drawn[3]
-
-
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"running": {"z": ("v100", [0])}}, "Unknown job in running 'z'"),
     ({"running": {"a": ("v10", [0])}}, "Unknown accelerator in running of job 'a' 'v10'. Did"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,11 +10,9 @@ import pytest
 import apportion as ap
 from apportion.mechanism.placements import Gang
 from apportion.mechanism.scheduler import Decision
-from apportion.sim.about import Parts
 
 if TYPE_CHECKING:
     from apportion.mechanism.decider import About
-    from apportion.mechanism.offers.waiting import WaitingJobs
     from apportion.mechanism.scheduler import Event
     from apportion.mechanisms.past import Past
 
@@ -88,30 +85,3 @@ def test_what_cannot_be_is_refused() -> None:
 
     with pytest.raises(ap.InputError, match="decides 100 times for no time at all"):
         ap.solve_round(Restless(), SPEED, "v100=3")
-
-
-@dataclass(frozen=True, repr=False)
-class LastFirst(ap.Order):
-    """Who came last comes first."""
-
-    def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Any, ...]:
-        return (-waiting.arrival_s,)
-
-
-def test_an_order_and_a_mechanism_of_ones_own() -> None:
-    rack = ap.Cluster.of_racks(1, machines_per_rack=1, gpus_per_machine=1, accelerator="v100")
-    last = ap.OfferScheduler("last_first", order=LastFirst())
-    jobs = {"arrival_s": [0.0, 2.0, 1.0], "steps_remaining": 1.0}
-    assert ap.solve_round(last, SPEED, rack, jobs=jobs).plan.jobs == ("b",)
-
-    class ByName:
-        name = "by_name"
-
-        def parts(self, decider: Any, about: Any) -> Parts:
-            told = about.place("first_fit")
-            scheduler: Any = NobodyStops()
-            scheduler.start(told)
-            return Parts(scheduler, about.fluid())
-
-    found = ap.solve_round("fifo", SPEED, "v100=2", mechanism=ByName())
-    assert (found.mechanism, found.plan.jobs) == ("by_name", ("a", "b"))
