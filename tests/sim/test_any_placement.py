@@ -117,16 +117,3 @@ def test_every_placement_serves_every_mechanism(
 def test_a_standstill_is_told(own: None, decider: str, mechanism: str) -> None:
     with pytest.raises(ap.SolveError, match=r"no job arrives later"):
         ap.simulate(decider, some_jobs([1, 2]), RACKS, mechanism=mechanism, placement="never")
-
-
-def test_the_schedule_shows_which_placement_chose(own: None) -> None:
-    def devices(placement: str, mechanism: str) -> list[tuple[int, ...]]:
-        run = ap.simulate(
-            "fifo", some_jobs([2, 4]), RACKS, mechanism=mechanism, placement=placement
-        )
-        return run.schedule["devices"].iloc[:2].tolist()
-
-    assert devices("best_fit", "rounds") == devices("consolidated", "rounds")
-    assert devices("best_fit", "leases") == devices("consolidated", "leases")
-    assert devices("hesitant", "rounds") == [(14, 15), (12, 13, 14, 15)]
-    assert devices("first_fit", "rounds") == [(0, 1), (0, 1, 2, 3)]

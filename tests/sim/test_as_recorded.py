@@ -135,38 +135,6 @@ def test_a_log_of_more_gpus_than_there_are_has_no_impossible_figures(tmp_path: P
     assert np.isfinite([enough["utilization"], enough["ftf_max"]]).all()
 
 
-def test_a_log_of_more_gpus_of_one_type_than_there_are_is_no_best(tmp_path: Path) -> None:
-    file, log = slurm_log(tmp_path)
-    workload = ap.read_workload(file)
-    compared = ap.compare(["as_recorded", "fcfs"], workload, "a100=4,v100=200", n_jobs=1)
-    summary: Any = compared.summary().set_index("policy")
-    on_a100 = log[log["kind"] == "a100"]
-    gpu_s = (on_a100["gpus"] * (on_a100["end"] - on_a100["start"])).sum()
-    assert gpu_s > 4 * summary.loc["as_recorded", "makespan_s"]  # more than there are could do
-    assert np.isnan(summary.loc["as_recorded", "ftf_max"])
-    assert set(compared.human_table().marks[0]) == {""}
-    told = [note for note in compared.notes if "a100 GPUs in use at once, and the cluster" in note]
-    assert len(told) == 1
-
-
-def test_the_work_of_a_log_is_that_on_the_types_on_which_it_ran(tmp_path: Path) -> None:
-    file, log = slurm_log(tmp_path)
-    measures = ap.read_workload(file).describe()["value"]
-    gpu_hours = (log["gpus"] * (log["end"] - log["start"])).sum() / 3600
-    assert measures["work by the log"] == pytest.approx(gpu_hours)
-    assert measures["work"] < gpu_hours  # on the fastest type of each job
-    assert "work by the log" not in ap.generate_workload(jobs=3).describe().index
-
-
-def test_it_goes_on_from_a_file_of_its_jobs(tmp_path: Path) -> None:
-    file, _ = slurm_log(tmp_path, 12)
-    workload = ap.read_workload(file)
-    workload.save(tmp_path / "jobs.csv")
-    again = ap.read_workload(tmp_path / "jobs.csv")
-    runs = [ap.simulate("as_recorded", each, CLUSTER).summary() for each in (workload, again)]
-    assert runs[0]["mean_jct_s"] == pytest.approx(runs[1]["mean_jct_s"])
-
-
 def test_what_no_log_tells_is_refused_in_words(tmp_path: Path) -> None:
     drawn = ap.generate_workload(jobs=3)
     with pytest.raises(InputError, match=r"has no recorded_start_s.*comes from no log"):
@@ -179,11 +147,3 @@ def test_what_no_log_tells_is_refused_in_words(tmp_path: Path) -> None:
     never = workload.jobs.assign(recorded_end_s=np.nan)
     with pytest.raises(InputError, match=r"Job '\d+' has recorded_end_s = nan; for 'as_recorded'"):
         ap.simulate("as_recorded", ap.Workload("n", never, workload.throughputs), CLUSTER)
-
-
-@pytest.mark.thorough
-def test_a_workload_of_other_arrivals_is_not_as_recorded(tmp_path: Path) -> None:
-    file, _ = slurm_log(tmp_path, 12)
-    assert "recorded_start_s" not in ap.resample(ap.read_workload(file), 1).jobs
-    swept = ap.sweep(["as_recorded", "fcfs"], str(file), CLUSTER, loads=[1, 2], n_jobs=1)
-    assert swept.errors()[["policy", "load"]].to_numpy().tolist() == [["as_recorded", 2]]

@@ -6,9 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apportion.errors import InputError
 from apportion.sim import generate_workload, simulate
-from apportion.sim.schedule_files import batsim_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,21 +35,3 @@ def test_every_stay_is_a_job_and_gpu_seconds_are_kept(tmp_path: Path) -> None:
     expected = run.jobs["completion_s"]
     np.testing.assert_allclose(ends, expected.reindex(ends.index), rtol=1e-12)
     assert (table["waiting_time"] >= -1e-6).all()
-
-
-def test_no_device_is_used_twice_at_a_time() -> None:
-    table = batsim_jobs(simulate("fifo", generate_workload(jobs=20, seed=1), CLUSTER))
-    busy: dict[int, float] = {}
-    rows = table.sort_values("starting_time")
-    columns = (rows[name].tolist() for name in ("starting_time", "finish_time"))
-    for text, start_s, end_s in zip(rows["allocated_resources"], *columns, strict=True):
-        for device in _devices(text):
-            assert 0 <= device < 12
-            assert busy.get(device, 0.0) <= start_s
-            busy[device] = end_s
-
-
-def test_exact_shares_have_no_schedule_to_write() -> None:
-    run = simulate("fifo", generate_workload(jobs=2), CLUSTER, mechanism="exact")
-    with pytest.raises(InputError, match="has no schedule"):
-        batsim_jobs(run)

@@ -66,15 +66,6 @@ def test_runs_tell_which_were_met(kind: str, decider: str, mechanism: str, seed:
     assert run.summary()["deadlines_met"] == pytest.approx(in_time.mean(), abs=1e-15)
 
 
-def test_without_one_there_is_no_column() -> None:
-    workload, cluster = loaded("types", 0)
-    run = ap.simulate("fifo", due(workload, np.nan), cluster)
-    assert "met_deadline" not in run.jobs
-    assert "deadlines_met" not in run.summary()
-    with pytest.raises(ap.InputError, match="'met_deadline' has a name of what a run tells"):
-        ap.Workload("w", workload.jobs.assign(met_deadline=1.0), workload.throughputs)
-
-
 SEEN: set[tuple[float, float]] = set()
 """Arrivals and deadlines that those who decide were told."""
 

@@ -101,25 +101,6 @@ def test_the_index_by_hand() -> None:
     assert by_weight["weighted_jain_index"].tolist() == pytest.approx([1.0] * 2)
 
 
-@pytest.mark.parametrize("weights", [[1.0, -1.0], [1.0, np.nan], ["much", "little"]])
-def test_weights_that_are_none(weights: list[Any]) -> None:
-    run = run_of(made({"ann": 2.0, "bob": 2.0}, weight_of_user=weights))
-    with pytest.raises(ap.InputError, match=r"weight_of_user of user '(ann|bob)' must be one"):
-        run.by("user")
-
-
-def test_columns_that_are_none() -> None:
-    jobs = made({"ann": 2.0, "bob": 2.0}, share=1.0)
-    jobs = jobs.assign(user="ann", weight_of_user=[1.0, 2.0])
-    run = run_of(jobs)
-    with pytest.raises(ap.InputError, match="weight_of_user of user 'ann' must be one"):
-        run.by("user")
-    with pytest.raises(ap.InputError, match=r"Unknown column of the jobs table 'usr'.*'user'"):
-        run.by("usr")
-    with pytest.raises(ap.InputError, match="by 'share', which is a figure"):
-        run.by("share")
-
-
 @pytest.mark.thorough
 def test_command_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workload, cluster = owned("types", 1)
@@ -149,19 +130,3 @@ def test_command_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert re.findall("<summary>(By .*?)</summary>", page) == [
         *("By entity", "By user", "By job type")
     ]
-
-
-def test_a_page_shows_the_largest() -> None:
-    workload, cluster = loaded("types", 1)
-    jobs = pd.concat([workload.jobs, workload.jobs.assign(arrival_s=0.0)])
-    users = [f"user {each // 2}" for each in range(len(jobs))]
-    jobs = jobs.set_axis(range(len(jobs))).assign(user=users).drop(columns="entity")
-    alone = jobs.assign(user=[f"user {each}" for each in range(len(jobs))])
-    assert "By user" not in ap.compare(
-        ["fifo"], replace(workload, jobs=alone), cluster, n_jobs=1
-    ).to_html(sections=["groups"])
-    compared = ap.compare(["fifo"], replace(workload, jobs=jobs), cluster, n_jobs=1)
-    page = compared.to_html(sections=["groups"])
-    groups = len(set(users))
-    assert groups > 16
-    assert page.count("<td>user ") == min(groups, 20)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import apportion as ap
-from apportion.cli.options import add_cluster
-from apportion.cli.racks import cluster_of
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.experiments.provenance import cluster_options
 
 MIXED = {"v100": 4, "p100": 8}
 
@@ -40,24 +35,6 @@ def test_machines_are_those_of_the_type() -> None:
     assert cluster.machines("p100").tolist() == [8, 8, 4]
     assert cluster.machines("k80").tolist() == [4, 1]  # what is left out has machines of four
     assert cluster == Cluster({"v100": 10, "p100": 20, "k80": 5}, gpus_per_machine="p100=8")
-
-
-def test_equal_sizes_are_one_number() -> None:
-    told = Cluster({"v100": 8, "p100": 8}, gpus_per_machine={"p100": 2, "v100": 2})
-    assert told == Cluster({"v100": 8, "p100": 8}, gpus_per_machine=2)
-
-
-def test_a_type_without_gpus_has_no_machines_to_wait_for() -> None:
-    assert Cluster({"v100": 8, "p100": 0}, gpus_per_machine=MIXED).largest_machine == 4
-
-
-def test_racks_are_as_large_as_their_machines() -> None:
-    cluster = Cluster.of_racks({"v100": 2, "p100": 1}, machines_per_rack=2, gpus_per_machine=MIXED)
-    assert dict(cluster.gpus) == {"v100": 16, "p100": 16}
-    assert np.array(cluster.racks("v100")).tolist() == [[4, 4], [4, 4]]
-    assert np.array(cluster.racks("p100")).tolist() == [[8, 8]]
-    said = cluster_options(cluster) or {}
-    assert said == {**said, "racks": "v100=2,p100=1", "gpus_per_machine": "v100=4,p100=8"}
 
 
 @pytest.mark.parametrize(
@@ -101,13 +78,3 @@ def test_one_round_counts_machines_by_type() -> None:
         jobs=pd.DataFrame({"scale_factor": [8, 8]}, index=["a", "b"]),
     )
     assert sorted(gang.machines for gang in decided.plan.assignments) == [(0,), (1,)]
-
-
-def test_the_command_line_takes_sizes_by_type() -> None:
-    asked = argparse.ArgumentParser()
-    add_cluster(asked)
-    words = ["--cluster", "v100=8,p100=8", "--gpus-per-machine", "p100=8"]
-    args = asked.parse_args([*words])
-    assert cluster_of(args, lambda: lone_gang("v100")).machines("p100").tolist() == [8]
-    racks = asked.parse_args(["--racks", "v100=1,p100=1", "--gpus-per-machine", "v100=4,p100=2"])
-    assert dict(cluster_of(racks, lambda: lone_gang("v100")).gpus) == {"v100": 32, "p100": 16}

@@ -9,9 +9,6 @@ import pytest
 from tests.seeds import sampled
 
 import apportion as ap
-from apportion.errors import InputError
-from apportion.experiments.fitted_jobs import made_for
-from apportion.experiments.sources import sources_of
 from apportion.sim import measuring
 
 CLUSTER = "v100=4,k80=4"
@@ -69,33 +66,6 @@ def test_groups_marks_and_differences_are_of_the_middle() -> None:
     assert compared.floor.mean_jct_s <= compared["fifo"].jobs["jct_s"].mean()
     assert any("40 of the 80 jobs" in note for note in compared.notes)
     assert compared.notes[-1].startswith("over all jobs, ")
-
-
-@pytest.mark.parametrize("ends", [(0.5, 0.5), (0.9, 0.4), (-0.1, 1.0), (0.0, 1.1), (0.99, 1.0)])
-def test_no_jobs_in_the_middle_are_refused(ends: tuple[float, float]) -> None:
-    with pytest.raises(InputError, match=r"measured"):
-        measuring(some_jobs(20), *ends)
-
-
-def test_a_column_of_nobody_is_refused() -> None:
-    jobs = some_jobs(5)
-    with pytest.raises(InputError, match="measured' is False for every job"):
-        replace(jobs, jobs=jobs.jobs.assign(measured=False))
-    with pytest.raises(InputError, match="measured = 'maybe'"):
-        replace(jobs, jobs=jobs.jobs.assign(measured="maybe"))
-
-
-@pytest.mark.parametrize("resample", [False, True])
-@pytest.mark.parametrize("elastic", [False, True])
-def test_sources_measure_by_arrival_whoever_is_drawn(resample: bool, elastic: bool) -> None:
-    kind = {"kind": "elastic", "jobs": 10} if elastic else {"jobs": 10, "jobs_per_hour": 5.0}
-    (source,) = sources_of({**kind, "measure": (0.3, 0.8)})
-    made = made_for(source, ap.Cluster.of("t4=8,v100=8"), 1.0, 5, resample=resample)
-    assert made.jobs["measured"].tolist() == [False] * 3 + [True] * 5 + [False] * 2
-    with pytest.raises(InputError, match="measure is 0"):
-        sources_of({**kind, "measure": 0.4})
-    with pytest.raises(InputError, match="two numbers"):
-        sources_of({**kind, "measure": [0.4]})
 
 
 @pytest.mark.thorough

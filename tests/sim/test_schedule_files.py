@@ -91,21 +91,6 @@ def test_a_comparison_leaves_the_schedules_of_all(format: str, tmp_path: Path) -
         read_schedule(path, "fifi")
 
 
-def test_exact_shares_leave_no_schedule_not_even_an_old_one(tmp_path: Path) -> None:
-    crowd = ap.generate_workload(jobs=3, seed=2)
-    ap.compare(["fifo"], crowd, "v100=2", n_jobs=1, out=tmp_path)
-    assert (tmp_path / "schedule.csv.gz").exists()
-    ap.compare(["fifo"], crowd, "v100=2", n_jobs=1, out=tmp_path, mechanism="exact")
-    assert sorted(file.name for file in tmp_path.iterdir()) == [
-        *["jobs.csv", "report.html", "run.json", "summary.csv"]
-    ]
-    run = ap.simulate("fifo", crowd, "v100=2", mechanism="exact")
-    with pytest.raises(InputError, match="has no schedule"):
-        run.save_schedule(tmp_path / "a.csv")
-    with pytest.raises(InputError, match="has no schedule"):
-        run.save_batsim(tmp_path / "a.csv")
-
-
 GOOD = "job,accelerator,machines,devices,start_s,end_s\n0,v100,0,0,0.0,1.0\n"
 BAD: dict[str, Any] = {
     "empty": b"",

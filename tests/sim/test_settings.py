@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,6 @@ from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanisms import MECHANISMS
 from apportion.policies import FIFO, get_policy
 from apportion.sim.settings import mechanism_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,21 +38,6 @@ def _decider(mechanism: str) -> Any:
         "configurations": get_policy("sia"),
     }
     return special.get(mechanism, FIFO())
-
-
-def test_the_mechanism_follows_from_who_decides_and_from_settings() -> None:
-    dally = get_scheduler("dally")
-    assert mechanism_for([FIFO()], None, {}) == ap.Rounds()
-    assert mechanism_for([FIFO(), dally], None, {}) == ap.Leases()
-    assert mechanism_for([FIFO()], None, {"lease_seconds": 60.0}) == ap.Leases(seconds=60.0)
-    assert mechanism_for([FIFO()], "exact", {}) == ap.Exact()
-    assert mechanism_for([FIFO()], ap.Rounds(seconds=9.0), {}) == ap.Rounds(seconds=9.0)
-
-
-def test_what_carry_over_is_by_default_follows_from_when_the_policy_is_solved() -> None:
-    assert ap.Rounds().carry_over is True
-    assert ap.Rounds(resolve_seconds=1920).carry_over is False
-    assert ap.Rounds(resolve_seconds=1920, carry_over=True).carry_over is True
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -186,29 +168,6 @@ def test_a_job_alone_loses_what_its_type_loses_at_a_start(mechanism: str) -> Non
         assert jobs["jct_s"].iloc[0] == pytest.approx(worked_s + lost_s)
 
 
-def test_seconds_by_job_type_can_be_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "starts.csv"
-    file.write_text("job_type,seconds\nResNet-50 (batch size 64),30\nothers,5.5\n")
-
-    def given(word: str) -> list[str]:
-        return ["compare", "--mechanism", f"(preemption_overhead_seconds='{word}')"]
-
-    of_file = {"ResNet-50 (batch size 64)": 30.0, "others": 5.5}
-    words = "ResNet-50 (batch size 64)=30,others=5.5"
-    for word, value in ((str(file), of_file), (words, of_file), ("60", 60.0)):
-        assert parse(given(word)).preemption_overhead_seconds == value
-    for text, wrong in (
-        ("job,seconds\na,1\n", "no column .job_type"),
-        ("job_type,seconds\na,1\nb,-1\n", "line 3: seconds is '-1'"),
-        ("job_type,seconds\na,1\na,2\n", "line 3: 'a' has 1 before"),
-    ):
-        file.write_text(text)
-        with pytest.raises(InputError, match=wrong):
-            parse(given(str(file)))
-    with pytest.raises(InputError, match="Cannot read"):
-        parse(given(str(tmp_path / "none.csv")))
-
-
 def _enough(told: dict[str, Any]) -> dict[str, Any]:
     """Rounds must be longer than what a preemption costs, and some texts be one of a few."""
     overhead = told.get("preemption_overhead_seconds", 0.0)
@@ -226,18 +185,6 @@ def _enough(told: dict[str, Any]) -> dict[str, Any]:
 
 def _as_word(value: object) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
-
-
-@pytest.mark.thorough
-def test_a_value_runs_as_its_names_do() -> None:
-    workload = ap.generate_workload(jobs=12, seed=1)
-    by_name = ap.simulate("fifo", workload, "v100=2,k80=2", round_seconds=60, placement="random")
-    value = ap.Rounds(seconds=60, placement="random")
-    by_value = ap.simulate("fifo", workload, "v100=2,k80=2", mechanism=value)
-    assert by_value.jobs.equals(by_name.jobs)
-    assert by_value.settings == by_name.settings
-    compared = ap.compare(["fifo"], workload, "v100=2,k80=2", mechanism=value, n_jobs=1)
-    assert compared["fifo"].jobs.equals(by_name.jobs)
 
 
 @pytest.mark.parametrize(
@@ -269,72 +216,3 @@ def test_a_value_runs_as_its_names_do() -> None:
 def test_wrong_settings_are_named(call: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
-
-
-def test_mechanisms_are_values() -> None:
-    assert ap.Rounds(seconds=60) == ap.Rounds(seconds=60.0)
-    assert len({ap.Rounds(), ap.Rounds(), ap.Exact()}) == 2
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ap.Rounds().seconds = 3.0  # type: ignore[misc]
-
-
-def test_an_unknown_setting_is_answered_with_each_valid_name_once() -> None:
-    with pytest.raises(InputError) as error:
-        mechanism_for([FIFO()], None, {"round_second": 60})
-    valid = str(error.value).rstrip(".").partition("Valid: ")[2].split(", ")
-    assert valid == list(SETTINGS)
-
-
-@pytest.mark.parametrize("kind", MECHANISMS.values())
-def test_a_mechanism_that_is_not_called_is_named(kind: Any) -> None:
-    with pytest.raises(InputError, match=rf"write mechanism={kind.__name__}\(\)"):
-        mechanism_for([FIFO()], kind, {})
-
-
-def test_the_old_name_of_exact_shares_is_read_and_the_new_one_written() -> None:
-    workload = ap.generate_workload(jobs=2)
-    runs = [
-        ap.simulate("fifo", workload, "v100=2,k80=2", mechanism=each)
-        for each in (ap.Exact(), "exact", "ideal")
-    ]
-    assert [run.settings["mechanism"] for run in runs] == ["exact"] * 3
-    assert all(run.jobs.equals(runs[0].jobs) for run in runs)
-    with pytest.raises(InputError, match="Valid: rounds, exact, leases, queue"):
-        mechanism_for([FIFO()], "perfect", {})
-
-
-OF_SPEEDS: list[dict[str, Any]] = [
-    {"speeds": "estimated"},
-    {"speeds": "told"},
-    {"speeds": "estimated", "references": 3, "optimism": 0.5},
-    {"optimism": 1.0},
-]
-
-
-@pytest.mark.parametrize("told", OF_SPEEDS, ids=str)
-def test_schedulers_that_ask_for_no_speeds_are_told_none(told: dict[str, Any]) -> None:
-    workload, racks = ap.generate_rack_workload(jobs=3, seed=0), ap.Cluster.of_racks(1)
-    first = next(iter(told))
-    alone = rf"^{first}=.* is for policies; 'dally' is a scheduler, which asks for no speeds"
-    with pytest.raises(InputError, match=alone):
-        ap.simulate("dally", workload, racks, **told)
-    with pytest.raises(InputError, match="'dally' and 'tiresias' are schedulers, which ask for"):
-        ap.compare(["dally", "tiresias"], workload, racks, n_jobs=1, **told)
-
-
-@pytest.mark.thorough
-def test_what_one_policy_heeds_may_be_shared_with_schedulers() -> None:
-    workload, racks = ap.generate_rack_workload(jobs=6, seed=0), ap.Cluster.of_racks(1)
-    told = OF_SPEEDS[2]
-    deciders = ["dally", "max_min_fairness"]
-    both = ap.compare(deciders, workload, racks, n_jobs=1, mechanism="leases", **told)
-    paid: Any = {"preemption_overhead_seconds": "measured"}
-    assert both["dally"].jobs.equals(ap.simulate("dally", workload, racks, **paid).jobs)
-    paid |= {"mechanism": "leases", **told}
-    policy = ap.simulate("max_min_fairness", workload, racks, **paid)
-    assert both["max_min_fairness"].jobs.equals(policy.jobs)
-    assert both["max_min_fairness"].settings["references"] == 3
-    assert "references" not in both["dally"].settings
-    sweep = ap.sweep(deciders, [workload], racks, n_jobs=1, mechanism="leases", **told)
-    makespan = sweep.table().set_index("policy")["makespan_s"]
-    assert makespan["dally"] == both["dally"].summary()["makespan_s"]

@@ -24,17 +24,6 @@ def test_diurnal_arrivals_fill_the_days_asked_for() -> None:
     assert arrivals(jobs=4800, jobs_per_hour=20)[-1] / DAY_S == pytest.approx(10, abs=0.1)
 
 
-@pytest.mark.thorough
-def test_days_are_busier_than_nights_and_weekdays_than_weekends() -> None:
-    drawn = arrivals(jobs=60_000, days=28.0)
-    by_hour = np.bincount((drawn // 3600 % 24).astype(int), minlength=24) / (60_000 / 24)
-    # The rate is 1 + 0.6 at 15 h and 1 - 0.6 at 3 h.
-    assert by_hour[15] == pytest.approx(1.6, rel=0.06)
-    assert by_hour[3] == pytest.approx(0.4, rel=0.12)
-    by_day = np.bincount((drawn // DAY_S).astype(int), minlength=28).reshape(4, 7).mean(axis=0)
-    assert by_day[5:].mean() / by_day[:5].mean() == pytest.approx(0.5, rel=0.03)
-
-
 def test_same_seed_same_diurnal_arrivals() -> None:
     first, same, other = (arrivals(jobs=50, days=2, seed=seed) for seed in (1, 1, 2))
     assert first.tolist() == same.tolist() != other.tolist()

@@ -63,15 +63,6 @@ def test_columns_come_back_as_they_were(seed: int, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.thorough
-def test_runs_of_what_was_read_are_the_same(tmp_path: Path) -> None:
-    load = with_columns(np.random.default_rng(3))
-    load.save(tmp_path / "jobs.csv")
-    back = ap.read_elastic_workload(tmp_path / "jobs.csv")
-    mine, theirs = (ap.simulate("afs", each, "v100=8").jobs for each in (load, back))
-    pd.testing.assert_frame_equal(mine, theirs[mine.columns], check_dtype=False)
-
-
 @pytest.mark.parametrize("name", ["name", "time", "num_replicas", "batch_size"])
 def test_names_that_files_need_are_refused(name: str, tmp_path: Path) -> None:
     load = replace(drawn(), jobs=drawn().jobs.assign(**{name: 1.0}))

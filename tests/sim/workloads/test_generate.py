@@ -64,12 +64,6 @@ def test_arrivals_are_poisson() -> None:
     assert gaps.std() == pytest.approx(300, rel=0.03)
 
 
-def test_without_a_rate_all_jobs_arrive_at_once() -> None:
-    assert (generate_workload(jobs_per_hour=None).jobs["arrival_s"] == 0).all()
-    with pytest.raises(InputError, match="jobs_per_hour is 0"):
-        generate_workload(jobs_per_hour=0)
-
-
 def test_steps_are_the_duration_at_the_speed_of_the_reference() -> None:
     workload = generate_workload(jobs=300, scale_factors="gavel", reference="k80", seed=4)
     rows = throughput_rows(workload.jobs, workload.throughputs)
@@ -87,15 +81,6 @@ def test_weights_and_deadlines_of_gavel() -> None:
     assert shares(jobs["weight"]) == pytest.approx({1: 0.8, 5: 0.2}, abs=0.01)
     factors = (jobs["deadline_s"] / jobs["duration_s"]).round(9)
     assert shares(factors) == pytest.approx({1.2: 1 / 3, 2: 1 / 3, 10: 1 / 3}, abs=0.01)
-
-
-def test_own_shares() -> None:
-    jobs = generate_workload(
-        jobs=MANY, scale_factors={3: 3, 12: 1}, weights={2: 1.0}, deadlines={1.5: 1.0}
-    ).jobs
-    assert shares(jobs["scale_factor"]) == pytest.approx({3: 0.75, 12: 0.25}, abs=0.01)
-    assert (jobs["weight"] == 2).all()
-    np.testing.assert_allclose(jobs["deadline_s"], 1.5 * jobs["duration_s"])
 
 
 @pytest.mark.parametrize(
@@ -121,13 +106,6 @@ def test_a_change_of_one_option_leaves_the_others(
     assert differs == affected
 
 
-def test_jobs_that_keep_one_gpu_keep_their_job_type() -> None:
-    single, gavel = generate_workload().jobs, generate_workload(scale_factors="gavel").jobs
-    one = gavel["scale_factor"] == 1
-    assert single.loc[one, "job_type"].equals(gavel.loc[one, "job_type"])
-    assert 0 < one.sum() < len(one)
-
-
 @pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 2**32), st.sampled_from(["single", "gavel", "philly"]))
@@ -141,11 +119,6 @@ def test_more_jobs_leave_the_first_ones(count: int, seed: int, scale_factors: st
     few = generate_workload(jobs=count, **options)
     more = generate_workload(jobs=count + 10, **options)
     pd.testing.assert_frame_equal(few.jobs, more.jobs.head(count))
-
-
-def test_accelerators_select_columns() -> None:
-    workload = generate_workload(accelerators=["k80", "p100"])
-    assert workload.accelerators == ("k80", "p100")
 
 
 @pytest.mark.parametrize(
@@ -166,17 +139,3 @@ def test_accelerators_select_columns() -> None:
 def test_bad_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         generate_workload(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, "all jobs at 0 s"),
-        ({"jobs_per_hour": 20.0}, "poisson arrivals, 20 jobs/h"),
-        ({"arrivals": "diurnal", "days": 3.0}, "diurnal arrivals over 3 days"),
-    ],
-)
-def test_the_note_says_how_jobs_arrive(options: dict[str, Any], words: str) -> None:
-    workload = generate_workload(jobs=5, **options)
-    assert words in workload.notes[0]
-    assert bool(workload.jobs["arrival_s"].any()) is bool(options)

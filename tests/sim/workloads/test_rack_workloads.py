@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.sim.drawn.rack_workloads import generate_rack_workload
 from apportion.sim.drawn.resampling import resample
@@ -20,14 +19,6 @@ def shares(values: pd.Series) -> dict[Any, float]:
     return {key: float(share) for key, share in values.value_counts(normalize=True).items()}
 
 
-def test_sizes_of_the_two_lists() -> None:
-    batch, poisson = generate_rack_workload(), generate_rack_workload(arrivals="poisson")
-    assert len(batch) == 500
-    assert len(poisson) == 411
-    assert (batch.jobs["arrival_s"] == 0).all()
-    assert batch.accelerators == ("gpu",)
-
-
 def test_batch_has_the_published_demands_and_models() -> None:
     jobs = generate_rack_workload(jobs=MANY).jobs
     # Counts among the 500 jobs of the published list.
@@ -38,13 +29,6 @@ def test_batch_has_the_published_demands_and_models() -> None:
     models = {"MobileNetV3": 0.25, "BERT-large": 0.25, "ResNet50": 0.25}
     models |= {"AlexNet": 0.106, "ResNet18": 0.076, "VGG11": 0.068}
     assert shares(jobs["job_type"]) == pytest.approx(models, abs=0.006)
-
-
-def test_poisson_has_the_published_demands_and_no_single_gpu() -> None:
-    jobs = generate_rack_workload(arrivals="poisson", jobs=MANY).jobs
-    demands = {2: 41, 3: 1, 4: 96, 8: 190, 16: 56, 32: 23, 40: 2, 48: 1, 56: 1}
-    expected = {gpus: count / 411 for gpus, count in demands.items()}
-    assert shares(jobs["scale_factor"]) == pytest.approx(expected, abs=0.006)
 
 
 def test_ideal_completion_times_have_the_published_quantiles_mean_and_gpu_seconds() -> None:
@@ -107,31 +91,6 @@ def test_steps_at_the_speed_of_one_iteration_take_the_ideal_time(
     rows = throughput_rows(workload.jobs, workload.throughputs)
     speed = workload.throughputs["gpu"].to_numpy()[rows]
     np.testing.assert_allclose(speed * seconds, 1, rtol=2e-3)
-
-
-def test_same_seed_same_jobs_and_other_seed_others() -> None:
-    first, same, other = (generate_rack_workload(seed=seed) for seed in (1, 1, 2))
-    pd.testing.assert_frame_equal(first.jobs, same.jobs)
-    assert not first.jobs.equals(other.jobs)
-
-
-def test_more_jobs_leave_the_first_ones_of_a_batch() -> None:
-    few, more = (generate_rack_workload(jobs=count).jobs for count in (50, 80))
-    pd.testing.assert_frame_equal(few, more.head(50))
-
-
-def test_large_jobs_are_left_out_and_counted() -> None:
-    every, small = (generate_rack_workload(max_scale_factor=most) for most in (None, 8))
-    kept = every.jobs[every.jobs["scale_factor"] <= 8]
-    pd.testing.assert_frame_equal(small.jobs, kept)
-    assert f"{500 - len(kept)} jobs left out" in small.notes[-1]
-
-
-def test_every_published_demand_fits_two_racks() -> None:
-    workload = generate_rack_workload(jobs=MANY)
-    cluster = Cluster.of_racks(2)
-    assert cluster.total_gpus == 128
-    assert workload.fitting(cluster) is workload
 
 
 @pytest.mark.parametrize(

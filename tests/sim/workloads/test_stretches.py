@@ -35,16 +35,3 @@ def test_the_length_of_a_stretch_is_the_cube_root_rounded_up() -> None:
     for jobs in range(1, 3000):
         length = block_length(jobs)
         assert (length - 1) ** 3 < jobs <= length**3
-
-
-@pytest.mark.thorough
-def test_the_spread_of_stretches_is_that_between_logs() -> None:
-    """The span of arrivals, which resampling of jobs alone holds fixed, spreads as between logs."""
-    spans = [
-        ap.generate_workload(jobs=64, jobs_per_hour=5.0, seed=seed).jobs["arrival_s"].max()
-        for seed in range(60)
-    ]
-    log = ap.generate_workload(jobs=64, jobs_per_hour=5.0, seed=100)
-    own = [ap.resample(log, seed, blocks=True).jobs["arrival_s"].max() for seed in range(60)]
-    assert 0.5 < np.std(own) / np.mean(own) / (np.std(spans) / np.mean(spans)) < 2
-    assert not np.std([ap.resample(log, seed).jobs["arrival_s"].max() for seed in range(3)])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from apportion.errors import InputError
 from apportion.sim.drawn.generate import generate_workload
 from apportion.sim.traces import read_workload
 from apportion.sim.workload import Workload
-from apportion.sim.workload_tables import find_rows, of_types_given
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,13 +46,6 @@ def test_jobs_are_sorted_by_arrival_and_defaults_filled_in() -> None:
     assert len(small) == 3
 
 
-def test_the_tables_given_are_left_alone() -> None:
-    given = jobs()
-    kept = Workload("small", given, throughputs()).jobs
-    kept.loc[:, "total_steps"] = 0.5
-    pd.testing.assert_frame_equal(given, jobs())
-
-
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -85,13 +76,6 @@ def test_bad_jobs_are_refused(columns: dict[str, list[Any]], message: str) -> No
 def test_bad_throughputs_are_refused(table: pd.DataFrame, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Workload("small", jobs(), table)
-
-
-def test_an_empty_workload_is_refused() -> None:
-    with pytest.raises(InputError, match="at least one job"):
-        Workload("none", jobs().head(0), throughputs())
-    with pytest.raises(InputError, match="number of jobs is 0"):
-        workload().head(0)
 
 
 def test_throughput_of_keeps_the_clusters_order_and_drops_types_that_are_too_small() -> None:
@@ -140,18 +124,6 @@ def test_describe_gives_hand_computed_measures() -> None:
     assert on_k80["duration on k80, mean"] == pytest.approx((300 / 8 + 100 / 4) / 2)
 
 
-def test_describe_of_jobs_that_arrive_together_has_no_load() -> None:
-    measures = workload(arrival_s=[0, 0, 0]).describe()["value"]
-    assert np.isnan(measures["offered load"])
-    assert measures["arrivals from first to last"] == 0
-    with pytest.raises(InputError, match="reference accelerator 'tpu'"):
-        workload().describe(reference="tpu")
-
-
-def test_head_takes_the_first_to_arrive() -> None:
-    assert list(workload().head(2).jobs.index) == ["b", "a"]
-
-
 def test_to_frame_shows_the_speed_of_every_job() -> None:
     frame = workload().to_frame()
     assert frame["v100_steps_per_s"].to_dict() == {"b": 30.0, "a": 10.0, "c": 2.0}
@@ -172,18 +144,6 @@ def test_save_and_read_give_the_same_workload(tmp_path: Path, ending: str) -> No
     assert again.name == "w"
 
 
-def test_saving_elsewhere_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"w.xlsx: the name must end in .csv"):
-        workload().save(tmp_path / "w.xlsx")
-    with pytest.raises(InputError, match=r"Cannot write .*nowhere"):
-        workload().save(tmp_path / "nowhere" / "w.csv")
-
-
-def test_a_workload_travels_to_other_processes() -> None:
-    again = pickle.loads(pickle.dumps(workload()))
-    pd.testing.assert_frame_equal(again.jobs, workload().jobs)
-
-
 def test_jobs_that_are_too_large_for_a_cluster_can_be_left_out() -> None:
     workload = generate_workload(jobs=60, seed=2, scale_factors={1: 0.5, 8: 0.5})
     with pytest.raises(InputError, match="needs more GPUs"):
@@ -195,27 +155,12 @@ def test_jobs_that_are_too_large_for_a_cluster_can_be_left_out() -> None:
     assert workload.fitting({"v100": 8}) is workload
 
 
-def test_a_cluster_too_small_for_every_job_is_refused() -> None:
-    workload = generate_workload(jobs=5, seed=2, scale_factors={8: 1.0})
-    with pytest.raises(InputError, match="No job of 'generated-2' fits"):
-        workload.fitting({"v100": 4, "p100": 4})
-
-
 @pytest.mark.parametrize(
     ("ids", "message"), [(["", "b", "c"], "job id is ''"), (["a", 1, "1"], "1 and '1'")]
 )
 def test_jobs_that_no_file_could_tell_apart_are_refused(ids: list[Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Workload("small", jobs().set_index(pd.Index(ids)), throughputs())
-
-
-def test_throughputs_with_a_blank_name_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "jobs.csv").write_text("job,job_type,total_steps\na,bert,500\n")
-    speeds = tmp_path / "speeds.csv"
-    for header in ("job_type,scale_factor,a100,", "job_type,scale_factor,a100,   "):
-        speeds.write_text(f"{header}\nbert,1,30,10\n")
-        with pytest.raises(InputError, match="column of the throughputs"):
-            read_workload(tmp_path / "jobs.csv", throughputs=speeds)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -237,28 +182,3 @@ def test_speeds_of_jobs_on_a_cluster_one_by_one(seed: int) -> None:
             may = row["scale_factor"] <= count and (anywhere or row["runs_on"] == name)
             by_hand = by_row[row["job_type"], row["scale_factor"]][name] if may else 0.0
             assert found[job][name] == by_hand
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_columns_by_type_come_in_the_order_of_the_cluster(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    gpus = {name: int(rng.integers(3)) for name in rng.permutation(["a", "b", "c", "d"])}
-    cluster = Cluster.of(gpus | {"e": 1})
-    there = [f"{name}_s" for name in sorted(cluster.gpus) if cluster.gpus[name]]
-    table = pd.DataFrame(rng.uniform(size=(3, len(there) + 2)), columns=["x", *there, "y"])
-    ordered = of_types_given(table, "_s", cluster)
-    own = [f"{name}_s" for name in cluster.gpus]
-    expected = table.reindex(columns=["x", *own, "y"]).fillna(0.0)
-    pd.testing.assert_frame_equal(ordered, expected)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_rows_of_jobs_are_found_one_by_one(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    pairs = [(f"m{k}", gpus) for k in range(3) for gpus in (1, 2, 4)]
-    known = rng.permutation(len(pairs))[:6].tolist()
-    index = pd.MultiIndex.from_tuples([pairs[k] for k in known])
-    drawn = rng.integers(len(pairs), size=30).tolist()
-    told = pd.DataFrame([pairs[k] for k in drawn], columns=["job_type", "scale_factor"])
-    found = find_rows(told, pd.DataFrame({"v100": 1.0}, index=index)).tolist()
-    assert found == [known.index(k) if k in known else -1 for k in drawn]
