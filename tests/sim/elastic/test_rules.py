@@ -75,6 +75,16 @@ def test_queues_of_gpu_time() -> None:
         Tiresias((2.0, 1.0))
 
 
+def test_a_job_of_the_second_queue_makes_room() -> None:
+    two = workload(2, gpus=4)
+    two = replace(two, jobs=two.jobs.assign(arrival_s=[0.0, 300.0]))
+    by_queue = ap.simulate(Tiresias((240.0,)), two, "t4=4", restart_seconds=0.0)
+    in_turn = ap.simulate(Tiresias((1e9,)), two, "t4=4", restart_seconds=0.0)
+    assert by_queue.jobs["preemptions"].tolist()[0] == 1
+    assert in_turn.jobs["preemptions"].tolist() == [0, 0]
+    assert in_turn.jobs["start_s"].iloc[1] >= in_turn.jobs["completion_s"].iloc[0]
+
+
 @pytest.mark.parametrize("policy", sampled(["deepboot", "sia", "lyra", "afs"], 2))
 def test_rigid_jobs_keep_what_their_users_set(policy: str) -> None:
     mixed = workload(4, gpus=3, rigid=[True, False, True, False])

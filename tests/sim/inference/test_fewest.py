@@ -82,6 +82,13 @@ def test_bound_is_never_above_what_fits(seed: int) -> None:
         assert 1 <= least_gpus(requests, must / 6) <= fits
 
 
+def test_the_bound_is_met_where_all_come_at_once() -> None:
+    table = pd.DataFrame({"arrival_s": np.zeros(12), "service": "a", "duration_s": 5.0})
+    found = ap.fewest_gpus(table, 1.0, slo_factor=2.0, cold_start_s=0.0)
+    assert (found.least, found.gpus) == (6, 6)
+    assert ap.fewest_gpus(table, 0.5, slo_factor=2.0, cold_start_s=0.0).gpus == 3
+
+
 def test_what_has_no_answer() -> None:
     requests = generated(0)
     for share in (0.0, -1.0, 1.5, float("nan")):

@@ -53,3 +53,9 @@ def test_the_tier_is_the_tightest_that_holds_the_shape(shape: Shape, tier: str) 
 def test_a_gang_without_gpus_is_refused(racks: list[list[int]]) -> None:
     with pytest.raises(InputError, match="has no GPU"):
         canonical_shape(racks)
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, "two", None, True])
+def test_counts_that_are_none_are_named(count: object) -> None:
+    with pytest.raises(InputError, match=f"has {count!r} GPUs in a machine"):
+        canonical_shape([[4, count]])  # type: ignore[list-item]

@@ -253,6 +253,16 @@ def test_rounds_of_a_whole_number_of_seconds_lose_no_fractions() -> None:
     assert run.jobs["completion_s"].tolist() == [30.25, 70.5]
 
 
+def test_jitter_is_readjusted_where_the_link_carries_everything() -> None:
+    meeting = Meeting((on_off("part", 0.45),) * 2, (0.0, 0.5), ((50.0, (0, 1)),))
+    free = SteadyIterations(PhaseNetwork(jitter=0.1, readjust=None)).of(meeting)
+    kept = SteadyIterations(PhaseNetwork(jitter=0.1)).of(meeting)
+    assert (kept.slowdown < free.slowdown).all()
+    assert (kept.marks_gbps < free.marks_gbps).all()
+    full = Meeting((on_off("most", 0.8),) * 2, (0.0, 0.5), ((50.0, (0, 1)),))
+    assert SteadyIterations(PhaseNetwork()).of(full).slowdown == pytest.approx([1.6, 1.6])
+
+
 def test_bad_input_is_named() -> None:
     for option, value in (
         ("epoch_s", -1),
