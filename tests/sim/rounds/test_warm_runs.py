@@ -9,6 +9,9 @@ import pytest
 from tests.seeds import ranges_of_seeds
 
 import apportion as ap
+from apportion.policies.sessions import warm_classes
+from apportion.policies.sessions.counted_solver import declare
+from apportion.policies.sessions.warm_classes import WarmClasses
 from apportion.policies.sessions.warm_jobs import WarmJobs
 
 POLICIES = (
@@ -62,3 +65,25 @@ def test_runs_are_the_same_warm_and_anew(seeds: range, monkeypatch: pytest.Monke
         assert warm.jobs.to_csv() == anew.jobs.to_csv(), (seed, policy)
         assert warm.solves == anew.solves
     assert sum(each is not None for each in kept) > 0.9 * len(kept) > 0
+
+
+@pytest.mark.parametrize("policy", ["max_min_fairness", "max_total_throughput"])
+def test_a_program_for_all_classes_is_compiled_once_several_solves_have_needed_one(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = ap.generate_workload(jobs=16, seed=0, jobs_per_hour=30, scale_factors="gavel")
+    cluster, compiled = "v100=8,p100=8,k80=8", list[int]()
+    alone = ap.simulate(policy, load, cluster)
+
+    def noted(*stated: Any, **options: Any) -> Any:
+        compiled.append(left)
+        return declare(*stated, **options)
+
+    monkeypatch.setattr(WarmClasses, "alone", lambda *_: None)
+    monkeypatch.setattr(warm_classes, "declare", noted)
+    for left in (0, 3, 10_000):
+        monkeypatch.setattr("apportion.sim.solves.standing._ANEW", left)
+        run = ap.simulate(policy, load, cluster)
+        assert run.jobs.to_csv() == alone.jobs.to_csv()
+        assert run.solves == alone.solves > 3
+    assert compiled == [0, 3]

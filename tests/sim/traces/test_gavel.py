@@ -74,6 +74,12 @@ def test_twelve_columns_of_shockwave(write: Write) -> None:
     )
 
 
+def test_throughputs_come_from_the_table_of_job_types_by_default(write: Write) -> None:
+    workload = read_workload(write("t.trace", ten(slo="2", steps="1090")))
+    assert workload.notes == ("throughputs from the table of job types that comes with apportion",)
+    assert workload.jobs["deadline_s"].tolist() == pytest.approx([20.0])
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
