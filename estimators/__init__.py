@@ -11,12 +11,10 @@ if TYPE_CHECKING:
     from apportion.estimators.completion import SoftImpute as SoftImpute
     from apportion.estimators.estimate import estimate_pairs as estimate_pairs
     from apportion.estimators.estimate import interference_errors as interference_errors
-    from apportion.estimators.gaussian import GaussianImputer as GaussianImputer
-    from apportion.estimators.gaussian import MixtureImputer as MixtureImputer
     from apportion.estimators.imputer import BaseImputer as BaseImputer
     from apportion.estimators.imputer import Imputer as Imputer
     from apportion.estimators.interference import InterferenceEstimator as InterferenceEstimator
-    from apportion.estimators.learnt_pairs import EstimatedPairs as EstimatedPairs
+    from apportion.estimators.mixture import MixtureImputer as MixtureImputer
     from apportion.estimators.speeds import ColumnMeans as ColumnMeans
     from apportion.estimators.speeds import EstimatedSpeeds as EstimatedSpeeds
     from apportion.estimators.speeds import EstimatedThroughputs as EstimatedThroughputs

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from apportion.checks import choice, is_whole, number
+from apportion.checks import choice
 from apportion.errors import InputError, written
-from apportion.estimators.gaussian import MixtureImputer
+from apportion.estimators.mixture import MixtureImputer
 from apportion.estimators.pair_completion import (
     check_shape,
     checked_cells,
     complete_pairs,
     complete_rows,
     filled_references,
-    weighed,
 )
 from apportion.threads import one_thread
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 _METRICS = ("cosine", "euclidean")
 _SOURCES = ("completed", "nearest")
-_AXES = ("job", "job", "accelerator")
 _ROUNDING = 1e-9
 """A column of equal small numbers keeps the direction of rows that are all zeros."""
 _LEAST = 1e-6
@@ -53,19 +51,14 @@ class InterferenceEstimator:
     imputer
         Completes a matrix in which NaN is missing: any object with ``fit_transform``; results must
         be >= 0. By default `MixtureImputer`: on Gavel's measurements, with 16 references and a
-        fifth of the cells, its mean absolute error is 0.054, that of `GaussianImputer` 0.051, of
-        low-rank completion 0.104 or more.
+        fifth of the cells, its mean absolute error is 0.054, that of low-rank completion
+        0.104 or more.
     source
         ``"completed"`` predicts as above (0.054). ``"nearest"`` (0.067) takes the values of the
         reference whose row is nearest to the completed row, as Gavel does (Narayanan et al., OSDI
         2020).
     metric
         Distance between rows for ``"nearest"`` and `nearest`: cosine or euclidean.
-    smoothing
-        Weight of a new measurement of a cell against what was known of it, in (0, 1]; 1 replaces.
-    noise
-        Standard deviation of the logarithm of a measurement. If it is not 0, measured cells of new
-        jobs are weighed against what the imputer makes of their rows.
 
     Notes
     -----
@@ -74,7 +67,7 @@ class InterferenceEstimator:
 
     Pairs that cannot share for want of memory are hard to tell from interference: in the setting
     above, about 40 % of Gavel's are found, and 0.3 % of the others taken for such. Where memory
-    footprints are known, enter zeros with `update`.
+    footprints are known, give zeros among the measurements.
     """
 
     known_: Floats
@@ -86,14 +79,10 @@ class InterferenceEstimator:
         *,
         source: Source = "completed",
         metric: Metric = "cosine",
-        smoothing: float = 1.0,
-        noise: float = 0.0,
     ) -> None:
         self.imputer = imputer
         self.source = source
         self.metric = metric
-        self.smoothing = smoothing
-        self.noise = noise
 
     @one_thread
     def fit(
@@ -140,46 +129,6 @@ class InterferenceEstimator:
         return self
 
     @one_thread
-    def update(
-        self, job: int, partner: int, accelerator: int, value: float, other: float | None = None
-    ) -> None:
-        """Enter a later measurement; predictions of its cell are exact from then on.
-
-        Parameters
-        ----------
-        job, partner
-            Positions: the references come first, then the new jobs.
-        accelerator
-            Position of the accelerator type.
-        value
-            Normalised throughput of the job beside the partner.
-        other
-            That of the partner in the same run, if known.
-
-        Raises
-        ------
-        InputError
-            Before `fit`, for positions out of range and values that are not >= 0.
-        """
-        known = self._fitted()
-        value = number("value", value)
-        other = None if other is None else number("other", other)
-        for cell in ((job, partner, accelerator), (partner, job, accelerator)):
-            for position, size, what in zip(cell, known.shape, _AXES, strict=True):
-                if not (is_whole(position) and 0 <= position < size):
-                    raise InputError(f"There is no {what} {position}; valid: 0 to {size - 1}.")
-        if value == 0 or other == 0:
-            value = other = 0.0
-        elif other is None and known[partner, job, accelerator] == 0:
-            raise InputError(
-                f"Jobs {job} and {partner} were known not to share accelerator {accelerator}; now "
-                f"that they do, give the throughput of both (`other`)."
-            )
-        self._enter((job, partner, accelerator), value)
-        if other is not None and job != partner:
-            self._enter((partner, job, accelerator), other)
-
-    @one_thread
     def predict(self) -> Floats:
         """Normalised throughput of every pair, the shape of ``known_``; known cells as they are.
 
@@ -199,9 +148,6 @@ class InterferenceEstimator:
         never |= never.transpose(1, 0, 2) | zero | zero.transpose(1, 0, 2)
         never &= ~(runs | runs.transpose(1, 0, 2))
         estimate = np.where(never, 0.0, np.maximum(estimate, _LEAST))
-        if self.noise > 0:
-            # Of pairs that cannot share there is nothing to average.
-            known = weighed(known, self.references_, self._imputer(), self.noise)
         return np.where(np.isnan(known), estimate, known)
 
     def nearest(self) -> Ints:
@@ -219,22 +165,9 @@ class InterferenceEstimator:
             distance = cdist(ours, theirs, "cosine")
         return np.asarray(np.argmin(distance, axis=1), dtype=np.intp)
 
-    def checked(self) -> Self:
-        """Return it, once its options have been checked, as `fit` does.
-
-        Raises
-        ------
-        InputError
-            For unknown options.
-        """
-        self._check_options()
-        return self
-
     def _check_options(self) -> None:
         choice("metric", self.metric, _METRICS)
         choice("source", self.source, _SOURCES)
-        number("smoothing", self.smoothing, strict=True, most=1.0)
-        number("noise", self.noise, most=10.0)
         if self.imputer is not None and not hasattr(self.imputer, "fit_transform"):
             raise InputError(
                 f"imputer is {written(self.imputer)}; it must have `fit_transform`, as "
@@ -248,11 +181,3 @@ class InterferenceEstimator:
         if not hasattr(self, "known_"):
             raise InputError("The InterferenceEstimator has not been fitted yet: call fit first.")
         return self.known_
-
-    def _enter(self, cell: tuple[int, int, int], value: float) -> None:
-        """Blend a measurement into a cell, or put it there."""
-        before = self.known_[cell]
-        if np.isnan(before) or before == 0 or value == 0:
-            self.known_[cell] = value
-        else:
-            self.known_[cell] += self.smoothing * (value - before)

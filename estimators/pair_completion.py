@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.estimators.imputer import BaseImputer
 from apportion.table_checks import float_array
 
 if TYPE_CHECKING:
@@ -75,41 +74,6 @@ def complete_pairs(known: Floats, references: int, imputer: Imputer) -> tuple[Fl
     )
     estimate, apart = np.split((as_rows + as_columns.transpose(1, 0, 2)) / 2, 2, axis=2)
     return estimate, apart + apart.transpose(1, 0, 2) > 1.0
-
-
-def weighed(known: Floats, references: int, imputer: Imputer, noise: float) -> Floats:
-    r"""Move noisy measurements of new jobs towards what the imputer makes of their rows.
-
-    A measurement x with the standard deviation s x is trusted as far as the imputer is off by more
-    than noise explains: with r the root mean square of what is between measurements and imputer,
-
-    .. math:: w = \frac{m^2}{m^2 + s^2 x^2}, \qquad m^2 = \max(r^2 - s^2 \overline{x^2}, 0).
-
-    Parameters
-    ----------
-    known, references, imputer
-        As for `complete_rows`. An imputer that is not of this package says nothing of known
-        entries: they stay as they are.
-    noise
-        Standard deviation s of the logarithm of a measurement.
-    """
-    if not (noise > 0 and isinstance(imputer, BaseImputer)):
-        return known
-    both = np.stack([known[:, :references], known[:references].transpose(1, 0, 2)], axis=1)
-    rows = both.reshape(len(known), -1)
-    fitted = np.maximum(imputer.fit(rows)._complete(rows), 0.0)
-    new = rows > 0
-    new[:references] = False
-    if not new.any():
-        return known
-    variance = (noise * rows) ** 2
-    model = max(float(np.mean((rows - fitted)[new] ** 2) - np.mean(variance[new])), 0.0)
-    trust = np.divide(model, model + variance, out=np.ones_like(rows), where=new)
-    moved = np.where(new, fitted + trust * (rows - fitted), rows).reshape(both.shape)
-    result = known.copy()
-    result[references:, :references] = moved[references:, 0]
-    result[:references, references:] = moved[references:, 1].transpose(1, 0, 2)
-    return result
 
 
 def _imputed(matrix: Floats, imputer: Imputer) -> Floats:

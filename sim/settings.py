@@ -168,9 +168,6 @@ _OF_ESTIMATES: Mapping[str, Any] = MappingProxyType(
 )
 """Settings of estimated speeds only, with their defaults there."""
 
-PAIR_ESTIMATES = ("completed", "nearest")
-"""Ways to estimate pairs in a run that have a name."""
-
 _OF_PAIRS = ("pair_estimates", "learn_pairs")
 
 
@@ -188,8 +185,8 @@ def settings_for(
     is told of speeds, which policies heed, and schedulers do not ask for, so that there has to be a
     policy among the deciders: ``speeds``, one of `SPEEDS`; ``references``, ``optimism`` and
     ``rows`` of estimated ones, see `apportion.sim.beliefs.estimated`; and, rounds only,
-    ``pair_estimates``, by name (`PAIR_ESTIMATES`, from so many ``references``) or as a table, and
-    ``learn_pairs``; and ``record_prices``, which is among the settings only if true.
+    ``pair_estimates`` and ``learn_pairs``; and ``record_prices``, which is among the settings only
+    if true.
     """
     deciders = list(deciders)
     beside = {"seed", PRICES, *BELIEFS}
@@ -298,13 +295,9 @@ def _check_beliefs(settings: dict[str, Any]) -> None:
     if "speeds" not in settings:
         return
     speeds = choice("speeds", settings["speeds"], SPEEDS)
-    pairs = settings.get("pair_estimates")
-    named = isinstance(pairs, str) and bool(choice("pair_estimates", pairs, PAIR_ESTIMATES))
     for name, default in _OF_ESTIMATES.items():
         value = settings.pop(name)
-        if named and name == "references":
-            settings[name] = None if value is None else whole(name, value, 1)
-        elif speeds == "estimated":
+        if speeds == "estimated":
             settings[name] = default if value is None else value
         elif value is not None:
             raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -41,18 +41,14 @@ class PairSpeeds:
     believed
         What the policy is told, of the shape of `own`.
     learns
-        Whether a pair that has run is known from then on. That two jobs cannot share is always
-        learnt: they fail at once.
-    rows
-        ``"job"``: what a pair shows is known of these two jobs only, as where no job is recognised.
-        ``"type"``: of all jobs of their keys.
+        Whether a pair of jobs that has run is known from then on, and no other of their types.
+        That two jobs cannot share is always learnt: they fail at once.
     """
 
     own: Floats
     key: Ints
     believed: Floats
     learns: bool = False
-    rows: Literal["job", "type"] = "job"
     _seen: dict[tuple[int, int], set[int]] = field(default_factory=dict)
 
     @classmethod
@@ -64,12 +60,7 @@ class PairSpeeds:
         return cls(own, key, own)
 
     def estimated(
-        self,
-        estimates: PairThroughputs,
-        workload: Workload,
-        cluster: Cluster,
-        learns: bool,
-        rows: Literal["job", "type"] = "job",
+        self, estimates: PairThroughputs, workload: Workload, cluster: Cluster, learns: bool
     ) -> PairSpeeds:
         """Return the same speeds of which something else is believed."""
         if workload.pairs is None:
@@ -78,7 +69,7 @@ class PairSpeeds:
         told, place = estimates.lookup(of_keys, cluster.accelerators)
         place = np.append(place, len(estimates.keys))
         believed = told[np.ix_(place, place)]
-        return replace(self, believed=believed, learns=learns, rows=rows, _seen={})
+        return replace(self, believed=believed, learns=learns, _seen={})
 
     def slowed_down(self, factor: Floats) -> PairSpeeds:
         """Multiply speeds; `factor` is of shape (jobs, types), the same for jobs of one key."""
@@ -126,11 +117,10 @@ class PairSpeeds:
         """Take note of pairs that have run; tell which turned out not to fit one GPU."""
         a, b = self.key[job], self.key[partner]
         apart = self.own[a, b, types] == 0
-        if self.learns and self.rows == "job":
+        if self.learns:
             return self._measure_jobs(job, partner, types, apart)
         misfits = apart & (self.believed[a, b, types] > 0)
-        known = self.learns | apart
-        a, b, types = a[known], b[known], types[known]
+        a, b, types = a[apart], b[apart], types[apart]
         self.believed[a, b, types] = self.own[a, b, types]
         self.believed[b, a, types] = self.own[b, a, types]
         return np.asarray(misfits, dtype=bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def simulate(
     cluster: Cluster | Mapping[str, int] | str,
     *,
     mechanism: Mechanism | str | None = None,
-    pair_estimates: PairThroughputs | Literal["completed", "nearest"] | None = None,
+    pair_estimates: PairThroughputs | None = None,
     learn_pairs: bool | None = None,
     record_prices: bool | None = None,
     seed: int = 0,
@@ -76,9 +76,7 @@ def simulate(
         (`apportion.mechanisms.Mechanism`), or its name in `apportion.mechanisms.MECHANISMS`.
     pair_estimates
         What a policy with space sharing is told of pairs (see `apportion.estimators`), while the
-        workload's own pair throughputs decide how fast they run: a table, or ``"completed"`` or
-        ``"nearest"``, made from ``references=16`` job types and what jobs show as they come and run
-        (`apportion.sim.beliefs.completed_pairs.CompletedPairs`).
+        workload's own pair throughputs decide how fast they run.
     learn_pairs
         Whether it is told the truth of a pair once the pair has run on a type; no by default.
     record_prices

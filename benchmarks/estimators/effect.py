@@ -8,12 +8,10 @@ the paper instead: without sharing, with the oracle, and with estimates from a f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import apportion as ap
 from apportion.estimators import estimate_pairs
-from apportion.sim.beliefs import Told
-from apportion.sim.beliefs.completed_pairs import CompletedPairs
 from benchmarks.experiment import Settings, claimed, data_of, drawing, parser, run_all, verdict
 from benchmarks.gavel.workloads import draw_jobs
 from benchmarks.papers.claims import Figure
@@ -31,8 +29,6 @@ SHARES = (0.1, 0.2, 0.4, 0.8)
 APART, ORACLE = "without sharing", "sharing, oracle"
 ESTIMATED, LEARNT = "sharing, estimated", "sharing, estimated and learnt"
 CONSTANT = "sharing, a constant and learnt"
-COMPLETED = "sharing, estimated, learnt and completed anew"
-NEAREST = "sharing, as the nearest reference, learnt"
 CURVE = [(APART, 0.0), (ORACLE, 0.0), (LEARNT, 0.2)]
 KEPT_BY_CONSTANT = 0.8
 """Normalised throughput of every pair, where nothing is estimated."""
@@ -55,7 +51,7 @@ def main() -> None:
     data = data_of(options)
     known = [(APART, 0.0), (ORACLE, 0.0)]
     known.append((CONSTANT, 0.0))
-    told = [(kind, share) for share in shares for kind in (ESTIMATED, LEARNT, COMPLETED, NEAREST)]
+    told = [(kind, share) for share in shares for kind in (ESTIMATED, LEARNT)]
     settings = [
         {"kind": kind, "share": share, "seed": seed, "load": load}
         | {"first": first, "last": last, "jobs": jobs}
@@ -92,11 +88,6 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
             estimates = ap.PairThroughputs(own, single.alone, single.keys, single.accelerators)
         else:
             estimates = estimate_pairs(single, REFERENCES, settings["share"], seed)
-    beliefs = None
-    if kind in (COMPLETED, NEAREST):
-        source: Literal["completed", "nearest"] = "nearest" if kind == NEAREST else "completed"
-        pairs = CompletedPairs(REFERENCES, settings["share"], noise=0.0, seed=seed, source=source)
-        beliefs = Told(pairs)
     run = ap.simulate(
         "max_min_fairness" if kind == APART else "max_min_fairness_space_sharing",
         load,
@@ -104,7 +95,6 @@ def _work(settings: Settings, data: Path | None) -> dict[str, float]:
         resolve_seconds=1920.0,
         pair_estimates=estimates,
         learn_pairs=kind in (LEARNT, CONSTANT),
-        beliefs=beliefs,
         preemption_overhead_seconds=0.0,
     )
     window = run.jobs["jct_s"].iloc[settings["first"] : settings["last"]]
@@ -140,19 +130,18 @@ def _judge(mean: pd.Series) -> None:
     apart, oracle = mean[(APART, 0.0)], mean[(ORACLE, 0.0)]
     # A constant with the same learning, by job, is the best simple way.
     constant = mean[(CONSTANT, 0.0)]
-    for kind in (LEARNT, COMPLETED, NEAREST):
-        told = mean[(kind, 0.2)]
-        kept = (apart - told) / (apart - oracle)
-        verdict(
-            f"{kind}: keeps at least half of what sharing gains with the oracle",
-            bool(apart > oracle and kept >= 0.5),
-            f"{apart:.2f} h apart, {oracle:.2f} h with the oracle, {told:.2f} h with estimates",
-        )
-        verdict(
-            f"{kind}: gains more than a constant does with the same learning",
-            bool(told < constant),
-            f"{told:.2f} h with estimates, {constant:.2f} h with {KEPT_BY_CONSTANT} for every pair",
-        )
+    told = mean[(LEARNT, 0.2)]
+    kept = (apart - told) / (apart - oracle)
+    verdict(
+        f"{LEARNT}: keeps at least half of what sharing gains with the oracle",
+        bool(apart > oracle and kept >= 0.5),
+        f"{apart:.2f} h apart, {oracle:.2f} h with the oracle, {told:.2f} h with estimates",
+    )
+    verdict(
+        f"{LEARNT}: gains more than a constant does with the same learning",
+        bool(told < constant),
+        f"{told:.2f} h with estimates, {constant:.2f} h with {KEPT_BY_CONSTANT} for every pair",
+    )
 
 
 def _plot(mean: pd.Series, out: Path | None) -> None:
@@ -160,7 +149,7 @@ def _plot(mean: pd.Series, out: Path | None) -> None:
         if figure is None:
             return
         axes = figure.subplots()
-        for kind in (ESTIMATED, LEARNT, COMPLETED, NEAREST):
+        for kind in (ESTIMATED, LEARNT):
             line = mean.loc[kind]
             axes.plot([100 * share for share in line.index], line.to_numpy(), "o-", label=kind)
         for kind, style in ((APART, ":"), (ORACLE, "--"), (CONSTANT, "-.")):

@@ -10,7 +10,6 @@ import pandas as pd
 
 from apportion.estimators import (
     AlternatingLeastSquares,
-    GaussianImputer,
     InterferenceEstimator,
     SoftImpute,
     interference_errors,
@@ -74,12 +73,6 @@ OTHERS = (
     Method("mixture, own side of a pair only", both_sides=False),
     Method(f"mixture, measurements with {NOISE:.0%} noise", noise=NOISE),
     Method("mixture, nearest reference", {"source": "nearest"}),
-    Method("required model", {"imputer": GaussianImputer(low=0)}),
-    Method(
-        f"required model, {NOISE:.0%} noise",
-        {"imputer": GaussianImputer(NOISE, low=0)},
-        noise=NOISE,
-    ),
     Method(
         "alternating least squares", {"imputer": AlternatingLeastSquares(low=0, high=1)}, slow=True
     ),
@@ -194,7 +187,7 @@ def _compare(truth: Floats, seeds: int, real: bool) -> pd.DataFrame:
 
 
 def _judge(methods: pd.DataFrame) -> None:
-    """Compare the mixture and the required model with the best simple way, by references."""
+    """Compare the mixture with the best simple way, by references."""
     print()
     for references, part in methods.groupby("references"):
         for column in ("MAE", "unseen"):
@@ -203,12 +196,11 @@ def _judge(methods: pd.DataFrame) -> None:
             if not ways:
                 continue
             best = min(ways, key=ways.__getitem__)
-            for name in (OURS.name, "required model"):
-                word = "below" if found[name] < ways[best] else "NOT below"
-                print(
-                    f"{references} references, {column}: {name} {found[name]:.3f}, {word} the best "
-                    f"simple way ({best}, {ways[best]:.3f})"
-                )
+            word = "below" if found[OURS.name] < ways[best] else "NOT below"
+            print(
+                f"{references} references, {column}: {OURS.name} {found[OURS.name]:.3f}, {word} "
+                f"the best simple way ({best}, {ways[best]:.3f})"
+            )
 
 
 def _plot(table: pd.DataFrame, methods: pd.DataFrame, out: Path) -> None:

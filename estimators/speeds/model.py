@@ -11,8 +11,8 @@ import numpy as np
 
 from apportion.checks import LARGEST_NUMBER, number, yes_no
 from apportion.errors import InputError, written
-from apportion.estimators.gaussian import MixtureImputer
 from apportion.estimators.imputer import BaseImputer
+from apportion.estimators.mixture import MixtureImputer
 from apportion.estimators.speeds.posterior import posterior
 from apportion.estimators.speeds.prior import learn_prior
 from apportion.estimators.speeds.tables import (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from apportion.checks import choice, yes_no
+from apportion.checks import yes_no
 from apportion.errors import InputError, written
 from apportion.mechanism.scheduler import NOBODY
 from apportion.pairs import PairThroughputs
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
-    from apportion.sim.beliefs.completed_pairs import CompletedPairs
     from apportion.sim.engine.true_state import TrueState
     from apportion.sim.sharing import BelievedPairs
     from apportion.sim.workload import Workload
@@ -87,14 +86,10 @@ class Told:
     Parameters
     ----------
     pair_estimates
-        What is told of pairs instead (see `apportion.estimators`); or `CompletedPairs`, estimates
-        that are made and completed anew in the run, which always learn; or one's own with `start`.
+        What is told of pairs instead (see `apportion.estimators`).
     learn_pairs
         Whether the truth of a pair is told from the time on at which it has run on a type. That two
         jobs cannot share is always learnt: they fail at once.
-    rows
-        ``"job"``: what a pair has shown is known of these two jobs. ``"type"``: of all jobs of
-        their types and scale factors.
 
     Raises
     ------
@@ -102,33 +97,25 @@ class Told:
         For options out of range.
     """
 
-    pair_estimates: PairThroughputs | CompletedPairs | None = None
+    pair_estimates: PairThroughputs | None = None
     learn_pairs: bool = False
-    rows: Literal["job", "type"] = "job"
 
     def __post_init__(self) -> None:
         given = self.pair_estimates
-        starts = hasattr(given, "start") and not isinstance(given, type)
-        if not (given is None or starts or isinstance(given, PairThroughputs)):
+        if not (given is None or isinstance(given, PairThroughputs)):
             raise InputError(
                 f"pair_estimates is {written(given)}; it must be PairThroughputs, as "
-                f"`estimate_pairs` makes them, or CompletedPairs(...)."
+                f"`estimate_pairs` makes them."
             )
         yes_no("learn_pairs", self.learn_pairs)
-        choice("rows", self.rows, ("job", "type"))
 
     def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Tell the workload's speeds."""
-        estimates: Any = self.pair_estimates
+        estimates = self.pair_estimates
         if estimates is None:
             return _Fixed(truth.speed, lambda: truth.beside)
-        pairs: BelievedPairs | None = truth.beside
-        if hasattr(estimates, "start"):
-            pairs = estimates.start(truth, workload, cluster)
-        elif truth.beside is not None:
-            pairs = truth.beside.estimated(
-                estimates, workload, cluster, self.learn_pairs, self.rows
-            )
+        if (pairs := truth.beside) is not None:
+            pairs = pairs.estimated(estimates, workload, cluster, self.learn_pairs)
         return _Fixed(truth.speed, lambda: pairs)
 
 

@@ -19,10 +19,9 @@ from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, Sp
 from apportion.estimators.speeds.job_rows import ROWS, checked_optimism
 from apportion.mechanism.scheduler import NOBODY
 from apportion.sim.beliefs import Agnostic, Told
-from apportion.sim.beliefs.completed_pairs import CompletedPairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -214,8 +213,6 @@ def chosen_beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
             f"thing with a method start."
         )
     estimates = settings.pop("pair_estimates", None)
-    if isinstance(estimates, str):
-        settings["pair_estimates"], estimates = estimates, _completed(estimates, settings)
     learns = settings.pop("learn_pairs", False)
     of_pairs, speeds = estimates is not None or learns, settings.get("speeds", "told")
     if given is None and speeds == "told":
@@ -231,13 +228,6 @@ def chosen_beliefs(given: Beliefs | None, settings: dict[str, Any]) -> Beliefs:
     settings.pop("speeds", None)
     settings["beliefs"] = repr(given)
     return given
-
-
-def _completed(source: Any, settings: Mapping[str, Any]) -> CompletedPairs:
-    """Return estimates of pairs by name."""
-    count = settings.get("references")
-    many = {} if count is None else {"references": count}
-    return CompletedPairs(source=source, seed=settings["seed"], **many)
 
 
 def _estimated(settings: dict[str, Any]) -> Estimated:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from apportion.errors import InputError
 from apportion.estimators import (
     AlternatingLeastSquares,
-    GaussianImputer,
     InterferenceEstimator,
     SoftImpute,
 )
@@ -61,57 +60,10 @@ def test_cosine_looks_at_the_shape_and_euclidean_at_the_size() -> None:
     assert (shape.nearest().tolist(), size.nearest().tolist()) == ([0], [1])
 
 
-def test_later_measurements_are_exact_and_teach_about_other_pairs() -> None:
-    estimator = fitted([[[NAN], [NAN]], [[0.9], [0.6]]], [[[NAN], [NAN]], [[0.9], [0.7]]])
-    before = estimator.predict()
-    estimator.update(2, 3, 0, 0.7, other=0.6)
-    after = estimator.predict()
-    assert (after[2, 3, 0], after[3, 2, 0]) == (0.7, 0.6)
-    # Beside the light job 3, job 2 did as the heavy reference does: it should fit its like no more.
-    assert before[2, 1, 0] > 0.1
-    estimator.update(2, 0, 0, 0.7, other=0.6)
-    assert estimator.predict()[2, 1, 0] == pytest.approx(0.0, abs=1e-3)
-
-
-def test_smoothing_blends_repeated_measurements() -> None:
-    estimator = fitted([[[0.8], [NAN]]], smoothing=0.25)
-    estimator.update(2, 0, 0, 0.4)
-    assert estimator.predict()[2, 0, 0] == pytest.approx(0.75 * 0.8 + 0.25 * 0.4)
-    estimator.update(2, 2, 0, 0.5)
-    assert estimator.predict()[2, 2, 0] == 0.5
-
-
-@pytest.mark.parametrize("imputer", [None, GaussianImputer(0.2, low=0)])
-def test_noisy_measurements_are_weighed_against_the_row(imputer: Any) -> None:
-    rng = np.random.default_rng(0)
-    # Ten types out of three kinds: rows are much alike.
-    kinds = rng.random((3, 3, 2)) * 0.6 + 0.3
-    kind = rng.integers(0, 3, 30)
-    truth = kinds[np.ix_(kind, kind)] + 0.01 * rng.random((30, 30, 2))
-    known = rng.random((20, 10, 2)) < 0.5
-    own = truth[10:, :10] * np.exp(0.25 * rng.normal(size=known.shape))
-    measured = np.where(known, own, NAN)
-    errors = []
-    for noise in (0.0, 0.25):
-        estimator = InterferenceEstimator(imputer, noise=noise).fit(truth[:10, :10], measured)
-        predicted = estimator.predict()
-        errors.append(np.abs(predicted[10:, :10] - truth[10:, :10])[known].mean())
-        np.testing.assert_array_equal(predicted[:10, :10], truth[:10, :10])
-    assert errors[0] == pytest.approx(np.abs(own - truth[10:, :10])[known].mean())
-    assert errors[1] < 0.75 * errors[0]
-
-
 def test_pairs_that_cannot_share_are_zero_for_both() -> None:
     estimator = fitted([[[0.9], [0.0]]], [[[0.9], [NAN]]])
     predicted = estimator.predict()
     assert predicted[2, 1, 0] == predicted[1, 2, 0] == 0.0
-    estimator.update(0, 2, 0, 0.0)
-    predicted = estimator.predict()
-    assert predicted[2, 0, 0] == predicted[0, 2, 0] == 0.0
-    with pytest.raises(InputError, match=r"Jobs 0 and 2 were known not to share accelerator 0"):
-        estimator.update(0, 2, 0, 0.5)
-    estimator.update(0, 2, 0, 0.5, other=0.3)
-    assert estimator.predict()[2, 0, 0] == 0.3
 
 
 def test_one_reference_is_all_there_is_to_go_by() -> None:
@@ -208,8 +160,6 @@ def test_what_imputers_get_wrong_is_named(imputer: Constant, message: str) -> No
         (np.full((2, 2, 1), NAN), np.ones((1, 2, 1)), {}, "At least one reference"),
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"metric": "cosin"}, "Did you mean 'cosine'"),
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"source": "near"}, "Did you mean 'nearest'"),
-        (LIGHT_HEAVY, np.ones((1, 2, 1)), {"smoothing": 0.0}, "smoothing is 0.0; .* > 0"),
-        (LIGHT_HEAVY, np.ones((1, 2, 1)), {"noise": -0.1}, "noise is -0.1"),
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"imputer": "als"}, "it must have `fit_transform`"),
     ],
 )
@@ -223,13 +173,3 @@ def test_bad_input_is_named(
 def test_misuse_is_named() -> None:
     with pytest.raises(InputError, match="has not been fitted yet"):
         InterferenceEstimator().predict()
-    estimator = fitted([[[0.9], [NAN]]])
-    with pytest.raises(InputError, match="There is no job 3; valid: 0 to 2"):
-        estimator.update(0, 3, 0, 0.5)
-    with pytest.raises(InputError, match="There is no accelerator 1; valid: 0 to 0"):
-        estimator.update(0, 1, 1, 0.5)
-    for value, other in ((NAN, None), (0.5, -1), (0.5, NAN), (0.0, "q"), (True, None)):
-        before = estimator.known_.copy()
-        with pytest.raises(InputError, match=r"(value|other) is .*; it must be a number >= 0"):
-            estimator.update(2, 0, 0, value, other)  # type: ignore[arg-type]
-        np.testing.assert_array_equal(estimator.known_, before)

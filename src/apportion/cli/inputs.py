@@ -212,7 +212,8 @@ def simulation_settings(args: argparse.Namespace) -> dict[str, Any]:
     What racks mean is in `meant_by_racks`.
     """
     names = [each.name for kind in MECHANISMS.values() for each in settings_of(kind)]
-    settings = {name: getattr(args, name) for name in ("mechanism", *names, *BELIEFS)}
+    names += [each for each in BELIEFS if hasattr(args, each)]  # but of pairs
+    settings = {name: getattr(args, name) for name in ("mechanism", *names)}
     return settings | {
         "record_prices": getattr(args, "record_prices", None),
         **meant_by_racks(args),

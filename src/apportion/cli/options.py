@@ -99,10 +99,6 @@ def _add_beliefs(group: Any) -> None:
     add_setting(group, "speeds", "optimism", number_or("worth"), "estimated")
     rows = one_of("rows", ("job", "family", "type"))
     add_setting(group, "speeds", "rows", rows, "estimated")
-    pairs, text = ("completed", "nearest"), "of jobs that share: completed or nearest"
-    read = one_of("way to estimate pairs", pairs)
-    add_named(group, "pair_estimates", "name", "--pair-estimates", "NAME", text, read)
-    add_setting(group, "pair_estimates", "learn_pairs", answer("learn_pairs"), *pairs)
 
 
 def _reader(name: str, kind: str) -> Callable[[str], Any]:

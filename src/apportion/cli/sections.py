@@ -31,7 +31,7 @@ _INSTEAD = {
     "generate": ("workload", "generate"),
     "racks": ("cluster",),
     "cluster": ("cluster",),
-    "mechanism": ("mechanism", "pair_estimates"),  # which not every mechanism heeds
+    "mechanism": ("mechanism",),
 }
 """Sections of a file that an option beside it takes the place of."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INFINITE = "inf"
 """Stands for an infinite setting, e.g. of ``resolve_seconds``, which JSON has no number for."""
 
-_WITHIN = {"speeds": ("references", "optimism", "rows"), "pair_estimates": ("learn_pairs",)}
+_WITHIN = {"speeds": ("references", "optimism", "rows")}
 """Settings of simulations that are no mechanism's, by the option in whose brackets they stand."""
 
 
@@ -76,6 +76,7 @@ def command_line(
         return None
     rest = {name: value for name, value in settings.items() if value is not None}
     seed, inner = rest.pop("seed"), {}
+    rest.pop("learn_pairs", None)  # says nothing without a table of pairs
     for section, names in _WITHIN.items():
         name = str(rest.pop(section, ""))
         inner[section] = in_brackets(name, {each: rest.pop(each, None) for each in names})

@@ -100,7 +100,6 @@ class SweepSettings(ComparisonSettings, total=False):
     """Those of `apportion.simulate` that are the same for every run of a sweep."""
 
     mechanism: Mechanism | str | None
-    pair_estimates: Literal["completed", "nearest"] | None
 
 
 _SETTING = re.compile(r"""\s*([a-z_]+)\s*=\s*('[^']*'|"[^"]*"|[^,'"]*?)\s*(?:,|$)""")

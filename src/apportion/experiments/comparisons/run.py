@@ -46,7 +46,7 @@ def compare(
     cluster: Cluster | Mapping[str, int] | str,
     *,
     mechanism: Mechanism | str | None = None,
-    pair_estimates: PairThroughputs | Literal["completed", "nearest"] | None = None,
+    pair_estimates: PairThroughputs | None = None,
     seed: int = 0,
     start_costs: Sequence[float] | Literal["usual"] = (),
     backend: str | None = None,

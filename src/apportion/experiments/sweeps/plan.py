@@ -181,15 +181,14 @@ def _settings(
     """Check the settings of `simulate` and spell them out: a default given is no other run."""
     if "seed" in given:
         raise InputError("A sweep has no seed=; give seeds=[...] in place of it.")
-    pairs = given.get("pair_estimates")
-    if not isinstance(pairs, str | None):
+    if given.get("pair_estimates") is not None:
         raise InputError(
-            "A sweep has many workloads, and pair_estimates= is a table of one; give the name of a "
-            "way to make it, 'completed' or 'nearest'."
+            "A sweep has many workloads, and pair_estimates= is a table of one; compare each of "
+            "them with its own."
         )
     told = {name: value for name, value in given.items() if name != "mechanism"}
     found = settings_of(deciders, workloads, given.get("mechanism"), told)
-    return without(("seed",) if pairs else ("seed", "pair_estimates"), *found)
+    return without(("seed", "pair_estimates"), *found)
 
 
 def _check(

@@ -105,7 +105,7 @@ def sweep(
         Show one progress bar; None shows it on terminals where rich is installed.
     **settings
         Settings of `apportion.simulate`, the same for every run, as for `apportion.compare`; not
-        ``seed``, ``progress`` and tables as ``pair_estimates``.
+        ``seed``, ``progress`` and ``pair_estimates``.
 
     Returns
     -------
