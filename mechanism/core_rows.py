@@ -50,10 +50,10 @@ class CoreRows:
         self.second = np.concatenate((self.second, np.zeros(jobs.size, dtype=np.intp) + _NOBODY))
         self._describe()
 
-    def take_over(self, past: Past, models: Sequence[str]) -> None:
+    def take_over(self, past: Past, held_s: Floats, models: Sequence[str]) -> None:
         """Begin in the middle: who runs, for how long each has run, and what is owed.
 
-        `models` are what all jobs train.
+        `held_s` are the seconds that jobs had devices by type, and `models` what all of them train.
 
         Raises
         ------
@@ -61,31 +61,19 @@ class CoreRows:
             If what is owed is told by other options than shares are of.
         """
         core = self.core
-        pairs = sorted({*past.owed_by_pair, *(jobs for jobs in past.held if len(jobs) > 1)})
-        row_of: dict[tuple[int, ...], int] = {
-            (job,): row for row, job in enumerate(self.first.tolist())
-        }
-        core.served += past.alone_s[self.first]
+        row_of = {job: row for row, job in enumerate(self.first.tolist())}
+        core.served += held_s[self.first].sum(axis=1)
         owed = past.owed_s[self.first]
-        if pairs:
-            jobs = np.array(pairs, dtype=np.intp)
-            rows = [row_of[pair[:1]] for pair in pairs]
-            core.append(np.zeros((len(pairs), core.kind.size)), core.scale[rows], jobs[:, 0])
-            row_of |= {pair: len(row_of) + place for place, pair in enumerate(pairs)}
-            self.second = np.append(self.second, jobs[:, 1])
-            self._describe()
-            none = np.zeros(owed.shape[1])
-            owed = np.vstack([owed, *(past.owed_by_pair.get(pair, none) for pair in pairs)])
         if not owed.any():
             owed = np.zeros_like(core.received)
         if owed.shape != core.received.shape:
             raise told_otherwise("owed", core.kind.size > core.capacity.size)
         core.received -= owed  # what the first shares begin with
-        for members, (kind, devices) in past.held.items():
-            row = row_of[members]
+        for job, (kind, devices) in past.held.items():
+            row = row_of[job]
             gang, columns = int(core.ids[row]), core.kind.size // core.capacity.size
             core.placer.devices.hold(gang, kind, devices)
-            core.placer.remember(gang, models[members[0]])
+            core.placer.remember(gang, models[job])
             tier = core.placer.devices.tier(gang) if columns > 1 else 0
             core.last_type[row] = kind * columns + tier
 

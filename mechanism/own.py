@@ -78,7 +78,7 @@ class Watched:
             if past.held:
                 self._refuse("has no take_over(past), by which it would hear who runs already")
             return about.jobs.active
-        for (job,), (kind, devices) in past.held.items():
+        for job, (kind, devices) in past.held.items():
             about.devices.devices.hold(job, kind, devices)
             self._before[job] = about.devices.held[job]
         arrived = self._own.take_over(past)

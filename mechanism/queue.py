@@ -82,7 +82,7 @@ class InQueue:
 
     def take_over(self, past: Past) -> Ints:
         """Begin in the middle: all that it goes by is who has devices, and the job table."""
-        for (job,), (kind, devices) in past.held.items():
+        for job, (kind, devices) in past.held.items():
             self._devices.devices.hold(job, kind, devices)
             self._devices.remember(job, self._jobs.job_type[job])
         return NOBODY

@@ -94,7 +94,7 @@ class InRounds:
         jobs, sharing = self._jobs, self._sharing
         speed, scale = sharing.speed(jobs.active), jobs.scale[jobs.active]
         self._core_rows.arrive(jobs.active, speed, scale)
-        self._core_rows.take_over(past, jobs.job_type)
+        self._core_rows.take_over(past, jobs.held_s, jobs.job_type)
         sharing.take_over(past)
         return NOBODY
 

@@ -166,7 +166,7 @@ class RunToCompletion:
 
     def take_over(self, past: Past) -> Ints:
         """Begin in the middle: who has GPUs keeps them."""
-        for (job,), (kind, devices) in past.held.items():
+        for job, (kind, devices) in past.held.items():
             memory_gb = float(self.needs.memory_gb[job])
             self.devices.devices.hold(job, kind, devices, memory_gb)
             self.devices.remember(job, self.jobs.job_type[job])

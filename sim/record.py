@@ -185,7 +185,7 @@ class Record:
     def begin(self, past: Past) -> None:
         """Begin in the middle: who has devices stays there from now on."""
         if self.schedule is not None:
-            jobs = np.array([job for (job,) in past.held], dtype=np.intp)
+            jobs = np.array(list(past.held), dtype=np.intp)
             self.schedule.begin(jobs, past.held.values(), past.now_s)
 
     def changed(self, now_s: float, decision: Decision) -> None:

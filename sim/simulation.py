@@ -197,26 +197,21 @@ def _past(
     """Say who has which devices, and for how long others have waited."""
     kinds = {name: kind for kind, name in enumerate(about.present.accelerators)}
     place = {job: number for number, job in enumerate(about.truth.ids)}
-    held = {(place[job],): (kinds[kind], list(devices)) for job, (kind, devices) in running.items()}
+    held = {place[job]: (kinds[kind], list(devices)) for job, (kind, devices) in running.items()}
     count = about.truth.jobs
     here, running_on = np.zeros(count, dtype=bool), np.full(count, -1.0)
-    for (job,), (kind, _) in held.items():
+    for job, (kind, _) in held.items():
         here[job], running_on[job] = True, kind
     since_s = np.maximum(now_s - about.truth.arrival_s, 0.0)
-    truth, had_s = about.truth, np.zeros(count)
-    for (job,), (kind, _) in held.items():
-        had_s[job] = (truth.total[job] - truth.remaining[job]) / truth.speed[job, kind]
-        truth.held_s[job, kind] = had_s[job]
+    truth = about.truth
+    for job, (kind, _) in held.items():
+        done = truth.total[job] - truth.remaining[job]
+        truth.held_s[job, kind] = done / truth.speed[job, kind]
     return Past(
         now_s=now_s,
         held=dict(sorted(held.items())),
         stays=np.zeros(count, dtype=bool),
         waited_s=np.where(here, 0.0, since_s),
         running_on=running_on,
-        alone_s=had_s,
         owed_s=np.zeros((count, len(kinds))),
-        owed_by_pair={},
-        gpu_s=had_s * truth.scale,
-        most_gpus=np.where(here, truth.scale, 0).astype(np.intp),
-        restarts=np.zeros(count, dtype=np.intp),
     )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Held
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import GangProgress, Placement
-    from apportion.mechanisms.past import Past
     from apportion.types import Bools, Floats, Ints
 
     Price = Callable[[Floats, Floats, Floats, Floats], Floats]
@@ -72,10 +71,6 @@ class OptionChoice(Protocol):
 
     def choose(self, asked: Asked) -> Ints:
         """Return the place of the option of every active job, -1 for none, shape (jobs,)."""
-        ...
-
-    def take_over(self, past: Past) -> None:
-        """Begin in the middle."""
         ...
 
     def observe(self, ran: GangProgress) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from apportion.mechanism.configurations.asked import Asked, Standing, lost_seconds
 from apportion.mechanism.configurations.packing import pack
 from apportion.mechanism.configurations.resizing import Joining, grow, shrink
-from apportion.mechanism.scheduler import NOBODY, Decision
+from apportion.mechanism.scheduler import Decision
 
 if TYPE_CHECKING:
     from apportion.mechanism.configurations.asked import ByLinks, JobRestarts, OptionChoice
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Devices, Held
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Event, Gangs
-    from apportion.mechanisms.past import Past
     from apportion.types import Bools, Floats, Ints
 
 
@@ -93,21 +92,10 @@ class InConfigurations:
         self.restarts: Ints = np.zeros(count, dtype=np.intp)
         self.most: Ints = np.zeros(count, dtype=np.intp)
         self.ready_s: Floats = np.full(count, -np.inf)
-        self._stays: Bools = np.zeros(count, dtype=bool)
         self.intervals = 0
         self._edge_s = -np.inf
         self._in_place = restarts.kind == "edl" and not whole_nodes
         self._joining = Joining()
-
-    def take_over(self, past: Past) -> Ints:
-        """Begin in the middle: an interval begins."""
-        for (job,), (kind, devices) in past.held.items():
-            self._devices.hold(job, kind, devices)
-            self.option[job] = self._options.place(kind, len(devices))
-        self.most[:], self.restarts[:] = past.most_gpus, past.restarts
-        self._stays = past.stays
-        self._choice.take_over(past)
-        return NOBODY
 
     def decide(self, event: Event) -> Decision | None:
         """Let go of who is done; at an interval choose anew, and place whose option has changed."""
@@ -184,7 +172,7 @@ class InConfigurations:
         """Tell which active jobs keep what they have."""
         active = self._jobs.active
         paused = (self.ready_s[active] > now_s) & (self.option[active] >= 0)
-        return paused & self._keep_paused | self._stays[active]
+        return paused & self._keep_paused
 
     def _place(self, active: Ints, before: Ints) -> None:
         """Give GPUs to who has another option; who cannot be placed has none."""

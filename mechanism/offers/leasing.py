@@ -116,9 +116,9 @@ class LeaseScheduler:
         for job in self._told.active.tolist():
             waited_s = float(past.waited_s[job])
             self._mechanism.admit(job, now_s - waited_s, self._judged_as[job])
-            self._started[job] = bool(past.gpu_s[job])
+            self._started[job] = bool(self._told.held_s[job].any())
         self._mechanism.take_over(past)
-        for (job,), held in past.held.items():
+        for job, held in past.held.items():
             self._holders.take_over(job, held)
             self._duty_cycles.work(job, now_s, np.inf, np.inf)
             self._started[job], self._end_s[job] = True, np.inf

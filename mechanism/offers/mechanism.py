@@ -244,7 +244,7 @@ class LeaseMechanism:
         told, jobs = self.jobs.told, self.jobs
         jobs.run_s[:, :: len(TIERS)] = told.held_s  # at which tier is no matter to anybody
         jobs.compute_s[:] = (told.total - told.remaining) / told.speed.max(axis=1)
-        for (job,), (kind, devices) in past.held.items():
+        for job, (kind, devices) in past.held.items():
             placement = self.placer.pools[kind].placement(devices)
             self._offering.give(job, kind, placement, devices)
             jobs.wait(job, waits=False)

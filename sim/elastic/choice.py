@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations import Asked, GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
-    from apportion.mechanisms.past import Past
     from apportion.policies import Policy
     from apportion.sim.elastic.trainers import Trainers
     from apportion.types import Floats, Ints
@@ -137,9 +136,6 @@ class PolicyChoice:
         self.asked.noted(Answer(jobs, posed, solution, labels))
         X = np.asarray(solution.X)
         return np.where((X > 0.5).any(axis=1), X.argmax(axis=1), -1)
-
-    def take_over(self, past: Past) -> None:
-        """Begin in the middle: all that a policy is told is in the job table."""
 
     def observe(self, ran: GangProgress) -> None:
         """Let jobs learn from what ran."""

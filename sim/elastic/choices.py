@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations import Asked, GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
-    from apportion.mechanisms.past import Past
     from apportion.policies import Instance, Policy
     from apportion.sim.elastic.rigid import WithRigid
     from apportion.types import Bools, Floats, Ints
@@ -149,10 +148,6 @@ class RuleChoice(PolicyChoice):
                     f"choose(jobs) must return an array of whole numbers: {valid}"
                 )
         return np.asarray(places, dtype=np.intp)
-
-    def take_over(self, past: Past) -> None:
-        """Begin in the middle: GPU-time counts from the start."""
-        self.attained[:] = past.gpu_s
 
     def observe(self, ran: GangProgress) -> None:
         """Let jobs learn, and count GPU-time, that of pauses included."""

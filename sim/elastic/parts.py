@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from apportion.errors import InputError, unknown_name
+from apportion.errors import unknown_name
 from apportion.mechanism.configurations import (
     BesideRequests,
     ByLinks,
@@ -25,9 +25,9 @@ from apportion.sim.about import Parts
 from apportion.sim.elastic.choices import choice_of
 from apportion.sim.elastic.columns import PauseColumns
 from apportion.sim.elastic.on_links import types_on_links
+from apportion.sim.elastic.profiles import Profiles
 from apportion.sim.elastic.rigid import WithRigid, check_options, options_for, rigid_jobs
 from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, TrueProgress, elastic_speeds
-from apportion.sim.elastic.told_goodputs import Profiles, ToldGoodputs
 from apportion.sim.elastic.with_requests import (
     FluidBesideRequests,
     ServingTables,
@@ -175,8 +175,6 @@ def elastic_parts(
     InputError
         For a job that no option holds; it is named.
     """
-    if isinstance(about.given, ToldGoodputs):
-        return _told_parts(about.given, mechanism, about, devices, sizes)
     workload: ElasticWorkload = about.given  # type: ignore[assignment]
     ordered = about.workload
     rigid = rigid_jobs(decider, workload, ordered.jobs.index)
@@ -203,23 +201,8 @@ def elastic_parts(
     return ElasticParts(trainers, options, restarts, progress)
 
 
-def _told_parts(
-    told: ToldGoodputs, mechanism: Configurations, about: AboutRun, devices: Devices, sizes: str
-) -> ElasticParts:
-    """Return the same of jobs whose goodputs are told, of which nobody measures any."""
-    if mechanism.goodputs == "virtual_nodes":
-        raise InputError("goodputs='virtual_nodes' hides types; of one round they are told.")
-    told.check_options(sizes)
-    names, order = devices.accelerators, about.workload.jobs.index.tolist()
-    options = GangOptions.of(devices.pools, sizes)
-    trainers: Any = told.trainers(order, options, names)
-    check_options(about.workload, trainers, options, names)
-    restarts = _restarts(mechanism, told, about.workload.jobs["job_type"].tolist())
-    return ElasticParts(trainers, options, restarts, TrueProgress())
-
-
 def _restarts(
-    mechanism: Configurations, workload: ElasticWorkload | ToldGoodputs, names: Sequence[str]
+    mechanism: Configurations, workload: ElasticWorkload, names: Sequence[str]
 ) -> JobRestarts:
     """Return what restarts cost: by the settings, else by the workload, else as everywhere."""
     seconds = np.array([workload.restart_s.get(name, (RESTART_S, RESCALE_S)) for name in names])

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations import GangOptions
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import GangProgress
+    from apportion.sim.elastic.profiles import Profiles
     from apportion.sim.elastic.speeds import TrueProgress
-    from apportion.sim.elastic.told_goodputs import Profiles
     from apportion.types import Floats, Int64s
 
 

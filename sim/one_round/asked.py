@@ -11,7 +11,7 @@ from apportion.mechanism.scheduler import NOBODY, Event
 from apportion.mechanisms.past import TakesOver
 from apportion.sim.about import AboutRun
 from apportion.sim.deciders import get_decider
-from apportion.sim.one_round.carried_out import check_pinned, mechanism_of, shares_of, workload_of
+from apportion.sim.one_round.carried_out import ToldJobs, check_pinned, mechanism_of
 from apportion.sim.one_round.decision import RoundDecision, allocation_of, plan_of, racks_of
 from apportion.sim.one_round.state import RoundState
 from apportion.sim.own_mechanism import watched
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from apportion.mechanisms import Mechanism
     from apportion.mechanisms.past import Past
     from apportion.mechanisms.setting_names import SimulationSettings
-    from apportion.pairs import PairThroughputs
     from apportion.problem_inputs import Jobs, Workers
     from apportion.sim.about import Parts
     from apportion.sim.deciders import AnyDecider
@@ -50,7 +49,6 @@ def solve_round(
     free: Mapping[str, Sequence[int]] | None = None,
     received: Table | None = None,
     owed: Table | None = None,
-    pairs: PairThroughputs | None = None,
     mechanism: Mechanism | str | None = None,
     seed: int = 0,
     **settings: Unpack[SimulationSettings],
@@ -67,8 +65,7 @@ def solve_round(
         A policy, a scheduler, or the name of one (`apportion.policy_table`,
         `apportion.scheduler_table`); or anything that decides as a scheduler of the loop does.
     throughput_tensor
-        Steps/s of each job on each accelerator type, as for `solve`; by (accelerator, tier), which
-        stands for the network; or by (accelerator, gpus), of elastic jobs.
+        Steps/s of each job on each accelerator type, as for `solve`.
     cluster
         The devices by type, in machines and racks: a `Cluster`, a mapping or text; by default the
         workers of the tensor.
@@ -76,24 +73,20 @@ def solve_round(
         What else is known of the jobs, as for `solve`. Schedulers go by ``steps_remaining`` and
         ``total_steps``; ``arrival_s`` or ``elapsed_s`` say who came first. ``waited_s`` is by
         default the time since a job arrived, ``running_on`` where it runs, ``isolated_elapsed_s``
-        the time that it is there. ``pinned``: its lease is not over, or an elastic job keeps its
-        GPUs. ``restarts`` counts those of elastic jobs.
+        the time that it is there. ``pinned``: its lease is not over.
     running
         Who has devices: accelerator and numbers of devices by job, as `RoundDecision.running`
-        has them. Two jobs that share devices, where a policy lets them, have the same ones.
+        has them.
     free
         Devices that may be given beside those of who runs, numbers by accelerator; by default all
         that nobody has. Policies reckon with these alone. Devices of a type are numbered from 0,
         machine by machine.
     received
         Seconds that each job has run on each type so far: attained service, and with the steps done
-        the network priority, follow of it. Of elastic jobs by (accelerator, gpus). Rows of pairs
-        are time together, and rows of jobs then that alone. None by default.
+        the network priority, follow of it. None by default.
     owed
-        Seconds by which each job (or pair) is behind its shares on each option that shares are
-        of, less than 0 where it is ahead; none by default.
-    pairs
-        Steps/s of job types that share GPUs, for a policy with space sharing.
+        Seconds by which each job is behind its shares on each option that shares are of, less than
+        0 where it is ahead; none by default.
     mechanism
         How decisions are carried out, as of `apportion.simulate`: by default in rounds, for a
         policy of shares, and as the scheduler works otherwise.
@@ -101,7 +94,7 @@ def solve_round(
         Of placements at random, which are drawn as in the first round of a run.
     **settings
         Of the mechanism, by name. Without ``network`` gangs are as fast wherever they lie, under
-        leases too, unless throughputs are by tier.
+        leases too.
 
     Returns
     -------
@@ -122,18 +115,17 @@ def solve_round(
     What else a run remembers is as at its start: auto-tuned delay timers know of no wait (give
     ``timers=``), a job that waits was on no type before, no placement has drawn at random, and jobs
     are numbered among those that are here, by which types of one speed are taken in turns. Shares
-    are always found anew.
+    are always found anew. Elastic jobs and jobs that share GPUs are for `simulate`.
     """
     tensor = _tensor(throughput_tensor, cluster, jobs)
-    elastic = tensor.gpus_of_option is not None
-    decider = get_decider(policy, elastic=elastic)
-    chosen, told = mechanism_of(decider, mechanism, {**settings, "seed": seed}, elastic=elastic)
+    decider = get_decider(policy, elastic=False)
+    chosen, told = mechanism_of(decider, mechanism, {**settings, "seed": seed})
     given = {"running": running, "free": free, "received": received, "owed": owed}
-    state = RoundState.of(tensor, decider, shares_of(decider, chosen), given)
+    state = RoundState.of(tensor, decider, chosen.name == "iterations", given)
     check_pinned(state, chosen)
     if state.available is None or not state.takes_part.any():
         return _labelled(decider, chosen.name, state, None, None, float("inf"))
-    workload, chosen = workload_of(state, chosen, pairs)
+    workload = ToldJobs.of(state.table(), state.speeds())
     about = AboutRun.of(workload, state.available.cluster, chosen, told)
     parts = watched(chosen, decider, about)
     about.check_heeded(decider.label)
@@ -163,11 +155,14 @@ def _tensor(
             )
     if not tensor.solo:
         raise InputError(
-            "Rows of combinations are for solve; a round takes rows of single jobs, and pairs= for "
-            "policies that let jobs share GPUs."
+            "Rows of combinations are for solve, and for simulate with pairs of job types; a round "
+            "takes rows of single jobs."
         )
-    if tensor.has_tiers and tensor.gpus_of_option is not None:
-        raise InputError("A round takes throughputs by tier or by number of GPUs, not by both.")
+    if tensor.has_tiers or tensor.gpus_of_option is not None:
+        raise InputError(
+            "A round takes throughputs by accelerator type alone. For tiers give network=; elastic "
+            "jobs are for simulate, and their options for solve."
+        )
     return tensor
 
 

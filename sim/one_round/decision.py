@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from apportion.sim.one_round.state import RoundState
     from apportion.sim.solves.standing import Answer
 
-_COLUMNS = ("accelerator", "racks", "machines", "devices", "status", "shares_with")
+_COLUMNS = ("accelerator", "racks", "machines", "devices", "status")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,19 +91,16 @@ class RoundDecision:
         """Return one row per job, indexed by job, those that have devices first.
 
         Columns: ``accelerator``, ``racks``, ``machines`` and ``devices`` (tuples of numbers),
-        ``status`` (started, extended, moved, preempted or waiting), and ``shares_with`` (the other
-        job on the same devices).
+        and ``status`` (started, extended, moved, preempted or waiting).
         """
         named = ("started", "moved", "extended", "preempted")
         status = {job: name for name in named for job in getattr(self.plan, name)}
         rows: dict[Hashable, tuple[Any, ...]] = {}
         for gang, racks in zip(self.plan.assignments, self.racks, strict=True):
             for job in gang.jobs:
-                others = tuple(other for other in gang.jobs if other != job)
-                where = gang.accelerator, racks, gang.machines, gang.devices
-                rows[job] = (*where, status[job], others)
+                rows[job] = (gang.accelerator, racks, gang.machines, gang.devices, status[job])
         for job in (*self.plan.preempted, *self.waiting):
-            rows[job] = ("", (), (), (), status.get(job, "waiting"), ())
+            rows[job] = ("", (), (), (), status.get(job, "waiting"))
         index = pd.Index(list(rows), name="job", tupleize_cols=False)
         return pd.DataFrame(list(rows.values()), index=index, columns=list(_COLUMNS))
 
@@ -151,7 +148,7 @@ def plan_of(gangs: Gangs | None, state: RoundState, about: AboutRun | None) -> R
         now = [_assignment(*gang, state.cluster) for gang in state.running if about is not None]
     else:
         now = _assignments(gangs, state, about)
-    before = {job: gang for gang in state.running for job in gang.jobs}
+    before = {gang.job: gang for gang in state.running}
     has = {job: gang for gang in now for job in gang.jobs}
     return RoundPlan(
         number=0,
@@ -169,22 +166,20 @@ def _moved(before: RunningGang, now: Assignment) -> bool:
 def _assignments(gangs: Gangs, state: RoundState, about: AboutRun) -> list[Assignment]:
     """Return one for each gang, in the order of the decision."""
     ids, names = about.workload.jobs.index.tolist(), about.present.accelerators
-    members: dict[int, list[Hashable]] = {}
-    held: dict[int, tuple[str, tuple[int, ...]]] = {}
-    lines = zip(gangs.job.tolist(), gangs.gang.tolist(), gangs.devices, strict=True)
-    for job, gang, (kind, devices) in lines:
-        members.setdefault(gang, []).append(ids[job])
+    found: list[Assignment] = []
+    for job, (kind, devices) in zip(gangs.job.tolist(), gangs.devices, strict=True):
         if state.available is not None:
-            held[gang] = names[kind], state.available.outside(names[kind], devices)
-    return [_assignment(tuple(jobs), *held[gang], state.cluster) for gang, jobs in members.items()]
+            held = names[kind], state.available.outside(names[kind], devices)
+            found.append(_assignment(ids[job], *held, state.cluster))
+    return found
 
 
 def _assignment(
-    jobs: tuple[Hashable, ...], accelerator: str, devices: Sequence[int], cluster: Cluster
+    job: Hashable, accelerator: str, devices: Sequence[int], cluster: Cluster
 ) -> Assignment:
     size = cluster.machine_size(accelerator)
     machines = sorted({device // size for device in devices})
-    return Assignment(jobs, accelerator, tuple(machines), tuple(sorted(devices)))
+    return Assignment((job,), accelerator, tuple(machines), tuple(sorted(devices)))
 
 
 def racks_of(plan: RoundPlan, cluster: Cluster) -> tuple[tuple[int, ...], ...]:
@@ -201,13 +196,12 @@ def allocation_of(answer: Answer, decider: Any, state: RoundState, about: AboutR
     solution, every = answer.solution, state.tensor.jobs
     ids = about.workload.jobs.index.tolist()
     rows = [ids[job] for job in answer.jobs.tolist()]
-    pairs = [f"{rows[one]} + {rows[other]}" for one, other in solution.pairs.tolist()]
-    shown = X = pd.DataFrame(
+    X = pd.DataFrame(
         np.asarray(solution.X, dtype=float),
-        index=pd.Index([*rows, *pairs], tupleize_cols=False),
+        index=pd.Index(rows, tupleize_cols=False),
         columns=_options(answer, about),
     )
-    shown = X.reindex(pd.Index([*every, *pairs], tupleize_cols=False), fill_value=0.0)
+    shown = X.reindex(pd.Index(list(every), tupleize_cols=False), fill_value=0.0)
     if X.columns.nlevels == 1:
         shown = shown.reindex(columns=list(state.cluster.accelerators), fill_value=0.0)
     throughput = pd.Series(solution.throughput, index=rows, name="throughput", dtype=float)

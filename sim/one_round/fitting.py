@@ -102,17 +102,10 @@ class Available:
         return tuple(sorted(self.numbers[accelerator][device] for device in devices))
 
 
-def gpus_held(tensor: ThroughputTensor, jobs: pd.DataFrame) -> Floats:
-    """Return the GPUs that each job holds under each option, shape (jobs, options)."""
-    scale = jobs["scale_factor"].to_numpy(dtype=float)[:, None]
-    gpus = tensor.gpus_of_option
-    return np.broadcast_to(scale if gpus is None else gpus, tensor.values.shape)
-
-
 def fitting(tensor: ThroughputTensor, cluster: Cluster, gpus: Floats) -> NDArray[np.bool_]:
-    """Tell which options jobs can have on a cluster, shape (jobs, options)."""
+    """Tell on which types jobs with so many GPUs fit a cluster, shape (jobs, types)."""
     room = np.array([cluster.gpus.get(name, 0) for name in tensor.accelerator_of_option])
-    return np.asarray((tensor.values.to_numpy() > 0) & (gpus <= room), dtype=bool)
+    return np.asarray((tensor.values.to_numpy() > 0) & (gpus[:, None] <= room), dtype=bool)
 
 
 def check_fits(tensor: ThroughputTensor, cluster: Cluster, gpus: Floats) -> None:
@@ -129,7 +122,7 @@ def check_fits(tensor: ThroughputTensor, cluster: Cluster, gpus: Floats) -> None
         runs = tensor.values.to_numpy()[job] > 0
         where = ", ".join(dict.fromkeys(tensor.accelerator_of_option[runs]))
         raise InputError(
-            f"Job {written(tensor.jobs[job])} can run nowhere: it needs {gpus[job][runs].min():g} "
+            f"Job {written(tensor.jobs[job])} can run nowhere: it needs {gpus[job]:g} "
             f"GPUs of a type on which it runs ({where}), and the cluster has {cluster}."
         )
 
@@ -145,9 +138,8 @@ def check_time(jobs: pd.DataFrame, received: Seconds) -> None:
     arrival_s, now_s = clock_of(jobs)
     there_s = dict(zip(jobs.index.tolist(), (now_s - arrival_s).tolist(), strict=True))
     had_s = dict.fromkeys(there_s, 0.0)
-    for row, values in zip(received.rows, received.values, strict=True):
-        for job in row:
-            had_s[job] += float(values.sum())
+    for job, values in zip(received.rows, received.values, strict=True):
+        had_s[job] += float(values.sum())
     for job, seconds in had_s.items():
         if seconds > there_s[job] * (1 + 1e-6) + 1e-6:
             raise InputError(
@@ -168,10 +160,9 @@ def check_gang(
     """
     place = tensor.jobs.get_loc(job)
     may = tensor.values.to_numpy()[place] > 0
-    sizes = gpus[place][may & (tensor.accelerator_of_option == accelerator)]
-    if count not in sizes:
-        runs = f"it needs {', '.join(f'{each:g}' for each in sorted(set(sizes)))} of this type"
+    runs = (may & (tensor.accelerator_of_option == accelerator)).any()
+    if not runs or count != gpus[place]:
         raise InputError(
             f"Job {written(job)} runs on {count} devices {accelerator!r}; "
-            f"{runs if sizes.size else 'its throughput there is 0'}."
+            f"{f'it needs {gpus[place]:g}' if runs else 'its throughput there is 0'}."
         )

@@ -16,9 +16,9 @@ _VALID = "a mapping from jobs to (accelerator, devices), e.g. {'job': ('v100', [
 
 
 class RunningGang(NamedTuple):
-    """Jobs that have devices: one, or two that share them."""
+    """A job that has devices."""
 
-    jobs: tuple[Hashable, ...]
+    job: Hashable
     accelerator: str
     devices: tuple[int, ...]
 
@@ -28,7 +28,8 @@ def read_running(
     cluster: Cluster,
     jobs: Mapping[Hashable, Any],
     check: Callable[[Hashable, str, int], None],
-    shares: str = "nothing",
+    *,
+    shared: bool = False,
 ) -> list[RunningGang]:
     """Read who runs where.
 
@@ -42,16 +43,15 @@ def read_running(
         Whom there is, by id.
     check
         Refuses a number of GPUs of a type that a job cannot have.
-    shares
-        Whether jobs may have the same devices: ``"pairs"`` of two, on all of theirs; any on any by
-        their ``"memory"``; or ``"nothing"``.
+    shared
+        Whether jobs may have the same devices, by their memory.
 
     Raises
     ------
     InputError
         For unknown jobs and devices, gangs that cannot be, and devices of two gangs.
     """
-    gangs: dict[Any, RunningGang] = {}
+    found: list[RunningGang] = []
     for job, where in mapping("running", {} if running is None else running, _VALID).items():
         if job not in jobs:
             raise unknown_name("job in running", job, jobs)
@@ -62,13 +62,8 @@ def read_running(
             )
         accelerator, devices = str(where[0]), _devices(cluster, job, *where)
         check(job, accelerator, len(devices))
-        key = job if shares != "pairs" else (accelerator, frozenset(devices))
-        others = gangs[key].jobs if key in gangs else ()
-        if len(others) == 2:
-            raise InputError(f"More than two jobs have the devices of job {written(job)}.")
-        gangs[key] = RunningGang((*others, job), accelerator, devices)
-    found = list(gangs.values())
-    if shares != "memory":
+        found.append(RunningGang(job, accelerator, devices))
+    if not shared:
         _refuse_twice(found)
     return found
 
@@ -104,7 +99,7 @@ def read_free(free: Any, cluster: Cluster, running: list[RunningGang]) -> dict[s
         if both & given.get(gang.accelerator, set()):
             raise InputError(
                 f"Device {min(both)} of {gang.accelerator!r} is among the free ones, and job "
-                f"{written(gang.jobs[0])} runs there; a device is free, or somebody's."
+                f"{written(gang.job)} runs there; a device is free, or somebody's."
             )
     for gang in running:
         found[gang.accelerator] = found[gang.accelerator].union(gang.devices)
@@ -132,9 +127,9 @@ def _refuse_twice(gangs: list[RunningGang]) -> None:
     taken: dict[tuple[str, int], Hashable] = {}
     for gang in gangs:
         for device in gang.devices:
-            other = taken.setdefault((gang.accelerator, device), gang.jobs[0])
-            if other != gang.jobs[0]:
+            other = taken.setdefault((gang.accelerator, device), gang.job)
+            if other != gang.job:
                 raise InputError(
                     f"Device {device} of {gang.accelerator!r} is held by jobs {written(other)} and "
-                    f"{written(gang.jobs[0])}; here every gang has its devices to itself."
+                    f"{written(gang.job)}; here every gang has its devices to itself."
                 )

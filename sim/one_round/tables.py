@@ -126,35 +126,40 @@ def steps_of(jobs: pd.DataFrame) -> tuple[Floats, Floats]:
 
 
 class Seconds:
-    """Seconds by row (a job, or two that share devices) and option.
+    """Seconds by job and option.
 
     Attributes
     ----------
     rows
-        Jobs of each row, in the order in which they are named.
+        The job of each row.
     kind
         Accelerator type of each column, as a cluster calls it.
-    tier, gpus
-        Tier (its place in `TIERS`) and GPUs of each column; ``None`` where columns do not say.
+    tier
+        Tier (its place in `TIERS`) of each column; ``None`` where columns do not say.
     values
         Shape (rows, columns).
     """
 
-    def __init__(self, rows: list[tuple[Hashable, ...]], columns: pd.Index, values: Floats) -> None:
+    def __init__(self, rows: list[Hashable], columns: pd.Index, values: Floats) -> None:
         self.rows, self.values = rows, values
         levels = level_names(columns) or ()
         of = {name: columns.get_level_values(place) for place, name in enumerate(levels)}
         self.kind = [str(each) for each in of["accelerator"]]
         self.tier = [TIERS.index(each) for each in of["tier"]] if "tier" in of else None
-        self.gpus = as_floats(of["gpus"]).astype(int).tolist() if "gpus" in of else None
 
-    def places(self, accelerators: tuple[str, ...]) -> list[int]:
-        """Return the column of each option in an array by type, or by type and tier."""
-        kinds = {name: place for place, name in enumerate(accelerators)}
-        if self.tier is None:
-            return [kinds.get(kind, -1) for kind in self.kind]
-        each = zip(self.kind, self.tier, strict=True)
-        return [kinds[kind] * len(TIERS) + tier if kind in kinds else -1 for kind, tier in each]
+    def array(
+        self, place: Mapping[Hashable, int], accelerators: tuple[str, ...], *, tiers: bool
+    ) -> Floats:
+        """Return them by number of the job and type, or type and tier, of those that are there."""
+        kinds = {name: kind for kind, name in enumerate(accelerators)}
+        width = len(TIERS) if tiers else 1
+        of_tier = self.tier if tiers and self.tier is not None else [0] * len(self.kind)
+        found = np.zeros((len(place), len(kinds) * width))
+        for job, values in zip(self.rows, self.values, strict=True):
+            for kind, tier, seconds in zip(self.kind, of_tier, values, strict=True):
+                if job in place and kind in kinds:
+                    found[place[job], kinds[kind] * width + tier] += seconds
+        return found
 
 
 def read_seconds(
@@ -167,8 +172,7 @@ def read_seconds(
     name
         Of the argument, for messages.
     given
-        A DataFrame, or a mapping of mappings; ``None`` for nothing. Rows are jobs, or pairs of
-        them, as tuples or as an `Allocation` calls them.
+        A DataFrame, or a mapping of mappings; ``None`` for nothing. Rows are jobs.
     tensor, cluster
         Whose jobs, and whose types.
     signed
@@ -191,11 +195,11 @@ def read_seconds(
     check_unique(f"row of {name}", given.index)
     check_unique(f"column of {name}", given.columns)
     if level_names(given.columns) is None:
-        raise InputError(f"{name} must be {valid}, or by (accelerator, tier) or (.., gpus).")
-    known: Mapping[Any, tuple[Hashable, ...]] = {job: (job,) for job in tensor.jobs}
-    found = Seconds(
-        [_members(name, row, known) for row in given.index], given.columns, _cells(given)
-    )
+        raise InputError(f"{name} must be {valid}, or by (accelerator, tier).")
+    for job in given.index:
+        if job not in tensor.jobs:
+            raise unknown_name(f"job in {name}", job, list(tensor.jobs))
+    found = Seconds(list(given.index), given.columns, _cells(given))
     for kind in found.kind:
         if kind not in cluster.gpus:
             raise unknown_name(f"accelerator in {name}", kind, cluster.gpus)
@@ -212,16 +216,3 @@ def read_seconds(
 
 def _cells(table: pd.DataFrame) -> Floats:
     return as_floats(table).reshape(table.shape)
-
-
-def _members(
-    name: str, row: Any, known: Mapping[Any, tuple[Hashable, ...]]
-) -> tuple[Hashable, ...]:
-    if row in known:
-        return known[row]
-    jobs = tuple(row) if isinstance(row, (tuple, list)) else tuple(str(row).split(" + "))
-    texts = {str(job): job for job in known}
-    found = tuple(job if job in known else texts.get(str(job), job) for job in jobs)
-    if len(found) != 2 or not all(job in known for job in found):
-        raise unknown_name(f"job in {name}", row, known)
-    return found

@@ -28,37 +28,24 @@ class Past:
     now_s
         The time of the decision.
     held
-        Type and devices of each gang that has some, by its one or two jobs.
+        Type and devices of each job that has some.
     stays
         Whether a job that has devices must keep them: its lease is not over, or it is pinned.
     waited_s
         Seconds for which each has waited by now; 0 for who has devices.
     running_on
         Accelerator type on which each has been all the time, -1 for none.
-    alone_s
-        Seconds that each has had devices by itself.
     owed_s
         Seconds by which each is behind its shares at each option of a policy, shape (jobs,
         options).
-    owed_by_pair
-        The same of two jobs that share devices, shape (options,).
-    gpu_s
-        GPU-seconds that each has had devices for.
-    most_gpus, restarts
-        GPUs that an elastic job has had at most, and how often it was started again or changed.
     """
 
     now_s: float
-    held: Mapping[tuple[int, ...], Held]
+    held: Mapping[int, Held]
     stays: Bools
     waited_s: Floats
     running_on: Floats
-    alone_s: Floats
     owed_s: Floats
-    owed_by_pair: Mapping[tuple[int, ...], Floats]
-    gpu_s: Floats
-    most_gpus: Ints
-    restarts: Ints
 
 
 @runtime_checkable

@@ -37,16 +37,3 @@ def drawn_workload(
         index=[f"job {number}" for number in rng.permutation(jobs)],
     )
     return ap.Workload(f"drawn {seed}", table, throughputs)
-
-
-def drawn_pairs(workload: ap.Workload, seed: int) -> ap.PairThroughputs:
-    """Draw what the job types of a workload make beside each other: mostly more than half."""
-    rng = np.random.default_rng(seed)
-    alone, keys = workload.throughputs.to_numpy(), workload.throughputs.index
-    assert isinstance(keys, pd.MultiIndex)
-    part = rng.uniform(0.4, 0.95, (len(alone), *alone.shape))
-    gangs = keys.get_level_values(1).to_numpy()
-    both = (alone[:, None] > 0) & (alone[None, :] > 0)
-    both &= (gangs[:, None] == gangs[None, :])[:, :, None]
-    own = part * alone[:, None, :] * both
-    return ap.PairThroughputs(own, alone, keys, tuple(workload.throughputs.columns))

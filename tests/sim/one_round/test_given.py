@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,29 +13,14 @@ from tests.sim.one_round.drawn import drawn_workload
 import apportion as ap
 from apportion.cluster import TIERS
 
-if TYPE_CHECKING:
-    from apportion.sim.network.shapes import Shape
-
 SPEED = {"a": {"v100": 4.0, "k80": 1.0}, "b": {"v100": 2.0, "k80": 1.0}, "c": {"v100": 3.0}}
 CLUSTER = ap.Cluster({"v100": 4, "k80": 4}, gpus_per_machine=2)
 RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=2, accelerator="v100")
-OPTIONS = pd.MultiIndex.from_tuples(
-    [("v100", 1), ("v100", 2), ("v100", 4), ("k80", 1)], names=["accelerator", "gpus"]
-)
-GOODPUT = pd.DataFrame(
-    [[4.0, 7.0, 12.0, 1.0], [3.0, 3.5, 3.6, 2.0], [8.0, 15.0, 28.0, 2.0]], list("abc"), OPTIONS
-)
 
 
 def rounds(**given: Any) -> ap.RoundDecision:
     """Ask for a round of max-min fairness."""
     return ap.solve_round("max_min_fairness", SPEED, CLUSTER, **given)
-
-
-def elastic(**given: Any) -> ap.RoundDecision:
-    """Ask for an interval of Pollux."""
-    told: dict[str, Any] = {"jobs": {"elapsed_s": 900.0}}
-    return ap.solve_round("pollux", GOODPUT, CLUSTER, **(told | given))
 
 
 def drawn(seed: int, cluster: ap.Cluster) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -48,8 +33,8 @@ def drawn(seed: int, cluster: ap.Cluster) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_the_table_and_what_is_printed() -> None:
     found = rounds(jobs={"scale_factor": [2, 4, 1]}, running={"b": ("v100", range(4))})
     table = found.table()
-    assert [*table.loc["a"]] == ["v100", (0,), (0,), (0, 1), "started", ()]
-    assert [*table.loc["b"]] == ["k80", (0,), (0, 1), (0, 1, 2, 3), "moved", ()]
+    assert [*table.loc["a"]] == ["v100", (0,), (0,), (0, 1), "started"]
+    assert [*table.loc["b"]] == ["k80", (0,), (0, 1), (0, 1, 2, 3), "moved"]
     assert found.running["c"] == ("v100", (2,))
     assert (found.mechanism, found.valid_for_s, found.waiting) == ("rounds", 360.0, ())
     assert found.status == "optimal"
@@ -73,18 +58,6 @@ def test_the_allocation_is_that_of_solve(policy: str) -> None:
     assert list(found.allocation.X.index) == list(speeds.index)
     assert found.objective == pytest.approx(whole.objective)
     assert found.allocation.prices.to_dict() == pytest.approx(whole.prices.to_dict())
-
-
-def test_whole_decisions_are_those_of_solve() -> None:
-    now = {"a": ("v100", 2), "b": None, "c": None}
-    found = elastic(running={"a": ("v100", [2, 3])}, growth=np.inf)
-    factor = {"a": 900 / 930, "b": 1.0, "c": 1.0}
-    jobs = {"current_option": now, "reallocation_factor": factor}
-    whole = ap.solve("pollux", GOODPUT, workers=CLUSTER, jobs=jobs)
-    assert found.allocation is not None
-    assert found.allocation.choice.to_dict() == whole.choice.to_dict()
-    has = {job: (kind, len(devices)) for job, (kind, devices) in found.running.items()}
-    assert has == whole.choice.dropna().to_dict()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +113,7 @@ def test_machines_and_racks_stay_where_they_are() -> None:
     jobs = {"scale_factor": 2, "steps_remaining": 1.0}
     two = {"a": {"v100": 1.0}, "b": {"v100": 1.0}}
     found = ap.solve_round("dally_manual", two, RACKS, jobs=jobs, free=free)
-    assert [*found.table().loc["a"]] == ["v100", (1,), (2,), (4, 5), "started", ()]
+    assert [*found.table().loc["a"]] == ["v100", (1,), (2,), (4, 5), "started"]
     assert found.waiting == ("b",)
     assert found.valid_for_s == 3602.0  # a lease, and a second of each GPU to save
     patient = {**jobs, "elapsed_s": 50000.0}  # past 12 h: a rack would do, and there is none
@@ -167,52 +140,6 @@ def test_what_was_before_counts() -> None:
     assert ap.solve_round("dally", one, rack, jobs=slowed, **there).plan.preempted == ("a",)
     pinned = {**slowed, "pinned": [True, False]}
     assert ap.solve_round("dally", one, rack, jobs=pinned, **there).plan.extended == ("a",)
-
-
-def test_jobs_that_share_devices() -> None:
-    keys = pd.MultiIndex.from_tuples([("x", 1)], names=["job_type", "scale_factor"])
-    pairs = ap.PairThroughputs(np.full((1, 1, 1), 0.9), np.ones((1, 1)), keys, ("v100",))
-    one = {job: {"v100": 1.0} for job in "abcd"}
-    given: dict[str, Any] = {"jobs": {"job_type": "x"}, "pairs": pairs}
-    policy = "max_min_fairness_space_sharing"
-    found = ap.solve_round(policy, one, "v100=2", **given)
-    assert len(found.plan.assignments) == 2
-    assert found.table()["shares_with"].map(len).eq(1).all()
-    assert found.allocation is not None
-    assert {" + " in row for row in found.allocation.X.index} == {True, False}
-    again = ap.solve_round(policy, one, "v100=2", running=found.running, **given)
-    assert again.running == found.running
-    assert again.plan.extended == again.plan.jobs
-    three = dict.fromkeys("abc", ("v100", [0]))
-    with pytest.raises(ap.InputError, match="More than two jobs have the devices of job 'c'"):
-        ap.solve_round(policy, one, "v100=2", running=three, **given)
-
-
-class ByTier:
-    """A network in which the tier is all that counts."""
-
-    name = "by_tier"
-
-    def overhead(self, job_type: str, shape: Shape) -> float:
-        tier = 2 if len(shape) > 1 else int(max(map(len, shape)) > 1)
-        return (0.0, 0.25, 1.0)[tier] * (1 + (job_type == "VGG11"))
-
-
-@pytest.mark.parametrize("policy", ["dally_round", "max_min_fairness", "dally_no_wait"])
-@pytest.mark.parametrize("mechanism", ["leases", "rounds"])
-def test_throughputs_by_tier_are_a_network(policy: str, mechanism: str) -> None:
-    if mechanism == "rounds" and policy != "max_min_fairness":
-        return
-    network = ByTier()
-    for seed in range(2):
-        speeds, table = drawn(seed, RACKS)
-        slow = [[1 + network.overhead(name, each) for each in (((2,),), ((1, 1),), ((1,), (1,)))]
-                for name in table["job_type"]]  # fmt: skip
-        tiers = pd.MultiIndex.from_product([["v100"], TIERS], names=["accelerator", "tier"])
-        told = pd.DataFrame(speeds.to_numpy() / np.array(slow), speeds.index, tiers)
-        by_tier = ap.solve_round(policy, told, RACKS, jobs=table, mechanism=mechanism)
-        given: dict[str, Any] = {"jobs": table, "mechanism": mechanism, "network": network}
-        assert by_tier.running == ap.solve_round(policy, speeds, RACKS, **given).running
 
 
 def test_nobody_and_nothing() -> None:
@@ -257,7 +184,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"jobs": {"network_priority": 0.4}}, "'network_priority' .* is for solve; a round makes it"),
     ({"jobs": {"current_option": "v100"}}, "a round makes it of running="),
     ({"jobs": {"count": 2}}, "has a count above 1"),
-    ({"jobs": {"pinned": [True, False, False]}}, "'pinned' is for leases and elastic jobs"),
+    ({"jobs": {"pinned": [True, False, False]}}, "'pinned' is for leases; by"),
     ({"jobs": {"arrival_s": [0.0, 1.0, 2.0], "elapsed_s": 1.0}}, "Job 'a' has arrival_s"),
     ({"jobs": {"steps_remaining": 3.0, "total_steps": 1.0}}, "Job 'a' has steps_remaining = 3"),
     ({"jobs": {"weigth": 3.0}}, "Did you mean 'weight'"),
@@ -285,28 +212,22 @@ def test_what_does_not_go_together_is_refused() -> None:
     refused("cluster v100=3 has none; leave it out, or say k80=0", "fifo", SPEED, "v100=3")
     refused("no column 'steps_remaining'", "makespan", SPEED, CLUSTER)
     refused("no column 'steps_remaining'", "dally", SPEED, CLUSTER)
-    refused("'afs' is for elastic jobs: give throughputs", "afs", SPEED, CLUSTER)
-    refused("does not decide in whole numbers", "fifo", GOODPUT, CLUSTER)
-    refused("'sia' .* for elastic|for elastic jobs: give", "sia", SPEED, CLUSTER,
+    refused("'afs' is for elastic jobs, which are for simulate", "afs", SPEED, CLUSTER)
+    refused("'configurations' is for elastic jobs", "sia", SPEED, CLUSTER,
             mechanism="configurations")  # fmt: skip
-    refused("No gang has 3 GPUs of type 'v100'.*gang_sizes='every'", "sia",
-            GOODPUT.rename(columns={4: 3}), CLUSTER)  # fmt: skip
-    refused("received has no GPUs among its columns", "sia", GOODPUT, CLUSTER,
-            jobs={"elapsed_s": 9.0}, received={"a": {"v100": 1.0}})  # fmt: skip
-    refused("Job 'a' is pinned and has no devices", "sia", GOODPUT, CLUSTER,
-            jobs={"pinned": [True, False, False]})  # fmt: skip
-    refused("network= is for simulations of elastic", "sia", GOODPUT, CLUSTER, network="phases")
+    refused("Job 'a' is pinned and has no devices", "dally", SPEED,
+            ap.Cluster({"v100": 4, "k80": 4}, 2, 1),
+            jobs={"pinned": [True, False, False], "steps_remaining": 1.0})  # fmt: skip
+    refused("no pair throughputs", "max_min_fairness_space_sharing", SPEED, CLUSTER)
     refused("GPUs are chosen for one job at a time", "least_workload", SPEED, CLUSTER)
     refused("give the links", "rotations", SPEED, CLUSTER)
     combined = ap.ThroughputTensor.of_combinations(
         {("a",): [[4.0]], ("b",): [[2.0]], ("a", "b"): [[3.0], [1.0]]}, ["v100"]
     )
-    refused("rows of single jobs, and pairs=", "max_min_fairness", combined, "v100=1")
+    refused("rows of single jobs", "max_min_fairness", combined, "v100=1")
     tiers = pd.MultiIndex.from_product([["v100"], TIERS], names=["accelerator", "tier"])
-    lies = pd.DataFrame([[4.0, 3.0, 0.0]], ["a"], tiers)
-    gang: dict[str, Any] = {"scale_factor": 2}
-    refused("can lie at the tier 'network'", "dally_round", lies, RACKS, jobs=gang)
-    full = pd.DataFrame([[4.0, 3.0, 2.0], [4.0, 2.0, 2.0]], ["a", "b"], tiers)
-    alike = {**gang, "job_type": "x"}
-    refused("Tiers slow job 'b' down", "dally_round", full, RACKS, jobs=alike)
-    refused("stands beside throughputs by tier", "dally_round", full, RACKS, network="alpha_beta")
+    refused(
+        "by accelerator type alone", "dally_round", pd.DataFrame([[4.0] * 3], ["a"], tiers), RACKS
+    )
+    sizes = pd.MultiIndex.from_tuples([("v100", 1)], names=["accelerator", "gpus"])
+    refused("elastic jobs are for simulate", "sia", pd.DataFrame([[4.0]], ["a"], sizes), CLUSTER)

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
-import pandas as pd
 import pytest
 from tests.seeds import sampled
-from tests.sim.one_round.drawn import drawn_pairs, drawn_workload
+from tests.sim.one_round.drawn import drawn_workload
 from tests.sim.one_round.watched_runs import Seen, Watch
 
 import apportion as ap
 from apportion.mechanism.batch.kai import InFairShareQueues
 from apportion.mechanism.batch.kueue import InClusterQueues
 from apportion.mechanism.batch.scheduler import InBatch
-from apportion.mechanism.configurations import InConfigurations
 from apportion.mechanism.offers.leasing import LeaseScheduler
 from apportion.mechanism.queue import InQueue
 from apportion.mechanism.rounds import InRounds
@@ -55,7 +53,6 @@ class Case:
     clusters: tuple[ap.Cluster, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     most_gpus: int = 3
-    pairs: bool = False
     numbered: bool = False
     """Whether it goes by the numbers of jobs in the run, to break ties or to draw."""
 
@@ -68,7 +65,6 @@ ROUNDS = {"resolve_every": 360.0, "mechanism": "rounds"}
 LEASES = {"lease_seconds": 300.0, "network": "table1", "mechanism": "leases"}
 SHARED = Case("max_min_fairness", InRounds, (MACHINES,), ROUNDS)
 OFFERED = Case("dally_no_wait", LeaseScheduler, (RACKS, TWO_TYPES), LEASES, most_gpus=4)
-ELASTIC = Case("sia", InConfigurations, (ap.Cluster({"v100": 8}), ROWS))
 PLACED = Case("ada_srsf", RunToCompletion, (ROWS,), {}, most_gpus=4)
 TIMED: dict[str, Any] = {**LEASES, "timers": "600,1500"}
 FAIR = ap.get_scheduler(
@@ -90,7 +86,6 @@ QUICK = [
     SHARED,
     replace(OFFERED, decider="dally_round", settings=TIMED),
     replace(OFFERED, decider="tiresias"),
-    ELASTIC,
     PLACED,
     Case(Shortest(), InQueue, (ROWS,)),
 ]
@@ -104,9 +99,6 @@ SLOW = [
     Case("kai", InFairShareQueues, (ROWS,)),
     *(replace(SHARED, decider=name) for name in POLICIES),
     replace(SHARED, decider="allox", most_gpus=1),
-    replace(SHARED, decider="gandiva_packing", most_gpus=2, pairs=True, numbered=True),
-    replace(SHARED, decider="max_min_fairness_space_sharing", most_gpus=2, pairs=True),
-    replace(SHARED, decider="makespan_space_sharing", most_gpus=2, pairs=True),
     replace(SHARED, decider="max_min_fairness_agnostic", numbered=True),
     replace(SHARED, decider="fifo_agnostic", numbered=True),
     *(
@@ -131,16 +123,6 @@ SLOW = [
         replace(OFFERED, decider=name, settings={**LEASES, "resolve_every": 100.0})
         for name in ("max_min_fairness", "makespan", "min_cost_slos", "network_sensitive", "sia")
     ),
-    *(
-        replace(ELASTIC, decider=name)
-        for name in ("pollux", "deepboot", "optimus", "lyra", "optimus_greedy", "pollux_search")
-    ),
-    *(
-        replace(ELASTIC, decider=name, clusters=ELASTIC.clusters[:1])
-        for name in ("afs", "tiresias")
-    ),
-    replace(ELASTIC, settings={"keep_paused": True}),
-    replace(ELASTIC, decider="pollux", settings={"gang_restart": "edl"}),
     *(replace(PLACED, decider=f"srsf_{most}") for most in (1, 2, 3)),
     replace(PLACED, settings={**PLACED.settings, "placement": "consolidated", "exclusive": True}),
     Case(Shortest(), InQueue, (MACHINES,), {"placement": "first_fit"}),
@@ -150,15 +132,7 @@ SLOW = [
 def watched(case: Case, seed: int, jobs: int = 8) -> tuple[Any, ap.Cluster, list[Seen]]:
     """Simulate; return the workload, the cluster, and the states that can be compared."""
     cluster = case.clusters[seed % len(case.clusters)]
-    workload: Any
-    if case.kind is InConfigurations:
-        speeds = {"k80": 0.5} if "k80" in cluster.gpus else {}
-        drawn = ap.generate_elastic_workload(jobs, hours=jobs / 16, seed=seed)
-        workload = replace(drawn, relative_speed=speeds)
-    else:
-        workload = drawn_workload(seed, cluster, jobs=jobs, most_gpus=case.most_gpus)
-        if case.pairs:
-            workload = replace(workload, pairs=drawn_pairs(workload, seed))
+    workload = drawn_workload(seed, cluster, jobs=jobs, most_gpus=case.most_gpus)
     watch = Watch(workload, cluster)
     # Every lease is an event of its own then: where a job sleeps is no state that users tell.
     every_lease = patch.object(LeaseScheduler, "_surely_keeps", lambda *_: False)
@@ -173,18 +147,8 @@ def watched(case: Case, seed: int, jobs: int = 8) -> tuple[Any, ap.Cluster, list
 def asked(case: Case, workload: Any, cluster: ap.Cluster, seen: Seen) -> ap.RoundDecision:
     """Ask `solve_round` in a state."""
     settings = dict(case.settings)
-    columns: dict[str, Any] = dict(seen.columns)
-    if seen.tensor is None:
-        tensor = workload.throughput_of(cluster).loc[seen.ids]
-        table = workload.jobs.loc[seen.ids].assign(**columns)
-        settings["pairs"] = workload.pairs
-    else:
-        tensor = seen.tensor
-        own = workload.jobs["application"]
-        trained = own.set_axis(own.index.map(str)).loc[seen.ids]
-        table = pd.DataFrame({"job_type": trained, **columns})
-        seconds = {name: workload.restart_s[name][0] for name in trained.unique()}
-        settings["restart_seconds"] = seconds
+    tensor = workload.throughput_of(cluster).loc[seen.ids]
+    table = workload.jobs.loc[seen.ids].assign(**seen.columns)
     given: dict[str, Any] = {**seen.given, **settings}
     return ap.solve_round(case.decider, tensor, cluster, jobs=table, **given)
 
@@ -214,8 +178,11 @@ def test_it_is_the_next_round_of_many_runs(case: Case) -> None:
 
 def test_all_that_decide_are_compared() -> None:
     compared = {str(case).split()[0] for case in [*QUICK, *SLOW]}
+    names = {*ap.policy_table()["name"], *ap.DECIDERS}
     elsewhere = {"least_workload"}  # of one job
     elsewhere |= {"rotations"}  # of links
     elsewhere |= {"as_recorded"}  # goes by what a log says of all jobs, whoever is there
+    elsewhere |= {"gandiva_packing", *(name for name in names if "space_sharing" in name)}
+    elsewhere |= {"lyra", *ap.scheduler_table("configurations")["name"]}  # of elastic jobs
     elsewhere |= {"slurm"}  # goes by the use of those who have left, too
-    assert {*ap.policy_table()["name"], *ap.DECIDERS} - elsewhere <= compared
+    assert names - elsewhere <= compared

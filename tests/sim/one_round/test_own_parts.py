@@ -43,7 +43,7 @@ class TakesOver(NobodyStops):
     """The same, which hears who runs already."""
 
     def take_over(self, past: Past) -> None:
-        self.waiting = [job for job in self.jobs.active.tolist() if (job,) not in past.held]
+        self.waiting = [job for job in self.jobs.active.tolist() if job not in past.held]
 
 
 class StopsB(TakesOver):

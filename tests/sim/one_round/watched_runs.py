@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from apportion.cluster import TIERS
-from apportion.mechanism.configurations import InConfigurations
 from apportion.mechanism.offers.leasing import LeaseScheduler
 from apportion.mechanism.rounds import InRounds
 from apportion.sim.tiers.tier_shares import TierShares
@@ -39,7 +38,6 @@ class Seen:
     numbers: Any
     columns: dict[str, Any] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)
-    tensor: pd.DataFrame | None = None
     after: Running = field(default_factory=dict)
     comparable: bool = True
 
@@ -53,7 +51,6 @@ class Watch:
 
     def __init__(self, workload: Any, cluster: ap.Cluster) -> None:
         self.seen: list[Seen] = []
-        self.held_s: dict[tuple[int, str, int], float] = {}
         self.names = sorted(name for name, count in cluster.gpus.items() if count)
         order = workload.jobs["arrival_s"].sort_values(kind="stable").index
         self.ids = [str(job) for job in order]
@@ -123,9 +120,8 @@ def _held(scheduler: Any) -> dict[int, tuple[int, list[int]]]:
     if isinstance(scheduler, InRounds):
         rows, core = scheduler._core_rows, scheduler._core
         return {
-            job: core.placer.held[int(core.ids[row])]
+            int(rows.first[row]): core.placer.held[int(core.ids[row])]
             for row in np.flatnonzero(core.last_type >= 0).tolist()
-            for job in {int(rows.first[row]), int(rows.second[row])} - {-1}
         }
     if isinstance(scheduler, LeaseScheduler):
         return dict(scheduler._mechanism.placer.held)
@@ -144,18 +140,12 @@ def _after_rounds(watch: Watch, scheduler: Any, seen: Seen, decision: Decision |
     """Tell what is owed, which is reckoned when shares are found anew, and time alone."""
     seen.comparable = decision is not None and decision.resolved
     core, rows = scheduler._core, scheduler._core_rows
-    each = zip(rows.first.tolist(), rows.second.tolist(), strict=True)
-    labels = [watch.ids[a] if b < 0 else (watch.ids[a], watch.ids[b]) for a, b in each]
-    index = pd.Index(labels, tupleize_cols=False)
-    here = [set(one if isinstance(one, tuple) else (one,)) <= set(seen.ids) for one in labels]
+    index = pd.Index([watch.ids[job] for job in rows.first.tolist()])
+    here = index.isin(seen.ids)
     columns: Any = watch.names
     if core.kind.size > len(watch.names):
         columns = pd.MultiIndex.from_product([watch.names, TIERS], names=["accelerator", "tier"])
     seen.given["owed"] = pd.DataFrame(core.owed.copy(), index=index, columns=columns)[here]
-    if scheduler._sharing.policy.space_sharing:
-        served = pd.DataFrame(0.0, index=index, columns=watch.names)
-        served[watch.names[0]] = core.served
-        seen.given["received"] = served[here]
 
 
 def _leases(watch: Watch, scheduler: Any, seen: Seen, event: Event) -> None:
@@ -192,42 +182,11 @@ def _after_leases(watch: Watch, scheduler: Any, seen: Seen, decision: Decision |
         seen.given["owed"] = pd.DataFrame(owed, index=seen.ids, columns=columns)
 
 
-def _configurations(watch: Watch, scheduler: Any, seen: Seen, event: Event) -> None:
-    """Tell goodputs by option, for how long jobs have held which, restarts, and who must stay."""
-    options, ran = scheduler._options, event.ran
-    if ran is not None:
-        lines = zip(ran.gangs.job, ran.gangs.option, ran.gangs.gpus, ran.held_s, strict=True)
-        for job, kind, gpus, held_s in lines:
-            key = int(job), watch.names[kind], int(gpus)
-            watch.held_s[key] = watch.held_s.get(key, 0.0) + float(held_s) * ran.times
-    pairs = zip(options.kind.tolist(), options.gpus.tolist(), strict=True)
-    labels = [(watch.names[kind], gpus) for kind, gpus in pairs]
-    columns = pd.MultiIndex.from_tuples(labels, names=["accelerator", "gpus"])
-    goodput = scheduler._choice._trainers.goodputs(seen.numbers.tolist())
-    seen.tensor = pd.DataFrame(goodput, index=seen.ids, columns=columns)
-    jobs = seen.numbers.tolist()
-    had_s = [[watch.held_s.get((job, *option), 0.0) for option in labels] for job in jobs]
-    seen.given["received"] = pd.DataFrame(had_s, index=seen.ids, columns=columns)
-    here = np.array([job in seen.given["running"] for job in seen.ids])
-    paused = scheduler.ready_s[seen.numbers] > event.now_s
-    seen.column("pinned", here & paused & scheduler._keep_paused)
-    seen.column("restarts", scheduler.restarts[seen.numbers].copy())
-    seen.column("scale_factor", scheduler._jobs.scale[seen.numbers])
-
-
-def _after_configurations(
-    watch: Watch, scheduler: Any, seen: Seen, decision: Decision | None
-) -> None:
-    seen.comparable = decision is not None and decision.resolved
-
-
 _BEFORE: dict[type[Any], Callable[..., None]] = {
-    InConfigurations: _configurations,
     InRounds: _rounds,
     LeaseScheduler: _leases,
 }
 _AFTER: dict[type[Any], Callable[..., None]] = {
-    InConfigurations: _after_configurations,
     InRounds: _after_rounds,
     LeaseScheduler: _after_leases,
 }
