@@ -57,7 +57,7 @@ def estimate_speeds(
     r"""Fill the holes of a table of speeds, so that policies can be solved on it.
 
     What was measured is kept. The model is that of `SpeedModel`; the jobs of the table teach it
-    ratios between columns beside the references, and those without holes are references too.
+    ratios between columns beside the references.
 
     Parameters
     ----------
@@ -111,8 +111,7 @@ def estimate_speeds(
         known = read_speeds("The references", references, columns).logs
         asked = read_speeds("The measured speeds", frame, columns)
     wanted = np.isnan(asked.speeds[:, asked.order])
-    complete = np.r_[np.ones(len(known), dtype=bool), ~wanted.any(axis=1)]
-    prior = learn_prior(np.concatenate([known, asked.logs]), columns, level, complete)
+    prior = learn_prior(np.concatenate([known, asked.logs]), columns, level)
     seen = (asked.speeds > 0).astype(np.float64)
     mean, sd = posterior(prior, np.nan_to_num(asked.logs), seen)
     unmeasured = ~(seen > 0).any(axis=1) & wanted.any(axis=1)

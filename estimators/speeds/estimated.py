@@ -12,12 +12,11 @@ import numpy as np
 from apportion.checks import choice, number
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
-from apportion.estimators.speeds.columns import SpeedColumns, family_of
+from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.estimators.speeds.completion import completion_by
 from apportion.estimators.speeds.job_rows import ROWS, JobRows, checked_optimism
 from apportion.estimators.speeds.measurements import (
     Measurements,
-    checked_amounts,
     checked_columns,
     checked_jobs,
     checked_runs,
@@ -44,10 +43,9 @@ class EstimatedSpeeds:
     r"""Believe what `SpeedModel` predicts from references and from what has run so far.
 
     Of a cell that was never measured, policies are told :math:`\exp(m + \kappa\, sd)`: what might
-    be fast is tried; or what it is worth to the job (`apportion.estimators.speeds.job_rows`), if
-    optimism is ``"worth"``. Of a measured one they are told :math:`\exp(m)`, and of one that cannot
-    run, 0. A job's row is estimated anew as soon as it was measured; what is told of it changes
-    once the estimate of a cell is off by more than 5 %, so that policies solve no more often than
+    be fast is tried. Of a measured one they are told :math:`\exp(m)`, and of one that cannot run,
+    0. A job's row is estimated anew as soon as it was measured; what is told of it changes once the
+    estimate of a cell is off by more than 5 %, so that policies solve no more often than
     they must. Measurements that do not agree with those before, as when a speed has changed, begin
     a cell anew and leave it in doubt for a while (`apportion.estimators.speeds.measurements`). Of a
     column that no reference was measured on, `spread` is wide and a warning is logged.
@@ -60,17 +58,12 @@ class EstimatedSpeeds:
     columns
         Labels of the columns, see `SpeedModel`; those of the references if left out.
     optimism
-        :math:`\kappa`, standard deviations that are added where nothing was measured; or
-        ``"worth"``, by the steps that jobs have left (see `tell_steps_left`).
-    trial_s
-        Seconds of work that a trial takes, such as a round: for ``"worth"``.
+        :math:`\kappa`, standard deviations that are added where nothing was measured.
     noise
         Standard deviation of the logarithm of a measurement.
     rows
         ``"job"``: no job is recognised, each has a row of its own. ``"type"``: jobs of one type
-        (see `admit`) have one, and a type that is a reference starts as it. ``"family"``: each job
-        has a row of its own, of which the references of its family tell something before it is
-        measured; the family is the name of the type up to " (", as in "LM (batch size 5)".
+        (see `admit`) have one, and a type that is a reference starts as it.
     model
         What completes rows, with the calls of `SpeedModel`, which is the default: `ImputedSpeeds`
         or `ColumnMeans`. Where one predicts no deviations, optimism does nothing.
@@ -90,30 +83,26 @@ class EstimatedSpeeds:
         references: Any,
         columns: Iterable[Hashable] | None = None,
         *,
-        optimism: float | Literal["worth"] = 1.0,
+        optimism: float = 1.0,
         noise: float = 0.05,
-        rows: Literal["job", "family", "type"] = "job",
+        rows: Literal["job", "type"] = "job",
         model: Any = None,
         memory: float = 1.0,
-        trial_s: float = 360.0,
         seed: int | None = None,
     ) -> None:
         self.optimism = checked_optimism(optimism)
-        self._trial_s, self._noise = number("trial_s", trial_s, strict=True), noise_level(noise)
+        self._noise = noise_level(noise)
         self._jobs = JobRows(choice("rows", rows, ROWS))
         named = None if columns is None else SpeedColumns.of(columns)
         read = read_speeds("The references", references, named)
         self._columns, self._references = read.columns, read.logs
         self._known = {str(name): row for row, name in zip(read.speeds, read.rows, strict=True)}
         self._completion = completion_by(model, read.columns, self._noise)
-        by_family = rows == "family"
-        self._families = [family_of(str(name)) if by_family else "" for name in read.rows]
-        self._completion.fit(read.logs, self._families)
+        self._completion.fit(read.logs)
         kept = number("memory", memory, most=1.0)
         self._measured = Measurements(len(read.columns), kept, self._noise)
         self._rng = None if seed is None else np.random.default_rng(check_seed(seed))
-        of_rows = self._measured, self._jobs, self._completion, self._families
-        self._told = ToldSpeeds(*of_rows, self.optimism, self._trial_s)
+        self._told = ToldSpeeds(self._measured, self._jobs, self._completion, self.optimism)
 
     @property
     def columns(self) -> tuple[Hashable, ...]:
@@ -124,8 +113,6 @@ class EstimatedSpeeds:
         """Return a text that is another one for other references, columns or options."""
         columns, by_type = [*map(str, self.columns)], self._jobs.by_type
         told: list[Any] = [columns, self.optimism, self._noise, by_type]
-        told += ["family"] if any(self._families) else []
-        told += [self._trial_s] if self.optimism == "worth" else []
         rows = [[name, *map(float, row)] for name, row in self._known.items()]
         text = json.dumps([*told, type(self._completion).__name__, rows])
         return hashlib.sha256(text.encode()).hexdigest()
@@ -139,17 +126,6 @@ class EstimatedSpeeds:
             For more types than jobs or fewer, and for a job that was of another type.
         """
         self._jobs.admit(checked_jobs(jobs), checked_jobs(types))
-
-    def tell_steps_left(self, jobs: Iterable[int | str], steps: ArrayLike) -> None:
-        """Tell how many steps jobs have left; those that `observe` is shown are taken off.
-
-        Raises
-        ------
-        InputError
-            For another number of them than of jobs, and for negative or missing numbers.
-        """
-        names = checked_jobs(jobs)
-        self._jobs.tell_left(names, checked_amounts("steps", steps, len(names)).tolist())
 
     def forget(self, jobs: Iterable[int | str]) -> None:
         """Let go of jobs that are done, or of another type from now on; what they taught stays."""
@@ -204,7 +180,6 @@ class EstimatedSpeeds:
         """
         runs = checked_runs(gangs, steps, seconds, len(self._columns))
         rows = self._rows(runs.jobs)
-        self._jobs.made(runs.jobs, runs.steps.tolist())
         counts = runs.steps > 0
         logs = np.log(runs.steps[counts] / runs.seconds[counts])
         if self._rng is not None:
@@ -242,11 +217,7 @@ class EstimatedSpeeds:
         cells = np.count_nonzero(self._measured.count, axis=1)
         most = np.argsort(-cells, kind="stable")[:_MOST_ROWS_TO_LEARN_FROM]
         chosen = most[cells[most] > 0]
-        rows = np.concatenate([self._references, logs[chosen]])
-        families = [*self._families, *self._jobs.families(self._measured.names(chosen))]
-        # Jobs teach ratios and covariance; only the references given are imitated.
-        imitated = np.arange(len(rows)) < len(self._references)
-        self._completion.fit(rows, families, imitated)
+        self._completion.fit(np.concatenate([self._references, logs[chosen]]))
         return self._told.tell(np.arange(len(self._measured)))
 
     def state(self) -> dict[str, Any]:
@@ -270,7 +241,7 @@ class EstimatedSpeeds:
         try:
             shape = len(state["measured"]["rows"]), len(self._columns)
             told = np.array(state["told"], dtype=np.float64).reshape(shape)
-            jobs = [(job, row, left, family) for job, row, left, family in state["jobs"]]
+            jobs = [(job, row) for job, row in state["jobs"]]
             rng = None if self._rng is None else np.random.default_rng()
             if rng is not None:
                 rng.bit_generator.state = state["random"]
@@ -286,8 +257,6 @@ class EstimatedSpeeds:
     def _rows(self, jobs: list[int | str]) -> Ints:
         """Places of the rows of jobs; new ones are estimated and told at once."""
         names = self._jobs.names(jobs)
-        if self.optimism == "worth":
-            self._jobs.check_left(jobs, names)
         before = len(self._measured)
         rows = self._measured.rows(names)
         if len(self._measured) > before:

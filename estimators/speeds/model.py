@@ -46,17 +46,14 @@ class SpeedModel(OfTables):
     .. math:: y_{ic} = \mu_c + b_i + f_{ic} + e_{ic}, \qquad e_{ic} \sim N(0, s^2).
 
     Ratios between columns :math:`\mu` are those of the references. The scale b has a flat prior: a
-    row times a constant gives predictions times that constant. The deviations f are drawn one half
-    from N(0, S), one half from around the references, :math:`N(f_r, \rho S)`, each alike.
+    row times a constant gives predictions times that constant. The deviations f are drawn from
+    N(0, S).
 
     * :math:`\mu` is estimated by generalised least squares, under the weak prior
       :math:`0.8 \ln g`;
-    * S in two steps: four variances of accelerators and of scaling by restricted maximum
-      likelihood, then expectation-maximisation without structure, in which that start counts for
-      12 rows, or for 24, 48 or 96 if every row is likelier by it given the others; times 1 + 1/R,
-      as :math:`\mu` is known from R rows only;
-    * :math:`\rho` out of {.02, .05, .1, .2, .4} by the likelihood of every reference given the
-      others.
+    * S by expectation-maximisation, in which a prior by accelerators and scaling counts for 12
+      rows (`apportion.estimators.speeds.prior`); times 1 + 1/R, as :math:`\mu` is known from R
+      rows only.
 
     Predictions are exact conditional means and standard deviations (`posterior`).
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from apportion.checks import LARGEST_NUMBER
-from apportion.estimators.speeds.job_rows import log_worth
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from apportion.estimators.speeds.completion import Completion
     from apportion.estimators.speeds.job_rows import JobRows
     from apportion.estimators.speeds.measurements import Measurements
@@ -48,24 +45,15 @@ class ToldSpeeds:
         What has been measured, and whose rows these are.
     completion
         What completes rows, with the calls of `SpeedModel`.
-    families
-        Those of the references, each "" where rows have none.
-    optimism, trial_s
+    optimism
         As for `EstimatedSpeeds`.
     """
 
     def __init__(
-        self,
-        measured: Measurements,
-        jobs: JobRows,
-        completion: Completion,
-        families: Sequence[str],
-        optimism: float | Literal["worth"],
-        trial_s: float,
+        self, measured: Measurements, jobs: JobRows, completion: Completion, optimism: float
     ) -> None:
         self._measured, self._jobs, self._completion = measured, jobs, completion
-        self._by_family = any(families)
-        self._optimism, self._trial_s = optimism, trial_s
+        self._optimism = optimism
         self.speeds: Floats = np.zeros((0, measured.count.shape[1]))
         """Steps/s, shape (rows, columns), with room for more rows."""
 
@@ -89,30 +77,12 @@ class ToldSpeeds:
 
     def estimate(self, rows: Ints) -> RowEstimates:
         """Return what is expected of rows by what is known now, and what there is to tell."""
-        mean, spread = self._logs(rows)
+        logs, counts = self._measured.log[rows], self._measured.worth[rows]
+        mean, spread = self._completion.estimate(logs, counts)
         failed, measured = self._measured.failed[rows], self._measured.count[rows] > 0
-        hoped = np.where(measured, mean, self._hope(rows, mean, spread))
+        hoped = np.where(measured, mean, mean + self._optimism * spread)
         expected, told = (np.where(failed, 0.0, _exp(each)) for each in (mean, hoped))
         return RowEstimates(expected, np.where(failed, 0.0, spread), told)
-
-    def _logs(self, rows: Ints) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the logarithms of rows."""
-        logs, counts = self._measured.log[rows], self._measured.worth[rows]
-        if not self._by_family:
-            return self._completion.estimate(logs, counts)
-        families = np.array(self._jobs.families(self._measured.names(rows)), dtype=object)
-        mean, sd = np.zeros_like(logs), np.zeros_like(logs)
-        for name in dict.fromkeys(families.tolist()):
-            here = families == name
-            mean[here], sd[here] = self._completion.estimate(logs[here], counts[here], name)
-        return mean, sd
-
-    def _hope(self, rows: Ints, mean: Floats, sd: Floats) -> Floats:
-        """Logarithms of what is told of rows where nothing was measured."""
-        if not isinstance(self._optimism, str):
-            return mean + self._optimism * sd
-        left = np.nan_to_num(self._jobs.left(self._measured.names(rows)))
-        return log_worth(mean, sd, left / self._trial_s)
 
 
 def _exp(logs: Floats) -> Floats:

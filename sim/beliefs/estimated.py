@@ -57,21 +57,16 @@ class Estimated:
         Job types of the workload that were profiled before on every accelerator type and number of
         GPUs: so many, drawn at random. ``None``: 12, or all if there are fewer.
     optimism
-        Standard deviations of the logarithm that are added where nothing was measured; or
-        ``"worth"``, by the steps that the job has left (`apportion.estimators.speeds.job_rows`).
+        Standard deviations of the logarithm that are added where nothing was measured.
     noise
         Standard deviation of the logarithm of a measurement.
     rows
-        ``"job"``: no job is recognised. ``"family"``: jobs are known to be of the family of their
-        model (the name of the type up to " ("), of which the references tell something before a job
-        is measured. ``"type"``: what one job teaches counts for all jobs of its type, and a type
-        that is a reference is known from the beginning.
+        ``"job"``: no job is recognised. ``"type"``: what one job teaches counts for all jobs of its
+        type, and a type that is a reference is known from the beginning.
     model
         What completes a job's speeds: ``"required"``, `SpeedModel`; ``"log_additive"``, the job's
         scale times a ratio for each column; ``"constant"``, what references make in the mean.
         Optimism is for the first one: the other two know no deviations.
-    trial_s
-        Seconds of work that a trial takes, such as a round: for ``optimism="worth"``.
     seed
         Of the references and of the noise.
 
@@ -82,12 +77,11 @@ class Estimated:
     """
 
     references: int | None = None
-    optimism: float | Literal["worth"] = 1.0
+    optimism: float = 1.0
     noise: float = 0.05
-    rows: Literal["job", "family", "type"] = "job"
+    rows: Literal["job", "type"] = "job"
     seed: int = 0
     model: Literal["required", "log_additive", "constant"] = "required"
-    trial_s: float = 360.0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -98,7 +92,6 @@ class Estimated:
         choice("rows", self.rows, ROWS)
         check_seed(self.seed)
         choice("model", self.model, tuple(_MODELS))
-        number("trial_s", self.trial_s, strict=True)
 
     def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Profile the references, and estimate every job."""
@@ -117,13 +110,11 @@ class Estimated:
             noise=self.noise,
             rows=self.rows,
             model=_MODELS[self.model](),
-            trial_s=self.trial_s,
             seed=int(rng.integers(2**31)),
         )
         types = workload.jobs["job_type"].tolist()
         jobs = np.arange(len(types))
         estimated.admit(jobs.tolist(), types)
-        estimated.tell_steps_left(jobs, truth.remaining)
         place = {label: column for column, label in enumerate(estimated.columns)}
         columns = np.array(
             [[place[name, gpus] for name in cluster.accelerators] for gpus in truth.scale.tolist()],

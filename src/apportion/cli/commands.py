@@ -181,18 +181,6 @@ def real(*, strict: bool = False) -> Callable[[str], float]:
     return check
 
 
-def number_or(name: str) -> Callable[[str], float | str]:
-    """Return a check that a word is a finite number >= 0, or that name."""
-
-    def check(word: str) -> float | str:
-        try:
-            return word if word == name else real()(word)
-        except argparse.ArgumentTypeError as error:
-            raise argparse.ArgumentTypeError(f"{error}, or {name}") from error
-
-    return check
-
-
 def by_accelerator(word: str) -> dict[str, float]:
     """Read a number > 0 for each accelerator: ``a100=2.3,h100=4.1``."""
     found: dict[str, float] = {}

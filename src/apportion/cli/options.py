@@ -8,7 +8,6 @@ from apportion.cli.commands import (
     add_option,
     by_job_type,
     group_of,
-    number_or,
     number_or_by_type,
     one_of,
     read_by,
@@ -96,8 +95,8 @@ def _add_beliefs(group: Any) -> None:
     read = one_of("way to know speeds", speeds)
     add_named(group, "speeds", "name", "--speeds", "NAME", text, read)
     add_setting(group, "speeds", "references", whole(0), "estimated")
-    add_setting(group, "speeds", "optimism", number_or("worth"), "estimated")
-    rows = one_of("rows", ("job", "family", "type"))
+    add_setting(group, "speeds", "optimism", real(), "estimated")
+    rows = one_of("rows", ("job", "type"))
     add_setting(group, "speeds", "rows", rows, "estimated")
 
 

@@ -85,8 +85,8 @@ class SimulationSettings(TypedDict, total=False):
     # What policies are told of speeds.
     speeds: Literal["told", "estimated", "agnostic"] | None
     references: int | None
-    optimism: float | Literal["worth"] | None
-    rows: Literal["job", "family", "type"] | None
+    optimism: float | None
+    rows: Literal["job", "type"] | None
 
 
 class ComparisonSettings(SimulationSettings, total=False):

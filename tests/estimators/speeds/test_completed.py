@@ -50,7 +50,7 @@ def test_references_and_complete_rows_are_the_models() -> None:
     hopeful = ap.estimate_speeds(asked, table.iloc[:29], optimism=1.5)
     wanted = speeds * np.where(asked.isna(), np.exp(1.5 * sd), 1.0)
     np.testing.assert_allclose(hopeful.values, wanted)
-    # Without references, complete jobs of the table are those.
+    # Without references, the jobs of the table are those.
     both = pd.concat([table.iloc[:29], asked])
     together = ap.estimate_speeds(both)
     np.testing.assert_allclose(together.values.iloc[29:], speeds)

@@ -66,9 +66,8 @@ def test_jobs_are_as_fast_as_they_are_whatever_is_believed(mechanism: Any, rows:
         ({"speeds": "estimated", "references": 27}, "has throughputs of 26 job types only"),
         ({"speeds": "estimated", "references": 2.5}, "references is 2.5"),
         ({"speeds": "estimated", "optimism": -1}, "optimism is -1"),
-        ({"speeds": "estimated", "optimism": "wurth"}, "it must be 'worth' or a number"),
         ({"speeds": "estimated", "rows": "jobs"}, "Did you mean 'job'"),
-        ({"rows": "family"}, "rows='family' is for speeds='estimated'"),
+        ({"rows": "type"}, "rows='type' is for speeds='estimated'"),
         ({"references": 3}, "references=3 is for speeds='estimated'"),
         ({"speeds": "agnostic", "optimism": 3.0}, "optimism=3.0 is for speeds='estimated'"),
         ({"speeds": "estimated", "learn_pairs": True}, "go with speeds='told' only"),
@@ -85,7 +84,7 @@ def test_what_cannot_be_told_is_refused(told: dict[str, Any], message: str) -> N
     "option",
     [
         *({"references": -1}, {"optimism": "x"}, {"noise": -0.1}),
-        *({"rows": "jobs"}, {"seed": 1.5}, {"model": "additive"}, {"trial_s": 0}),
+        *({"rows": "jobs"}, {"seed": 1.5}, {"model": "additive"}),
     ],
 )
 def test_options_of_estimates_are_checked(option: dict[str, Any]) -> None:
@@ -93,11 +92,17 @@ def test_options_of_estimates_are_checked(option: dict[str, Any]) -> None:
         Estimated(**option)
 
 
-@pytest.mark.parametrize("rows", ["job", "family", "type"])
-def test_worth_and_rows_are_settings_too(rows: Any) -> None:
-    load, told = some_jobs(3, jobs=6), Estimated(optimism="worth", rows=rows)
-    by_name = ap.simulate("fifo", load, CLUSTER, speeds="estimated", optimism="worth", rows=rows)
-    assert (by_name.settings["optimism"], by_name.settings["rows"]) == ("worth", rows)
+def test_the_command_line_knows_them() -> None:
+    args = parse(["compare", "--speeds", "estimated(references=8,optimism=0.5)"])
+    assert (args.speeds, args.references, args.optimism) == ("estimated", 8, 0.5)
+    assert parse(["compare", "--speeds", "estimated(rows=type)"]).rows == "type"
+
+
+@pytest.mark.parametrize("rows", ["job", "type"])
+def test_optimism_and_rows_are_settings_too(rows: Any) -> None:
+    load, told = some_jobs(3, jobs=6), Estimated(optimism=0.5, rows=rows)
+    by_name = ap.simulate("fifo", load, CLUSTER, speeds="estimated", optimism=0.5, rows=rows)
+    assert (by_name.settings["optimism"], by_name.settings["rows"]) == (0.5, rows)
     assert by_name.jobs.equals(ap.simulate("fifo", load, CLUSTER, beliefs=told).jobs)
-    with pytest.raises(ap.InputError, match="'wurth' must be a finite number >= 0, or worth"):
-        parse(["compare", "--speeds", "estimated(optimism=wurth)"])
+    with pytest.raises(ap.InputError, match="'worth' must be a finite number >= 0"):
+        parse(["compare", "--speeds", "estimated(optimism=worth)"])
