@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from apportion.mechanism.labelled import Assignment, RoundPlan, RoundScheduler
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import PLACEMENTS
 
-__all__ = ["PLACEMENTS", "Assignment", "Placer", "RoundPlan", "RoundScheduler"]
+__all__ = ["PLACEMENTS", "Placer"]

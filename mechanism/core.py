@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanism.selection import select
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -331,27 +331,3 @@ class RoundCore:
     def _forget(self) -> None:
         """Drop what follows from target, speed and rows."""
         self._candidates = self._preference = None
-
-    def state(self) -> dict[str, Any]:
-        """Return rows, clocks, who holds which devices and where draws stand, as JSON holds it."""
-        rows = {name: getattr(self, name).tolist() for name in (*_COLUMNS, "slots")}
-        held = [[gang, kind, devices] for gang, (kind, devices) in self.devices.held.items()]
-        return rows | {
-            "elapsed_s": self.elapsed_s,
-            "next": [self._next_id, self._next_number],
-            "held": held,
-            "draws": self.placer.rng.bit_generator.state,
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a `state` where nobody has devices."""
-        for name in _COLUMNS:
-            now = getattr(self, name)
-            setattr(self, name, np.array(state[name], dtype=now.dtype).reshape(-1, *now.shape[1:]))
-        if state["slots"]:
-            self.slots = np.array(state["slots"], dtype=np.intp)
-        self.elapsed_s = float(state["elapsed_s"])
-        self._next_id, self._next_number = state["next"]
-        for gang, kind, devices in state["held"]:
-            self.devices.hold(gang, kind, devices)
-        self.placer.rng.bit_generator.state = state["draws"]

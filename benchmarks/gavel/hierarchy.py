@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
+from apportion.mechanism import Placer
+from apportion.mechanism.core import RoundCore
 from apportion.policies import HierarchicalFairness
 from apportion.report.style import line_styles
 from benchmarks.experiment import Settings, claimed, data_of, drawing, parser, run_all
@@ -32,6 +34,7 @@ WEIGHTS = {"entity 1": 1.0, "entity 2": 2.0, "entity 3": 3.0}
 JOBS_EACH = 6
 SEEDS, QUICK_SEEDS = 10, 2
 ROUNDS, QUICK_ROUNDS = 200, 50
+ROUND_S = 360.0
 UNAWARE: dict[str, Any] = {"heterogeneity_aware": False}
 
 
@@ -131,15 +134,19 @@ def _with_sharing(settings: Settings, data: Path | None) -> dict[str, float]:
 
 def _in_rounds(allocation: ap.Allocation, speed: pd.DataFrame, rounds: int) -> NDArray[np.float64]:
     """Share of time that each job ran on each type over some rounds, shape (jobs, types)."""
-    scheduler = ap.RoundScheduler(CLUSTER, work_conserving=False)
-    scheduler.set_target(allocation)
-    ran = pd.DataFrame(0.0, index=speed.index, columns=speed.columns)
+    cluster = ap.Cluster.of(CLUSTER)
+    placer = Placer(cluster, "consolidated", 0)
+    core = RoundCore(cluster.counts, placer, ROUND_S, work_conserving=False)
+    shares = allocation.X[list(cluster.accelerators)].to_numpy()
+    core.append((shares > 0).astype(float), np.ones(len(shares)))
+    core.aim(np.minimum(shares, 1.0))
+    ran = np.zeros_like(shares)
     for _ in range(rounds):
-        plan = scheduler.ask()
-        for gang in plan.assignments:
-            ran.loc[list(gang.jobs), gang.accelerator] += 1.0
-        scheduler.tell(plan)
-    return ran.to_numpy() / rounds
+        plan = core.ask()
+        ran[plan.rows, plan.types] += 1.0
+        core.tell(plan.rows, plan.types, np.full(plan.rows.size, ROUND_S))
+    table = pd.DataFrame(ran / rounds, columns=cluster.accelerators)
+    return table[list(speed.columns)].to_numpy()
 
 
 def _shares(runs: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.allocation import Allocation
 from apportion.cluster import TIERS
-from apportion.mechanism.labelled.rows import Assignment, RoundPlan
+from apportion.sim.one_round.plan import Assignment, RoundPlan
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -61,11 +61,7 @@ class RoundDecision:
     @property
     def running(self) -> dict[Hashable, tuple[str, tuple[int, ...]]]:
         """Accelerator and devices of each job that has some: ``running=`` of the next round."""
-        return {
-            job: (gang.accelerator, gang.devices)
-            for gang in self.plan.assignments
-            for job in gang.jobs
-        }
+        return {gang.job: (gang.accelerator, gang.devices) for gang in self.plan.assignments}
 
     @property
     def objective(self) -> float:
@@ -97,8 +93,8 @@ class RoundDecision:
         status = {job: name for name in named for job in getattr(self.plan, name)}
         rows: dict[Hashable, tuple[Any, ...]] = {}
         for gang, racks in zip(self.plan.assignments, self.racks, strict=True):
-            for job in gang.jobs:
-                rows[job] = (gang.accelerator, racks, gang.machines, gang.devices, status[job])
+            where = gang.accelerator, racks, gang.machines, gang.devices
+            rows[gang.job] = (*where, status[gang.job])
         for job in (*self.plan.preempted, *self.waiting):
             rows[job] = ("", (), (), (), status.get(job, "waiting"))
         index = pd.Index(list(rows), name="job", tupleize_cols=False)
@@ -149,9 +145,8 @@ def plan_of(gangs: Gangs | None, state: RoundState, about: AboutRun | None) -> R
     else:
         now = _assignments(gangs, state, about)
     before = {gang.job: gang for gang in state.running}
-    has = {job: gang for gang in now for job in gang.jobs}
+    has = {gang.job: gang for gang in now}
     return RoundPlan(
-        number=0,
         assignments=tuple(now),
         started=tuple(job for job in has if job not in before),
         moved=tuple(job for job in has if job in before and _moved(before[job], has[job])),
@@ -179,7 +174,7 @@ def _assignment(
 ) -> Assignment:
     size = cluster.machine_size(accelerator)
     machines = sorted({device // size for device in devices})
-    return Assignment((job,), accelerator, tuple(machines), tuple(sorted(devices)))
+    return Assignment(job, accelerator, tuple(machines), tuple(sorted(devices)))
 
 
 def racks_of(plan: RoundPlan, cluster: Cluster) -> tuple[tuple[int, ...], ...]:

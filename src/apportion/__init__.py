@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from apportion.experiments import sweep as sweep
     from apportion.jobs import JOB_COLUMNS as JOB_COLUMNS
     from apportion.jobs import check_jobs as check_jobs
-    from apportion.mechanism import RoundScheduler as RoundScheduler
     from apportion.mechanism.deciders import DECIDERS as DECIDERS
     from apportion.mechanism.deciders import get_scheduler as get_scheduler
     from apportion.mechanism.deciders import scheduler_table as scheduler_table

@@ -162,8 +162,6 @@ def _scheduling() -> list[Call]:
     racks = ap.Cluster.of_racks(2)
     value = pd.DataFrame(1.0, index=list("ab"), columns=["machine", "rack", "network"])
     round_ = {"value": value, "scale_factor": pd.Series(1, list("ab")), "free": [[2, 2], [1]]}
-    settings = {"round_seconds": 360.0, "placement": "random", "seed": 0}
-    target = {"X": speeds() / 10, "scale_factor": {"a": 2, "b": 1, "c": 1}, "can_run": speeds() > 0}
     dimension = {"tier": "rack", "topology": "ring", "bandwidth_bytes_per_s": 1e9, "latency_s": 0.0}
     parts = {"machine": (Dimension("machine", "ring", 1e9),)}
     parts |= {name: Dimension(name, "ring", 1e9) for name in ("rack", "network")}  # type: ignore[misc]
@@ -179,40 +177,10 @@ def _scheduling() -> list[Call]:
             },
         ),
         Call("place_round", ap.place_round, {**round_, "time_limit_s": 5.0}),
-        Call("RoundScheduler", _rounds, {"cluster": "v=2,k=2", **settings, "carry_over": True}),
-        Call("set_target", _target, {**target, "seconds": {"a": 3.0}}),
-        Call("add", _added, {"jobs": ["a", "b"], "scale_factor": 1, "can_run": None}),
-        Call("from_state", ap.RoundScheduler.from_state, {"state": _state()}),
         Call("Dimension", Dimension, {**dimension, "size": 2}),
         Call("Interconnect", Interconnect, parts),
         Call("get_network", get_network, {"network": "table1", "cluster": racks, "profiles": None}),
     ]
-
-
-def _rounds(**settings: Any) -> Any:
-    return ap.RoundScheduler(**settings).ask()
-
-
-def _state() -> dict[str, Any]:
-    scheduler = ap.RoundScheduler("v=2,k=2")
-    scheduler.set_target(speeds() / 10)
-    return scheduler.state()
-
-
-def _target(seconds: Any, **target: Any) -> Any:
-    scheduler = ap.RoundScheduler("v=2,k=2")
-    scheduler.set_target(**target)
-    scheduler.tell(scheduler.ask(), seconds)
-    return scheduler.ask()
-
-
-def _added(**added: Any) -> Any:
-    scheduler = ap.RoundScheduler("v=2,k=2")
-    scheduler.add(**added)
-    plan = scheduler.ask()
-    scheduler.tell(plan)
-    scheduler.remove(added["jobs"])
-    return plan
 
 
 def _simulating(folder: Path) -> list[Call]:

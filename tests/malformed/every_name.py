@@ -43,7 +43,6 @@ INSIDE = (
     "apportion.experiments.machine",
     "apportion.mechanism.configurations",
     "apportion.mechanism.inference",
-    "apportion.mechanism.labelled",
     "apportion.mechanism.offers.WaitingJobs",
     "apportion.policies.Instance",
     "apportion.policies.Problem",

@@ -23,7 +23,74 @@ from apportion.mechanisms import MECHANISMS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.mechanism.devices import Devices
+
+def leases() -> Alone:
+    cluster = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
+    mechanism = Alone(get_scheduler("tiresias"), cluster)
+    mechanism.arrive(0.0, scale_factor=2, job_type="VGG11", ideal_s=100.0)
+    mechanism.offer(0.0)
+    return mechanism
+
+
+def arrive(gpus: int = 1, job_type: str = "VGG11") -> Callable[[Alone], object]:
+    return lambda mechanism: mechanism.arrive(
+        5.0, scale_factor=gpus, job_type=job_type, ideal_s=100.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (arrive(gpus=9), "Job 1 ('VGG11') has scale factor 9; it must be from 1 to the 8"),
+        (arrive(gpus=0), "has scale factor 0; it must be from 1 to the 8 GPUs"),
+        (arrive(job_type="VGG1"), "Unknown job type in skews 'VGG1'. Did you mean 'VGG11'"),
+    ],
+)
+def test_the_lease_mechanism(mistake: Callable[[Alone], object], message: str) -> None:
+    mechanism = leases()
+    entered, held = mechanism.jobs.entered, {**mechanism.placer.held}
+    with pytest.raises(InputError, match=re.escape(message)):
+        mistake(mechanism)
+    assert (mechanism.jobs.entered, mechanism.placer.held) == (entered, held)
+
+
+class OnesOwn(Strategy):
+    """A placement of one's own: what it chooses is checked before it is looked at."""
+
+    name = "ones_own"
+
+    def choose(self, gang: Gang, devices: Devices) -> list[int]:
+        return devices.free_for(gang).free_devices[: gang.gpus]
+
+
+def devices() -> Placer:
+    pools = [MachinePool([2, 2]), MachinePool([4])]
+    placer = Placer(Devices(pools, ["v100", "k80"]), OnesOwn)
+    placer.devices.hold(7, 0, [1, 2])
+    return placer
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (lambda p: p.devices.hold(7, 1, [0]), "Job 7 already holds GPUs; it must give them back"),
+        (lambda p: p.devices.hold(8, 0, [0, 1]), "[0, 1] cannot be had: 1 is not free"),
+        (lambda p: p.devices.hold(8, 0, [0, 4]), "cannot be had: they are numbered from 0 to 3"),
+        (lambda p: p.devices.hold(8, 0, [0, 3, 0]), "cannot be had: 0 is named twice"),
+        (lambda p: p.devices.give_back(8), "Job 8 holds no GPUs that it could give back"),
+        (lambda p: p.pools[0].lowest(((0, 0, 2),)), "((0, 0, 2),) are not all free"),
+        (lambda p: p.where(Gang(8, 2), [1, 3]), "placement 'ones_own' chose [1, 3] for job 8"),
+        (lambda p: p.where(Gang(8, 1), [0, 3]), "needs 1 free devices of type 'v100'"),
+        (lambda p: Placer(p.devices, "consolidatd"), "Did you mean 'consolidated'"),
+    ],
+)
+def test_devices_and_placements(mistake: Callable[[Placer], object], message: str) -> None:
+    placer = devices()
+    before, free = {**placer.held}, [pool.free_devices for pool in placer.pools]
+    with pytest.raises(InputError, match=re.escape(message)):
+        mistake(placer)
+    assert placer.held == before
+    assert [pool.free_devices for pool in placer.pools] == free
 
 
 @pytest.mark.parametrize(

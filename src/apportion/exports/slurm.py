@@ -159,7 +159,7 @@ def placement_groups(
 
     A bundle for each machine, with the GPUs that the job has there, and a selector of nodes of its
     type. ``STRICT_PACK`` where it lies on one machine, ``STRICT_SPREAD`` where every bundle must
-    be on a machine of its own. Jobs that share devices have equal parts of them.
+    be on a machine of its own.
 
     Parameters
     ----------
@@ -181,12 +181,11 @@ def placement_groups(
     found: dict[str, dict[str, Any]] = {}
     for gang in decided.plan.assignments:
         on_machine = Counter(device // gpus_per_machine for device in gang.devices)
-        sizes = [on_machine[machine] / len(gang.jobs) for machine in sorted(on_machine)]
-        for job in gang.jobs:
-            found[str(job)] = {
-                "bundles": [{"GPU": size} for size in sizes],
-                "strategy": "STRICT_PACK" if len(sizes) == 1 else "STRICT_SPREAD",
-                "bundle_label_selector": [{label: gang.accelerator} for _ in sizes],
-                "name": str(job),
-            }
+        sizes = [on_machine[machine] for machine in sorted(on_machine)]
+        found[str(gang.job)] = {
+            "bundles": [{"GPU": size} for size in sizes],
+            "strategy": "STRICT_PACK" if len(sizes) == 1 else "STRICT_SPREAD",
+            "bundle_label_selector": [{label: gang.accelerator} for _ in sizes],
+            "name": str(gang.job),
+        }
     return found
