@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from apportion.estimators.goodput.fit import fit_step_times as fit_step_times
     from apportion.estimators.goodput.goodput import Goodput as Goodput
     from apportion.estimators.goodput.goodput import StepObservations as StepObservations
+    from apportion.estimators.goodput.gpu_speeds import GpuSpeeds as GpuSpeeds
     from apportion.estimators.goodput.measured_steps import AnySteps as AnySteps
     from apportion.estimators.goodput.measured_steps import MeasuredSteps as MeasuredSteps
     from apportion.estimators.goodput.measured_steps import ModelledSteps as ModelledSteps
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
     from apportion.estimators.goodput.step_times import gain as gain
     from apportion.estimators.goodput.step_times import learning_rate_factor as learning_rate_factor
     from apportion.estimators.goodput.step_times import noise_scale as noise_scale
-    from apportion.estimators.goodput.table import GangConfiguration as GangConfiguration
-    from apportion.estimators.goodput.table import GoodputTable as GoodputTable
-    from apportion.estimators.goodput.table import GpuSpeeds as GpuSpeeds
-    from apportion.estimators.goodput.table import fitness as fitness
-    from apportion.estimators.goodput.table import goodput_table as goodput_table
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

@@ -12,7 +12,6 @@ from apportion.cli.answers.options import (
     add_accelerators,
     add_advise,
     add_doctor,
-    add_floor,
     add_forecast,
     add_policies,
     add_recommend,
@@ -119,7 +118,7 @@ def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
     _add_compare(commands)
     _add_sweep(commands)
     for add in (
-        *(add_what_if, add_recommend, add_forecast, add_floor, add_advise, _add_solve),
+        *(add_what_if, add_recommend, add_forecast, add_advise, _add_solve),
         *(add_policies, add_accelerators, add_serve, add_decide, add_export, add_doctor),
     ):
         add(commands)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from apportion.estimators.goodput import AnySteps as AnySteps
     from apportion.estimators.goodput import BatchLimits as BatchLimits
     from apportion.estimators.goodput import BestBatches as BestBatches
-    from apportion.estimators.goodput import GangConfiguration as GangConfiguration
     from apportion.estimators.goodput import Goodput as Goodput
-    from apportion.estimators.goodput import GoodputTable as GoodputTable
     from apportion.estimators.goodput import GpuSpeeds as GpuSpeeds
     from apportion.estimators.goodput import MeasuredApplication as MeasuredApplication
     from apportion.estimators.goodput import MeasuredSteps as MeasuredSteps
@@ -32,9 +30,7 @@ if TYPE_CHECKING:
     from apportion.estimators.goodput import bootstrapped as bootstrapped
     from apportion.estimators.goodput import efficiency as efficiency
     from apportion.estimators.goodput import fit_step_times as fit_step_times
-    from apportion.estimators.goodput import fitness as fitness
     from apportion.estimators.goodput import gain as gain
-    from apportion.estimators.goodput import goodput_table as goodput_table
     from apportion.estimators.goodput import learning_rate_factor as learning_rate_factor
     from apportion.estimators.goodput import noise_scale as noise_scale
     from apportion.mechanism.configurations import GANG_SIZES as GANG_SIZES

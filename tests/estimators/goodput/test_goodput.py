@@ -12,7 +12,8 @@ from apportion.estimators.goodput import (
     BatchLimits,
     Goodput,
     StepTimes,
-    fitness,
+    efficiency,
+    gain,
     learning_rate_factor,
 )
 
@@ -95,18 +96,13 @@ def test_exact_search_equals_enumeration(accumulates: bool) -> None:
             assert sampled.goodput[column] <= expected * (1 + 1e-9)
 
 
-def test_power_means() -> None:
-    assert fitness([2.2, 1.0], -1) == pytest.approx(1.375)
-    assert fitness([3.5, 0.0], -1) == 0.0
-    assert fitness([3.5, 0.0], 1) == pytest.approx(1.75)
-    assert fitness([4.0, 1.0], 0) == pytest.approx(2.0)
-    assert fitness([4.0, 1.0], -np.inf) == 1.0
-    assert fitness([4.0, 1.0], -1000.0) == pytest.approx(2 ** (1 / 1000), rel=1e-9)
-    for wrong in (1.5, math.nan, "x"):
-        with pytest.raises(InputError, match=r"p is .*<= 1"):
-            fitness([1.0], wrong)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="at least one speed-up"):
-        fitness([])
+def test_more_accumulation_never_shortens_a_step_of_one_batch() -> None:
+    rng = np.random.default_rng(3)
+    steps = np.arange(12)
+    for _ in range(50):
+        times = drawn_goodput(rng).times
+        step_s = times.step_s(4, 1, rng.uniform(1, 500) / (steps + 1), steps)
+        assert np.all(np.diff(step_s) >= -1e-12 * step_s[1:])
 
 
 def test_mistakes_are_named() -> None:

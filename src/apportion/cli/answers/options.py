@@ -89,19 +89,6 @@ def add_advise(commands: Any) -> None:
     finish(parser)
 
 
-def add_floor(commands: Any) -> None:
-    """Add ``apportion floor``."""
-    text = "what no schedule can beat, and how far runs are from it"
-    parser = add_command(commands, "floor", "answers.proved:run_floor", text)
-    text = "jobs.csv of a comparison, or a csv with job and completion_s: how far it is above"
-    add_option(parser, "--jobs-table", "FILE", text)
-    add_trace(parser, "--workload")
-    add_generator(parser)
-    add_cluster(parser)
-    add_seed(parser, "of everything random (default: 0)")
-    finish(parser)
-
-
 def _add_policies(parser: argparse.ArgumentParser, usual: str) -> None:
     add_option(parser, "--policies", "A,B,...", "", usual=usual)
 
