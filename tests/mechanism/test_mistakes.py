@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.mechanism.offers.without_a_run import Alone
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.mechanism.deciders import get_scheduler
+from apportion.mechanism.devices import Devices
+from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers, OfferScheduler
 from apportion.mechanism.offers.rules import SkewBased
 from apportion.mechanism.orders import DiscretizedLeastAttainedService

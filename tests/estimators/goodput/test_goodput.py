@@ -12,8 +12,6 @@ from apportion.estimators.goodput import (
     BatchLimits,
     Goodput,
     StepTimes,
-    efficiency,
-    gain,
     learning_rate_factor,
 )
 
