@@ -91,7 +91,6 @@ if TYPE_CHECKING:
     from apportion.policies.solution import Solution as Solution
     from apportion.policies.solving.driver import solve_instance as solve_instance
     from apportion.policies.solving.pairs import PairTable as PairTable
-    from apportion.policies.solving.solvers.warm_highs import WarmProblem as WarmProblem
     from apportion.policies.total_throughput import LeastMeanCompletion as LeastMeanCompletion
     from apportion.policies.total_throughput import MaxTotalThroughput as MaxTotalThroughput
     from apportion.policies.total_throughput import MinCost as MinCost

@@ -25,12 +25,10 @@ from apportion.faces import lazily
 if TYPE_CHECKING:
     from apportion.allocation import Allocation as Allocation
     from apportion.answers import Advice as Advice
-    from apportion.answers import FewestForWait as FewestForWait
     from apportion.answers import Forecast as Forecast
     from apportion.answers import OtherClusters as OtherClusters
     from apportion.answers import Recommendation as Recommendation
     from apportion.answers import advise as advise
-    from apportion.answers import fewest_for_wait as fewest_for_wait
     from apportion.answers import forecast as forecast
     from apportion.answers import recommend as recommend
     from apportion.answers import what_if as what_if

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from scipy import stats
 
 import apportion as ap
-from apportion.answers.fewest import read_goal
 from apportion.errors import InputError
 from benchmarks.answers.planted import OnFirst, OnSecond, planted_log
 
@@ -135,41 +133,3 @@ def test_recommendations_that_cannot_be_are_refused(change: dict[str, object], w
     given = {"policies": ["fcfs", "easy"], "workload": SPEC, "cluster": "v100=4", **change}
     with pytest.raises(InputError, match=wrong):
         ap.recommend(**given)  # type: ignore[arg-type]
-
-
-@pytest.mark.thorough
-def test_the_fewest_gpus_are_those_that_trying_all_finds() -> None:
-    goal = "p90 wait under 1 h"
-    found = ap.fewest_for_wait("fcfs", SPEC, "v100=4", goal, draws=3, n_jobs=1)
-    means = {}
-    for gpus in range(4, found.safe + 5, 4):
-        waits = [
-            ap.simulate(
-                "fcfs",
-                ap.generate_workload(jobs=25, jobs_per_hour=10.0, seed=seed),
-                {"v100": gpus},
-                preemption_overhead_seconds="measured",
-            )
-            .jobs["queueing_s"]
-            .quantile(0.9)
-            for seed in range(3)
-        ]
-        means[gpus] = np.mean(waits)
-    assert found.gpus == next(gpus for gpus, wait in means.items() if wait <= 3600)
-    assert found.few <= found.gpus <= found.safe
-    simulated = found.table.set_index("gpus")["wait_s"].to_dict()
-    for size, wait_s in simulated.items():
-        if size in means:
-            assert wait_s == pytest.approx(means[int(str(size))])
-    assert all(one >= other for one, other in pairwise(simulated.values()))
-    assert goal in found.sentence()
-
-
-@pytest.mark.parametrize("text", ["p95 wait", "p0 wait under 2 h", "p95 wait under 0 h", "", "2 h"])
-def test_goals_that_cannot_be_read_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match="p95 wait under 2 h"):
-        read_goal(text)
-
-
-def test_goals_are_read() -> None:
-    assert read_goal("p99.5 wait below 90 min")[:2] == (0.995, 5400.0)

@@ -81,7 +81,6 @@ def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> 
         (["compare", "--columns", "a=b,c=d"], """--workload "FILE(columns='a=b,c=d')"."""),
         (["sweep", "--trace-format", "x"], "of --workload: --workload 'FILE(format=x)'"),
         (["advise", "a.csv", "--limit", "3"], "limit is a setting of FILE: 'FILE(limit=3)'"),
-        (["serve", "x.csv", "--gpus-per-node", "8"], "Did you mean '--gpus-per-machine'?"),
         (["solve", "x.csv", "--cluster", "v100=1", "--out", "x.txt"], "end in .csv or .json"),
     ],
 )

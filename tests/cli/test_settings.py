@@ -135,7 +135,7 @@ def test_a_log_takes_brackets_wherever_it_stands(before: list[str], after: list[
 
 
 def test_a_name_with_brackets_is_not_garbled(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "no such.csv(limit=9)", "--gpus", "1"]) == 2
+    assert main(["solve", "no such.csv(limit=9)", "--cluster", "v100=1"]) == 2
     assert "no such.csv(limit=9)" in capsys.readouterr().err
 
 

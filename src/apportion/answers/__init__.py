@@ -9,8 +9,6 @@ from apportion.faces import lazily
 if TYPE_CHECKING:
     from apportion.answers.advice import Advice as Advice
     from apportion.answers.advising import advise as advise
-    from apportion.answers.fewest import FewestForWait as FewestForWait
-    from apportion.answers.fewest import fewest_for_wait as fewest_for_wait
     from apportion.answers.futures import Forecast as Forecast
     from apportion.answers.futures import forecast as forecast
     from apportion.answers.other_clusters import OtherClusters as OtherClusters

@@ -38,7 +38,7 @@ from apportion.cli.options import (
     add_simulation,
     answer,
 )
-from apportion.cli.request_options import add_decide, add_export, add_generate_requests, add_serve
+from apportion.cli.scheduler_options import add_decide, add_export
 from apportion.cli.sections import add_setting, as_sections, defaults_of, setting_for
 from apportion.cli.workload_options import (
     SETTINGS,
@@ -119,16 +119,11 @@ def whole_parser() -> tuple[argparse.ArgumentParser, Any, dict[str, Any]]:
     _add_sweep(commands)
     for add in (
         *(add_what_if, add_recommend, add_forecast, add_advise, _add_solve),
-        *(add_policies, add_accelerators, add_serve, add_decide, add_export, add_doctor),
+        *(add_policies, add_accelerators, add_decide, add_export, add_doctor),
     ):
         add(commands)
     text = "describe a trace, or generate a workload"
-    groups = {
-        "workload": add_group(commands, "workload", text, (add_describe, add_generate)),
-        "requests": add_group(
-            commands, "requests", "generate requests for inference", (add_generate_requests,)
-        ),
-    }
+    groups = {"workload": add_group(commands, "workload", text, (add_describe, add_generate))}
     return parser, commands, groups
 
 

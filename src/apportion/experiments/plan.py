@@ -140,7 +140,6 @@ def _on_one(
     first = made_for(source, cluster, 1.0, 0, resample=False, beside=setup.clusters)
     data = f"{source.mark} {workload_fingerprint(first)} resample {setup.resample}"
     data += "" if setup.by is None else f" by {setup.by}"
-    data += "" if setup.wait_quantile is None else f" wait {setup.wait_quantile}"
     names = texts_of(first, source.record())
     shared = {
         each.label: fingerprint(

@@ -44,8 +44,6 @@ class Setup:
         The column of jobs by whose groups figures are kept besides, if any.
     clusters
         All clusters, `cluster` first; nothing where there is but one.
-    wait_quantile
-        Which quantile of the waits is kept as ``wait_s`` besides, if any.
     """
 
     sources: Mapping[str, Source]
@@ -56,7 +54,6 @@ class Setup:
     starts: Mapping[float, Any] = field(default_factory=dict)
     by: str | None = None
     clusters: tuple[Cluster, ...] = ()
-    wait_quantile: float | None = None
 
     def on(self, named: str | None) -> Cluster:
         """Return a cluster by how it is written; None is the only one."""
@@ -146,8 +143,6 @@ def _figures(task: Simulation, report: Report | None, setup: Setup) -> dict[str,
     run = _run(task, report, setup)
     figures: dict[str, Any] = plain(run.summary())
     figures.pop("policy")
-    if setup.wait_quantile is not None:
-        figures["wait_s"] = float(run.measured["queueing_s"].quantile(setup.wait_quantile))
     if setup.by is not None:
         figures["groups"] = plain(run.by(setup.by).reset_index().to_dict("records"))
     return figures

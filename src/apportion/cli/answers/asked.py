@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.answers.advising import advise
-from apportion.answers.fewest import fewest_for_wait
 from apportion.answers.futures import forecast
 from apportion.answers.other_clusters import what_if
 from apportion.answers.recommendation import recommend
@@ -91,21 +90,9 @@ def run_whatif(args: argparse.Namespace) -> None:
 
 
 def run_recommend(args: argparse.Namespace) -> None:
-    """Compare policies, or look for the fewest GPUs, and say what was found."""
+    """Compare policies, and say what was found."""
     what = asked_about(args)
-    how = {"out": args.out, "n_jobs": args.jobs}
-    if args.goal is not None:
-        policies = what.pop("policies")
-        few = fewest_for_wait(
-            policies[0], **what, goal=args.goal, accelerator=args.of, draws=args.draws, **how
-        )
-        write_table(Path(args.out) / "fewest.csv", few.table)
-        say(few.sentence())
-        print(f"Files: fewest.csv in {args.out}")
-        return
-    if args.of is not None:
-        raise InputError("--of is for --goal; give both, or leave it out.")
-    answer = recommend(**what, figure=args.figure, draws=args.draws, **how)
+    answer = recommend(**what, figure=args.figure, draws=args.draws, out=args.out, n_jobs=args.jobs)
     write_table(Path(args.out) / "recommend.csv", answer.table().reset_index())
     for line in answer.sentences():
         say(line)

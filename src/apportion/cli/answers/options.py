@@ -40,14 +40,11 @@ def add_what_if(commands: Any) -> None:
 
 def add_recommend(commands: Any) -> None:
     """Add ``apportion recommend``."""
-    text = "which policy, or how few GPUs keep waits short"
+    text = "which policy, by paired intervals"
     parser = add_command(commands, "recommend", "answers.asked:run_recommend", text)
     _add_policies(parser, "shortest_job_first,max_min_fairness,fcfs,easy,minimum_completion_time")
     text = "that is to be least: mean_jct_s, p95_jct_s, makespan_s, cost, ..."
     add_option(parser, "--figure", "NAME", text, usual="mean_jct_s")
-    text = "in place of that: the fewest GPUs for 'p95 wait under 2 h', under the first policy"
-    add_option(parser, "--goal", "TEXT", text)
-    add_option(parser, "--of", "TYPE", "of --goal: GPUs of this type")
     _add_draws(parser, 16)
     _add_workload(parser, "out/recommend")
 

@@ -74,15 +74,12 @@ class AskedSweep:
     ----------
     loads, seeds, resample, by
         As of `apportion.sweep`.
-    wait_quantile
-        From 0 to 1: tables have this quantile of the waits of the jobs as ``wait_s``.
     """
 
     loads: Sequence[float] = (1.0,)
     seeds: Sequence[int] = (0,)
     resample: bool | Literal["blocks"] = False
     by: str | None = None
-    wait_quantile: float | None = None
 
 
 def planned(
@@ -108,7 +105,6 @@ def planned(
         *(named, one_cluster, shared, resample, by_policy),
         by=by,
         clusters=several,
-        wait_quantile=asked.wait_quantile,
     )
     cells: list[Cell] = []
     notes: list[str] = []
