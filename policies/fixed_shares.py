@@ -71,7 +71,16 @@ def isolated_share(capacity: Floats, scale_factor: Floats, jobs: float | None = 
         GPUs of each job, shape (jobs,).
     jobs
         The number n of jobs that share the cluster; the number of rows by default.
+
+    Raises
+    ------
+    InputError
+        If capacity or scale_factor is no list of numbers.
     """
+    capacity, scale_factor = np.asarray(capacity, float), np.asarray(scale_factor, float)
+    for name, each in (("capacity", capacity), ("scale_factor", scale_factor)):
+        if each.ndim != 1:
+            raise InputError(f"{name} has the shape {each.shape}; it must be a list of numbers.")
     n = scale_factor.size if jobs is None else jobs
     share = capacity[None, :] / (max(n, 1) * scale_factor[:, None])
     return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
