@@ -6,6 +6,7 @@ import ast
 import functools
 import math
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -156,13 +157,19 @@ _CLASSES = (
 """Classes of this package, told by name: annotations are not imported where they are checked."""
 
 
+_PARSING = threading.Lock()
+"""CPython counts the depth of all syntax trees that are being made together."""
+
+
 @functools.cache
 def kinds_of(annotation: str) -> tuple[Kind, ...] | None:
     """Read an annotation; None where it says something that only the code at hand can check."""
     try:
-        return _of_node(ast.parse(annotation, mode="eval").body)
+        with _PARSING:
+            body = ast.parse(annotation, mode="eval").body
     except SyntaxError:
         return None
+    return _of_node(body)
 
 
 def _of_node(node: ast.expr) -> tuple[Kind, ...] | None:
