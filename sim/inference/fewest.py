@@ -121,11 +121,6 @@ class FewestGpus:
     tried: pd.DataFrame
     run: ServingRun
 
-    @property
-    def more_is_as_good(self) -> bool:
-        """Whether all larger numbers that were tried reach the attainment too."""
-        return bool(self.tried.loc[self.tried["gpus"] >= self.gpus, "attained"].all())
-
     def __repr__(self) -> str:
         return (
             f"<FewestGpus: {self.gpus} GPUs for {self.attainment:.2%} within the SLO "

@@ -55,7 +55,7 @@ def test_with_backfilling_the_bound_is_that_of_each_head() -> None:
     # of it for as long as any. Nobody passes a job of one GPU but by ending in time.
     wide = 80 + longest
     assert told == pytest.approx([60, 70, 80, wide, wide, wide + 10])
-    assert "every job ends by its limit, and nobody who comes runs for longer than 277.8 h" in said
+    assert "every job ends by its limit, and no later job runs for longer than 277.8 h" in said
     assert "others" not in said
     # one that fits starts now, also behind who waits, if it ends before that one can start
     assert bounds_of("easy", (4, 10), (2, 60), (1, 60))[0] == [60, 0, 70]
@@ -96,7 +96,7 @@ def crowded(rng: np.random.Generator, gpus: int) -> ap.Workload:
     gap_s = 600 * np.repeat(gangs, arrays).sum() / gpus / 25
     limit_s = np.ceil(took_s * (1 + rng.random(took_s.size) * rng.choice([0.0, 0.5, 4.0])))
     limit_s[rng.random(took_s.size) < 0.02] = np.nan
-    limit_s[0] = np.fmax(limit_s, took_s).max()  # nobody who comes may run for longer
+    limit_s[0] = np.fmax(limit_s, took_s).max()  # no later job may run for longer
     jobs = pd.DataFrame(
         {
             "arrival_s": np.repeat(np.cumsum(np.ceil(rng.exponential(gap_s, 25))), arrays),

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from apportion.experiments.sources import sources_of
 from apportion.sim.drawn.resampling import block_length
-from apportion.statistics import mean_interval, paired
+from apportion.statistics import paired
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,17 +88,6 @@ def _wider(pairs: int, blocks: int, level: float) -> float:
         return math.nan
     own, fewer = stdtrit(np.array([pairs, min(pairs, blocks)]) - 1, (1 + level) / 2)
     return float(fewer / own * math.sqrt(pairs + 1))  # sqrt(1 + 1/n) in place of 1 / sqrt(n)
-
-
-def spread_of(values: Floats, *, blocks: int, level: float) -> tuple[float, float, float]:
-    """Return a mean with its interval, as `between` does of logarithms of ratios.
-
-    What is below 0 by it is 0: it is for times and counts.
-    """
-    found = mean_interval(values, level)
-    reach = found.high - found.estimate
-    reach *= _wider(values.size, blocks, level) if blocks else 1.0
-    return found.estimate, max(found.estimate - reach, 0.0), found.estimate + reach
 
 
 def one_source(workload: Any) -> tuple[Source, bool]:

@@ -105,21 +105,21 @@ class Futures:
     def latest(self, decider: BatchScheduler, passing_s: float) -> Floats:
         """Return when each starts at the latest, seconds from now on, infinite for unknown.
 
-        That holds if nobody who comes runs for longer than `passing_s`.
+        That holds if no later job runs for longer than `passing_s`.
         """
         left_s = np.where(np.isnan(self._limit_s), np.inf, self._limit_s - self._had_s)
         left_s, runs = np.ceil(np.maximum(left_s, 1.0)), self._runs
         known, one = np.isfinite(left_s).all(), len(present_types(self._cluster).gpus) == 1
         if decider.backfill == "none" and (one or "any" not in self._kinds):
-            # Who ends earlier lets others start earlier, and who comes is behind them.
+            # A job that ends early lets others start earlier, and later jobs are behind them.
             began_s = self.in_queue(decider, left_s, self._history.nobody())
             return np.where(np.logical_or.accumulate(np.isinf(began_s)), np.inf, began_s)
         if decider.backfill == "easy" and one:
             began_s = self.in_queue(decider, left_s, self._history.nobody())
             return self._latest_of_heads(left_s, began_s == 0 if known else runs, passing_s)
         if decider.keeps and one and known and not self._at_once and sum(~runs) <= decider.depth:
-            # No state tells reservations, but none can move up, and who comes is in nobody's way.
-            # So the cluster is never empty before one: others run for their limits, in turn.
+            # The state does not tell reservations, but none becomes later, and later jobs delay
+            # none. So until a job starts others run, at worst one after another for their limits.
             last_s = left_s[runs].max(initial=0.0) + left_s[~runs].sum()
             return np.where(runs, 0.0, last_s - left_s)
         return np.where(runs, 0.0, np.inf)
@@ -134,16 +134,17 @@ class Futures:
         starts
             Who runs, or starts now, shape (jobs,).
         passing_s
-            For how long anybody who comes runs at most.
+            For how long a later job runs at most.
         """
-        # The head has a shadow time by the limits of who runs, which nobody makes later: the first
-        # starts by it. Let all in front of k have started by M: then it is the head, if it waits.
-        # Who passed it was in time for a head before it, and ends by M; or runs on GPUs that are
-        # spare, of which only fewer are left down the queue: has fewer GPUs than k, and ends within
-        # its limit after M. What else runs then is known: the first bound. And if all in front have
-        # as many GPUs as k, those of the last to start are enough: it starts by the end of that.
-        # A task of an array may wait for another one of it to end. If nobody waits in front, it
-        # starts at once then, on the GPUs of that one. Before, anybody may pass it.
+        # The head has a shadow time from the limits of running jobs, and no later job delays it:
+        # the first job starts by then. Let all jobs before k have started by M; from then on k is
+        # the head, if it waits. A job that was backfilled before either fits before the shadow time
+        # of a head, and ends by M; or it runs on spare GPUs, of which fewer are left further down
+        # the queue: it has fewer GPUs than k, and ends at most its limit after M. All else that
+        # runs then is known. That is the first bound. If no job before k has fewer GPUs than k, the
+        # GPUs of the last one to start are enough for k, which starts by its end: the second.
+        # A task of an array may wait for another task of it to end. If no job waits before it, it
+        # starts at once then, on the GPUs of that task; before, any job may pass it.
         passing_s = max(passing_s, left_s[~starts].max(initial=0.0))
         ends: dict[str, list[float]] = {array: [] for array in self._at_once}
         running, found = np.flatnonzero(starts).tolist(), np.zeros(starts.size)
@@ -335,7 +336,7 @@ class Foretelling:
         passing_s = max(history.longest_s(), limit_s[~endless].max(initial=0.0))
         held, why = "every job ends by its limit", ""
         if decider.backfill == "easy" and waits.any():
-            held += f", and nobody who comes runs for longer than {passing_s / 3600:.1f} h"
+            held += f", and no later job runs for longer than {passing_s / 3600:.1f} h"
         if self.alone:
             futures = Futures(state, history, self.cluster, self._reads, 0.0)
             ever[futures.order] = futures.latest(decider, passing_s) + state.now_s

@@ -1,4 +1,4 @@
-"""Commands for schedulers, one that asks or one that takes allocations, and their options."""
+"""The commands `decide` and `export`, and their options."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ Style sheet, for screens and paper, and script stand inside each page. Needs jin
 
 from __future__ import annotations
 
-import io
 import logging
 import tempfile
 from functools import cache
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import ApportionError, InputError, unknown_name
-from apportion.report.style import plotting_style
 from apportion.whole_files import replace_file, to_csv
 
 if TYPE_CHECKING:
@@ -22,12 +20,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from jinja2 import Environment
-    from matplotlib.figure import Figure
 
     from apportion.statistics.typeset import HumanTable
 
-
-_DOTS_PER_INCH = 110
 
 TABLE_FORMATS = ("csv", "parquet")
 """What tables can be written as: the endings of their files."""
@@ -62,14 +57,6 @@ def write_bytes(path: Path, content: bytes) -> Path:
     except OSError as error:
         raise InputError(f"Cannot write {str(path)!r}: {error.strerror or error}.") from error
     return path
-
-
-def write_png(path: Path, figure: Figure) -> Path:
-    """Replace the file of a picture in one step; see `write_bytes`."""
-    stream = io.BytesIO()
-    with plotting_style():
-        figure.savefig(stream, format="png", dpi=_DOTS_PER_INCH)
-    return write_bytes(path, stream.getvalue())
 
 
 def write_text(path: Path, content: str) -> Path:

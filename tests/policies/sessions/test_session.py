@@ -417,19 +417,13 @@ def test_a_policy_may_call_its_columns_as_it_likes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "types", "least"),
+    ("policy", "types"),
     [
-        ("fifo", 1, 8),
-        ("fifo", 3, 4),
-        ("shortest_job_first", 3, 4),
-        ("max_min_fairness", 3, 4),
-        ("makespan", 1, 8),
-        ("makespan", 3, 7),
-        ("finish_time_fairness", 3, 7),
-        ("min_cost", 3, 8),
+        *(("fifo", 1), ("fifo", 3), ("shortest_job_first", 3), ("max_min_fairness", 3)),
+        *(("makespan", 1), ("makespan", 3), ("finish_time_fairness", 3), ("min_cost", 3)),
     ],
 )
-def test_most_events_of_many_jobs_need_no_program(policy: str, types: int, least: int) -> None:
+def test_events_of_many_jobs_leave_what_a_cold_solve_finds(policy: str, types: int) -> None:
     rng, gpus = np.random.default_rng([types, 7]), dict.fromkeys("abc"[:types], 24 // types)
     cluster = ap.Cluster(gpus, prices_per_gpu_hour=dict(zip(gpus, (3.0, 2.0, 1.1), strict=False)))
     names = [f"job-{number:02}" for number in range(64)]
@@ -440,7 +434,7 @@ def test_most_events_of_many_jobs_need_no_program(policy: str, types: int, least
         "arrival_s": rng.permutation(64) * 1.0,
         "weight": rng.integers(1, 4, 64),
     }
-    jobs, used = pd.DataFrame(facts, index=speeds.index), []
+    jobs = pd.DataFrame(facts, index=speeds.index)
     with ap.session(policy, cluster) as s:
         s.add(speeds[:52], jobs[:52])
         for event in range(8):
@@ -449,7 +443,5 @@ def test_most_events_of_many_jobs_need_no_program(policy: str, types: int, least
             pd.testing.assert_frame_equal(found.X, cold.X, atol=1e-8, rtol=0)
             assert found.objective == pytest.approx(cold.objective, rel=1e-9)
             pd.testing.assert_series_equal(found.prices, cold.prices, rtol=1e-6, atol=1e-9)
-            used.append(found.stats["solver"])
             s.remove([names[4 * event]])
             s.add(speeds[52 + event : 53 + event], jobs[52 + event : 53 + event])
-    assert sum(each in ("order", "prices", "demands", "bargains") for each in used) >= least
