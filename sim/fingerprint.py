@@ -34,6 +34,7 @@ from apportion.faces import homes_of
 from apportion.own_code import is_own
 from apportion.policies.registry import policies_named
 from apportion.registry import parts_named
+from apportion.syntax import syntax_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -311,7 +312,7 @@ def _place_of(name: str) -> str:
 def _imported(text: bytes) -> tuple[str, ...]:
     """Return the names of modules that a source may import, with the dots before them."""
     found: list[str] = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(syntax_tree(text)):
         if isinstance(node, ast.Import):
             found += [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -13,6 +13,8 @@ import pkgutil
 import sys
 from typing import TYPE_CHECKING, Any
 
+from apportion.syntax import syntax_tree
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -52,7 +54,7 @@ def homes_of(package: str) -> dict[str, tuple[str, str]]:
     source = sys.modules[package].__spec__.loader.get_source(package)  # type: ignore[union-attr]
     return {
         each.asname or each.name: (node.module or "", each.name)
-        for block in ast.parse(source).body
+        for block in ast.iter_child_nodes(syntax_tree(source))
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
         for node in block.body
         if isinstance(node, ast.ImportFrom)

@@ -11,6 +11,8 @@ from sysconfig import get_path
 from traceback import walk_tb
 from typing import Any
 
+from apportion.syntax import first_line
+
 
 def is_own(file: str, module: str) -> bool:
     """Whether code is of one's own; what was typed in is, if it is that of a script."""
@@ -59,11 +61,11 @@ def written_in(part: Any, method: str | None = None) -> str | None:
     kind = part if isinstance(part, type) or inspect.isroutine(part) else type(part)
     for each in (inspect.unwrap(getattr(kind, method or "", kind)), kind):
         try:
-            file, line = inspect.getfile(each), inspect.getsourcelines(each)[1]
+            file = inspect.getfile(each)
+            if is_own(file, each.__module__):
+                return _shown(each.__qualname__, file, first_line(each))
         except (OSError, TypeError):  # compiled, typed in, or no code
             continue
-        if is_own(file, each.__module__):
-            return _shown(each.__qualname__, file, line)
     return None
 
 

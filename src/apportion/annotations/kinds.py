@@ -6,11 +6,11 @@ import ast
 import functools
 import math
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from apportion.checks import as_float, is_truth, is_whole
+from apportion.syntax import syntax_tree
 
 
 class Kind(NamedTuple):
@@ -157,19 +157,15 @@ _CLASSES = (
 """Classes of this package, told by name: annotations are not imported where they are checked."""
 
 
-_PARSING = threading.Lock()
-"""CPython counts the depth of all syntax trees that are being made together."""
-
-
 @functools.cache
 def kinds_of(annotation: str) -> tuple[Kind, ...] | None:
     """Read an annotation; None where it says something that only the code at hand can check."""
     try:
-        with _PARSING:
-            body = ast.parse(annotation, mode="eval").body
+        tree = syntax_tree(annotation, "eval")
     except SyntaxError:
         return None
-    return _of_node(body)
+    assert isinstance(tree, ast.Expression)
+    return _of_node(tree.body)
 
 
 def _of_node(node: ast.expr) -> tuple[Kind, ...] | None:
