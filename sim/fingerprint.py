@@ -34,7 +34,7 @@ from apportion.faces import homes_of
 from apportion.own_code import is_own
 from apportion.policies.registry import policies_named
 from apportion.registry import parts_named
-from apportion.syntax import syntax_tree
+from apportion.syntax import PARSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -312,7 +312,9 @@ def _place_of(name: str) -> str:
 def _imported(text: bytes) -> tuple[str, ...]:
     """Return the names of modules that a source may import, with the dots before them."""
     found: list[str] = []
-    for node in ast.walk(syntax_tree(text)):
+    with PARSING:
+        tree = ast.parse(text)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -14,7 +14,7 @@ from apportion.errors import InputError, written
 from apportion.pairs import PairThroughputs
 from apportion.sim.traces.table import parse_table
 from apportion.sim.workload_tables import THROUGHPUT_KEYS, checked_throughputs
-from apportion.syntax import syntax_tree
+from apportion.syntax import PARSING
 from apportion.text_files import read_text
 
 if TYPE_CHECKING:
@@ -194,9 +194,8 @@ def _key(path: Path, text: str) -> tuple[str, int]:
     if not text.startswith("("):
         return text, 1
     try:
-        key = (
-            ast.literal_eval(syntax_tree(text, "eval")) if len(text) <= 2 * LONGEST_LABEL else None
-        )
+        with PARSING:
+            key = ast.literal_eval(text) if len(text) <= 2 * LONGEST_LABEL else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         key = None
     match key:

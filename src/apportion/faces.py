@@ -13,7 +13,7 @@ import pkgutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from apportion.syntax import syntax_tree
+from apportion.syntax import PARSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,9 +52,11 @@ def lazily(package: str) -> Callable[[str], Any]:
 def homes_of(package: str) -> dict[str, tuple[str, str]]:
     """Return the module that defines each name that a face offers, and its name there."""
     source = sys.modules[package].__spec__.loader.get_source(package)  # type: ignore[union-attr]
+    with PARSING:
+        blocks = ast.parse(source).body
     return {
         each.asname or each.name: (node.module or "", each.name)
-        for block in ast.iter_child_nodes(syntax_tree(source))
+        for block in blocks
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
         for node in block.body
         if isinstance(node, ast.ImportFrom)

@@ -11,7 +11,7 @@ from sysconfig import get_path
 from traceback import walk_tb
 from typing import Any
 
-from apportion.syntax import first_line
+from apportion.syntax import PARSING
 
 
 def is_own(file: str, module: str) -> bool:
@@ -63,7 +63,8 @@ def written_in(part: Any, method: str | None = None) -> str | None:
         try:
             file = inspect.getfile(each)
             if is_own(file, each.__module__):
-                return _shown(each.__qualname__, file, first_line(each))
+                with PARSING:
+                    return _shown(each.__qualname__, file, inspect.getsourcelines(each)[1])
         except (OSError, TypeError):  # compiled, typed in, or no code
             continue
     return None

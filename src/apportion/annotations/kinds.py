@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from apportion.checks import as_float, is_truth, is_whole
-from apportion.syntax import syntax_tree
+from apportion.syntax import PARSING
 
 
 class Kind(NamedTuple):
@@ -161,11 +161,10 @@ _CLASSES = (
 def kinds_of(annotation: str) -> tuple[Kind, ...] | None:
     """Read an annotation; None where it says something that only the code at hand can check."""
     try:
-        tree = syntax_tree(annotation, "eval")
+        with PARSING:
+            return _of_node(ast.parse(annotation, mode="eval").body)
     except SyntaxError:
         return None
-    assert isinstance(tree, ast.Expression)
-    return _of_node(tree.body)
 
 
 def _of_node(node: ast.expr) -> tuple[Kind, ...] | None:
