@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.allocation import Allocation
+    from apportion.policies.core.forms import Form
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
     from apportion.types import Floats
@@ -238,6 +239,9 @@ class Policy(ABC):
                 raise unknown_name(f"trait of policy {cls.__name__}", trait, get_args(Trait))
         if not hasattr(cls, "name"):
             cls.name = cls.__name__
+        definers = [[name in vars(each) for each in cls.__mro__] for name in ("objective", "form")]
+        if definers[0].index(True) < definers[1].index(True):
+            cls.form = Policy.form  # type: ignore[method-assign]
         if "__repr__" not in vars(cls):  # or the one of dataclasses would show every default
             cls.__repr__ = Policy.__repr__  # type: ignore[method-assign]
 
@@ -263,6 +267,14 @@ class Policy(ABC):
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """State what must hold beside capacity and time."""
         return ()
+
+    def form(self, p: Problem) -> Form | None:
+        """Return the numbers of the objective, which are quicker than to read its expression.
+
+        `objective` stays the definition, and `check_policy` compares the two. By default, and in a
+        class that states another objective than the one which a form is of, there are none.
+        """
+        return None
 
     @property
     def label(self) -> str:

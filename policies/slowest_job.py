@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 
 from apportion.policies.base import Policy
+from apportion.policies.core.forms import Form
 
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
@@ -28,3 +29,8 @@ class SlowestJob(Policy):
         """State the largest over jobs of offset + factor / throughput."""
         offset, factor = self.slowness(p)
         return cp.Minimize(cp.max(offset + cp.multiply(factor, cp.inv_pos(p.throughput))))
+
+    def form(self, p: Problem) -> Form:
+        """Return offset and factor of each job."""
+        offset, factor = self.slowness(p)
+        return Form.inverse(factor, offset)

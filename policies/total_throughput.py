@@ -15,6 +15,7 @@ import numpy as np
 from apportion.checks import seconds
 from apportion.errors import InputError, written
 from apportion.policies.base import Policy
+from apportion.policies.core.forms import Form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,10 @@ class WeightedThroughput(Policy):
     def objective(self, p: Problem) -> cp.Maximize:
         """State the sum over jobs of gain * throughput."""
         return cp.Maximize(p.total(cp.multiply(self.gain(p), p.throughput)))
+
+    def form(self, p: Problem) -> Form:
+        """Return what a step/s of each job adds."""
+        return Form.gain(p.count * self.gain(p))
 
 
 @dataclass(frozen=True)
