@@ -239,9 +239,6 @@ class Policy(ABC):
                 raise unknown_name(f"trait of policy {cls.__name__}", trait, get_args(Trait))
         if not hasattr(cls, "name"):
             cls.name = cls.__name__
-        definers = [[name in vars(each) for each in cls.__mro__] for name in ("objective", "form")]
-        if definers[0].index(True) < definers[1].index(True):
-            cls.form = Policy.form  # type: ignore[method-assign]
         if "__repr__" not in vars(cls):  # or the one of dataclasses would show every default
             cls.__repr__ = Policy.__repr__  # type: ignore[method-assign]
 
@@ -269,10 +266,10 @@ class Policy(ABC):
         return ()
 
     def form(self, p: Problem) -> Form | None:
-        """Return the numbers of the objective, which are quicker than to read its expression.
+        """Return the objective in numbers, which is quicker than to read its expression.
 
-        `objective` stays the definition, and `check_policy` compares the two. By default, and in a
-        class that states another objective than the one which a form is of, there are none.
+        `objective` stays the definition, and `check_policy` compares the two. For ``None`` the
+        expression is read, as for a subclass that states another objective.
         """
         return None
 
@@ -291,3 +288,13 @@ def depends_on_time(policy: Policy) -> bool:
     """
     told = {"now_s"} if isinstance(policy, ChangesAtTimes) else set[str]()
     return not (_BY_THE_CLOCK - told).isdisjoint(policy.columns)
+
+
+def form_of(policy: Policy, p: Problem) -> Form | None:
+    """Return the objective of a policy in numbers, ``None`` where its expression has to be read.
+
+    A form is of the objective of its class or of a class above. One that a subclass states anew has
+    a form only if the subclass says it.
+    """
+    own = (each for each in type(policy).__mro__ if {"form", "objective"} & vars(each).keys())
+    return policy.form(p) if "form" in vars(next(own)) else None

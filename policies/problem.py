@@ -285,16 +285,21 @@ class Problem:
         )
         return rows_of_job @ by_row
 
-    @cached_property
-    def cost_per_hour(self) -> cp.Expression:
-        """US dollars per hour for everything that runs (times `scale`)."""
+    @property
+    def hourly_cost(self) -> Floats:
+        """US dollars for an hour of the jobs behind each cell of X, shape (rows, options)."""
         price = self.instance.hourly_price * self.instance.row_count[:, None]
         if not np.all(price > 0):
             raise InputError(
                 "A policy that weighs cost needs a price above 0 for an hour of every accelerator; "
                 "give prices_per_gpu_hour for each type of the cluster."
             )
-        return cp.multiply(price, self.X).sum()
+        return price
+
+    @cached_property
+    def cost_per_hour(self) -> cp.Expression:
+        """US dollars per hour for everything that runs (times `scale`)."""
+        return cp.multiply(self.hourly_cost, self.X).sum()
 
     def total(self, expression: cp.Expression | int) -> cp.Expression:
         """Sum an expression over all jobs, the ones behind each class counted."""

@@ -8,6 +8,7 @@ import cvxpy as cp
 import numpy as np
 from cvxpy.atoms.affine.binary_operators import DivExpression
 
+from apportion.policies.base import form_of
 from apportion.policies.problem import Problem
 
 
@@ -158,7 +159,7 @@ def read(policy, instance):
 
 def _told(policy, p):
     """Return what a policy says in numbers beside its objective: quicker than to read it."""
-    form = policy.form(p)
+    form = form_of(policy, p)
     if form is None:
         return None
     plain = not (policy.constraints(p) or p.variables) and np.isfinite(form.k).all() and (form.kind == "gain" or (form.k > 0).all())

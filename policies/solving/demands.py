@@ -23,6 +23,7 @@ from cvxpy.atoms.affine.binary_operators import DivExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
 
 from apportion.errors import InputError
+from apportion.policies.base import form_of
 from apportion.policies.problem import Problem
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.ratio import Bargains, affine_in, over_scale
@@ -111,7 +112,8 @@ def read_off(policy: Policy, instance: Instance) -> ReadOff:
     known = _FOUND.get(instance)
     if known is None or known.policy is not policy:
         p = SpeedProblem(instance)
-        if (form := policy.form(p)) is not None and (read := _of_form(policy, form, p)):
+        form = form_of(policy, p)
+        if form is not None and (read := _of_form(policy, form, p)):
             known = _FOUND[instance] = read
             return known
         objective = policy.objective(p)
@@ -130,7 +132,8 @@ def read_off(policy: Policy, instance: Instance) -> ReadOff:
 def _of_form(policy: Policy, form: Form, p: SpeedProblem) -> ReadOff | None:
     """Return what a policy says in numbers; ``None`` where its expression has to be read."""
     if form.kind in ("level", "inverse"):
-        numbers = _Form(form.k, form.a, inverse=form.kind == "inverse")
+        offset = form.offset if hasattr(form, "offset") else form.a
+        numbers = _Form(form.k, offset, inverse=form.kind == "inverse")
         levels = _levels(policy, p, None, numbers)
         return levels and ReadOff(policy, levels, False, None, None, not p.inexact)
     if has_earlier(policy) or policy.constraints(p) or p.variables:

@@ -14,7 +14,6 @@ from tests.seeds import ranges_of_seeds, sampled
 
 import apportion as ap
 from apportion.policies import BUILT_IN, Instance, Policy, Problem, solve_instance
-from apportion.policies.fixed_shares import FixedShare
 from apportion.policies.solving.rows import believed
 
 Floats = NDArray[np.float64]
@@ -84,7 +83,7 @@ def drawn(seed: int) -> Fixed:
 
 def with_shares_as_they_are(policy: Policy, instance: Instance) -> Policy:
     """Return the policy at the shares it fixes now: they are its normaliser."""
-    if not isinstance(policy, FixedShare):
+    if "runs_jobs_alone" not in policy.traits:
         return policy
     (limit,) = policy.constraints(Problem(believed(policy, instance)))
     share = limit.args[1].value

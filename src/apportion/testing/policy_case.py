@@ -17,7 +17,7 @@ from apportion.testing.run_case import fail
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
-    from apportion.policies import Policy
+    from apportion.policies import Instance, Policy
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
     from apportion.types import Floats, Int64s
@@ -120,6 +120,13 @@ class PolicyCase:
             text = f"{len(self.jobs)} jobs on {self.cluster}"
             said = f"{type(error).__name__}: {error}"
             fail(policy, "able to state its problem", said, text=text, error=error)
+
+    def instance(self, policy: Policy) -> Instance:
+        """Return the problem in arrays, as the policy believes it."""
+        tensor = ThroughputTensor.of(self.speed)
+        table = jobs_of(tensor, self.jobs, policy)
+        instance = instance_of(tensor, self.cluster, table)
+        return instance if policy.heterogeneity_aware else instance.blind_to_types()
 
     def solve_as_given(self, policy: Policy) -> pd.DataFrame:
         """Return the shares without the order that `solve` brings everything into first."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from apportion.policies import solve_instance
-from apportion.policies.in_order import DallyRound
+from apportion.policies.dally_round import DallyRound
 from apportion.policies.placements.round_places import RoundPlaces, Taken
 
 if TYPE_CHECKING:
