@@ -72,7 +72,7 @@ def check_policy(policy: Policy | str, *, seed: int = 0, on: On | None = None) -
         cases = [case.for_whole_decisions(policy) for case in cases]
     traits_are_true(policy, cases, np.random.default_rng([seed, 1]))
     for case in cases:
-        _form_is_the_objective(policy, case, rng)
+        _form_is_the_objective(policy, case, np.random.default_rng([seed, 2]))
         allocation = case.solve(policy)
         _feasible(policy, case, allocation)
         _certified(policy, allocation)
