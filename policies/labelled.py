@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.resource import Resource
     from apportion.policies.solution import Solution
-    from apportion.policies.solving.highs import SolverName
     from apportion.policies.solving.options import Fallback
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
@@ -76,9 +76,8 @@ def solve(
     pairs: PairThroughputs | None = None,
     gang_packing: bool = True,
     group: bool = True,
-    intervals: bool = True,
     second_stage: bool = True,
-    solver: SolverName = "auto",
+    solver: str = "auto",
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
@@ -112,8 +111,10 @@ def solve(
     gang_packing
         Whether gangs must also pack into whole machines and racks, where the options are
         (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.placements.tiers`.
-    group, intervals, second_stage, solver
+    group, second_stage
         See `solve_instance`; the defaults are right for all but comparisons.
+    solver
+        Has no effect: the one that suits the problem is chosen.
     fallback
         See `solve_instance`: what to do when every solver fails.
     time_limit_s, gap
@@ -126,6 +127,8 @@ def solve(
     InfeasibleError, SolveError
         If there is no allocation, or no solver found one.
     """
+    if solver != "auto":
+        warnings.warn("solver= has no effect; leave it out.", FutureWarning, stacklevel=3)
     chosen = get_policy(policy)
     tensor = throughput_tensor
     if isinstance(tensor, PosedByItself):
@@ -143,9 +146,7 @@ def solve(
         problem.instance,
         pairs=None if shared is None else shared.in_order(order.jobs, order.options),
         group=group,
-        intervals=intervals,
         second_stage=second_stage,
-        solver=solver,
         fallback=fallback,
         time_limit_s=time_limit_s,
         gap=gap,
