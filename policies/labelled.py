@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from apportion.allocation import Allocation
 from apportion.annotations import checked
@@ -23,15 +24,14 @@ from apportion.policies.labels import (
     names_of_pairs,
     names_of_resources,
     pair_table,
+    places_of_accelerators,
     places_of_options,
     places_of_types,
     refuse_beside,
     speeds_of_rows,
-    unknown_type,
 )
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
-from apportion.policies.resource import usage_of
 from apportion.policies.solving.driver import solve_instance
 from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
@@ -254,8 +254,7 @@ def columns_of(
 ) -> dict[str, Any]:
     """Columns of `jobs_of`, an array of shape (jobs,) each."""
     size = len(tensor.jobs)
-    by_default = np.repeat([*DEFAULTS.values()], size).reshape(len(DEFAULTS), size)
-    columns = dict[str, Any](zip(DEFAULTS, by_default, strict=True))
+    columns: dict[str, Any] = {name: np.full(size, value) for name, value in DEFAULTS.items()}
     if jobs is not None:
         known = jobs if jobs is tensor.jobs_table else check_jobs(jobs)  # the tensor's own is
         refuse_misplaced(known.columns, policy.columns, tensor.accelerator_of_option)
@@ -302,11 +301,7 @@ def instance_of(
     types, named = len(cluster.gpus), tuple(cluster.gpus)
     capacity = np.array([*cluster.gpus.values()], dtype=float)
     prices = np.array([*map(cluster.prices_per_gpu_hour.get, named, [np.nan] * types)], dtype=float)
-    of_type = dict(zip(named, range(types), strict=True))
-    places = [*map(of_type.get, tensor.accelerator_of_option)]
-    if None in places:
-        raise unknown_type(tensor, cluster)
-    accelerator = np.array(places, dtype=np.intp)
+    accelerator = places_of_accelerators(tensor, cluster)
     columns, texts = _columns_and_texts(jobs, tensor, cluster)
     row, job = tensor.member_places
     held, per_option = np.zeros((len(tensor.rows), len(tensor.options))), tensor.gpus_of_option
@@ -321,13 +316,16 @@ def instance_of(
         speed, fits = speeds_of_rows(tensor, held, room)
     if not fits.all():
         raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
-    plain = per_option is None and tensor.solo and not resources
-    usage = None if plain else usage_of_gpus(held, accelerator, types)
-    if resources:
+    usage = None
+    if per_option is not None or not tensor.solo or resources:
         named = names_of_resources(cluster, resources)
         capacity = np.append(capacity, [resource.limit for resource in resources])
         prices = np.append(prices, np.zeros(len(resources)))
-        usage = usage_of(tensor, held, accelerator, resources, types)
+        usage = usage_of_gpus(held, accelerator, capacity.size)
+    for place, resource in enumerate(resources, start=types):
+        used = resource.used(tensor).tocoo()
+        cell = used.coords[0], used.coords[1] * capacity.size + place
+        usage = usage + sparse.csr_array((used.data, cell), shape=usage.shape)
     return Instance(
         throughput=speed,
         member_row=row,

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InputError, unknown_name, written
-from apportion.policies.own_variables import OwnVariable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +42,26 @@ class Limits(NamedTuple):
     amount: Floats
     scale: Floats
     most: Floats
+
+
+class OwnVariable(NamedTuple):
+    """A variable of a policy's own.
+
+    Attributes
+    ----------
+    variable
+        The variable; continuous here, `boolean` is left to who solves.
+    shape, nonneg, boolean
+        As asked for.
+    limits
+        Constraints that keep it in its range.
+    """
+
+    variable: cp.Variable
+    shape: tuple[int, ...]
+    nonneg: bool
+    boolean: bool
+    limits: list[cp.Constraint]
 
 
 class Problem:
@@ -94,10 +113,7 @@ class Problem:
     @property
     def own_limits(self) -> list[cp.Constraint]:
         """What holds for the policy's own variables."""
-        found: list[cp.Constraint] = []
-        for own in self.variables.values():
-            found += own.limits
-        return found
+        return [limit for own in self.variables.values() for limit in own.limits]
 
     @cached_property
     def _shared(self) -> list[cp.Constraint]:
@@ -178,8 +194,13 @@ class Problem:
         """
         asked = (shape if isinstance(shape, tuple) else (shape,), nonneg, boolean)
         if name not in self.variables:
-            self.variables[name] = OwnVariable.of(name, *asked)
-        if self.variables[name].asked != asked:
+            made, limits = cp.Variable(asked[0], name=name), []
+            if nonneg or boolean:
+                limits.append((made >= 0).set_label(f"{name} >= 0"))
+            if boolean:
+                limits.append((made <= 1).set_label(f"{name} <= 1"))
+            self.variables[name] = OwnVariable(made, *asked, limits)
+        if self.variables[name][1:4] != asked:
             raise InputError(
                 f"The variable {name!r} was asked for with other dimensions or limits before; a "
                 f"name stands for one variable."
