@@ -18,32 +18,6 @@ if TYPE_CHECKING:
     from apportion.types import Floats, Ints
 
 
-class Limits(NamedTuple):
-    """Constraints that every policy shares, of one kind, in arrays.
-
-    Attributes
-    ----------
-    label
-        That of the constraint.
-    equality
-        Whether the two sides are equal, or the first no larger than the second.
-    row, cell, amount
-        Coefficients of the cells of X, which are counted option by option, shape (entries,) each.
-    scale
-        Coefficients of the scale of a policy that maximises a ratio, shape (rows,).
-    most
-        The second side, shape (rows,).
-    """
-
-    label: str
-    equality: bool
-    row: Ints
-    cell: Ints
-    amount: Floats
-    scale: Floats
-    most: Floats
-
-
 class OwnVariable(NamedTuple):
     """A variable of a policy's own.
 
@@ -127,46 +101,6 @@ class Problem:
             shared.append((cp.vec(self.X, order="C")[cannot] == 0).set_label("cannot run"))
         return shared
 
-    @property
-    def limits(self) -> list[Limits]:
-        """Return the constraints that every policy shares as arrays, in their order."""
-        instance, size = self.instance, self.X.size
-        rows, hard, usage = instance.rows, instance.hard, instance.usage.tocoo()
-        option, resource = np.divmod(usage.coords[1], instance.capacity.size)
-        place = np.full(instance.capacity.size, -1)
-        place[hard] = np.arange(hard.size)
-        used = (place >= 0)[resource]
-        row, option, resource = usage.coords[0][used], option[used], place[resource[used]]
-        held, cell = (
-            usage.data[used] * instance.row_count[row],
-            (option * rows + row).astype(np.intp),
-        )
-        every, one, none = np.arange(size), np.ones(size), np.zeros(0, dtype=np.intp)
-        job: Ints = every % rows
-        running, share = every, one
-        if not instance.solo:
-            members = np.arange(instance.options)[:, None] * rows + instance.member_row
-            job = np.broadcast_to(instance.member_job, members.shape).ravel()
-            share = np.broadcast_to(instance.member_share, members.shape).ravel()
-            running = members.ravel()
-        most, time = instance.capacity[hard], np.ones(instance.jobs)
-        nothing = np.zeros(size)
-        limits = [
-            Limits("X >= 0", False, every, every, -one, nothing, nothing),
-            Limits("capacity", False, resource, cell, held, -most, most),
-            Limits("time of a job <= 1", False, job, running, share, -time, time),
-        ]
-        if isinstance(self.scale, cp.Variable):
-            limits = [each._replace(most=0 * each.most) for each in limits]
-            zero = np.zeros(1)
-            limits.append(Limits("scale >= 0", False, none, none, zero[:0], zero - 1, zero))
-        cannot = np.nonzero(~instance.can_run)
-        if cannot[0].size:
-            zero, places = np.zeros(cannot[0].size), np.arange(cannot[0].size)
-            cells = cannot[1] * rows + cannot[0]
-            limits.append(Limits("cannot run", True, places, cells, zero + 1, zero, zero))
-        return limits
-
     def variable(
         self,
         name: str,
@@ -223,16 +157,13 @@ class Problem:
         The accelerator types come first. ``p.held[p.resource("link 1")]`` is one by name,
         ``p.held[p.soft]`` are all without a hard capacity.
         """
-        return self._held_by_each(self.instance.row_count) @ cp.vec(self.X, order="C")
-
-    def _held_by_each(self, count: Floats) -> sparse.csr_array:
-        """Units of each resource in each cell of X, of rows that count so often."""
         instance, resources = self.instance, self.instance.capacity.size
         usage = instance.usage.tocoo()
         row, (option, resource) = usage.coords[0], np.divmod(usage.coords[1], resources)
         cells = (resource, row * instance.options + option)
         shape = (resources, instance.rows * instance.options)
-        return sparse.csr_array((usage.data * count[row], cells), shape=shape)
+        each = sparse.csr_array((usage.data * instance.row_count[row], cells), shape=shape)
+        return each @ cp.vec(self.X, order="C")
 
     @property
     def soft(self) -> Ints:

@@ -159,19 +159,15 @@ class _Round(NamedTuple):
             np.column_stack([self.rack, self.free]), axis=0, return_inverse=True, return_counts=True
         )
         racks, rack = np.unique(groups[:, 0], return_inverse=True)
-        patterns, group = [], []
-        for place, gpus in enumerate(groups[:, 1].tolist()):
-            inside = tuple(sizes[sizes <= gpus].tolist())
-            for pattern in packing_patterns(inside, gpus):
-                patterns.append([*pattern, *[0] * (sizes.size - len(inside))])
-                group.append(place)
+        patterns, group = _patterns(sizes, groups[:, 1])
         at = cp.Variable(self.worth.shape, boolean=True)
-        filled = cp.Variable(len(group), integer=True)
+        filled = cp.Variable(group.size, integer=True)
         packed = cp.Variable((len(groups), sizes.size), integer=True)
         racked = cp.Variable((racks.size, sizes.size), integer=True)
-        in_group = (np.array(group) == np.arange(len(groups))[:, None]).astype(float)
+        in_group = (group == np.arange(len(groups))[:, None]).astype(float)
         in_rack = (rack == np.arange(racks.size)[:, None]).astype(float)
         of_size = (self.gang[:, None] == sizes).astype(float)
+        unit = float(self.worth.max())
         constraints = [
             at <= (self.worth > 0),
             cp.sum(at, axis=1) <= 1,
@@ -179,16 +175,15 @@ class _Round(NamedTuple):
             packed >= 0,
             racked >= 0,
             in_group @ filled <= count,
-            packed <= in_group @ cp.multiply(np.array(patterns), cp.reshape(filled, (-1, 1), "C")),
+            packed <= in_group @ cp.diag(filled) @ patterns,
             at[:, 0] @ of_size == cp.sum(packed, axis=0),
             at[:, 1] @ of_size == cp.sum(racked, axis=0),
             (in_rack @ packed + racked) @ sizes <= np.bincount(self.rack, self.free)[racks],
             # The gangs at the network tier can have whatever is left, in any split over racks.
             self.gang @ cp.sum(at, axis=1) <= self.free.sum(),
         ]
-        unit = float(self.worth.max())
-        total = cp.sum(cp.multiply(self.worth / unit, at))
-        problem = cp.Problem(cp.Maximize(total), constraints)
+        total = cp.Maximize(cp.sum(cp.multiply(self.worth / unit, at)))
+        problem = cp.Problem(total, constraints)
         limit = {} if time_limit_s is None else {"time_limit": time_limit_s}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Solution may be inaccurate")  # the status says it
@@ -196,35 +191,31 @@ class _Round(NamedTuple):
         info: Any = problem.solver_stats.extra_stats
         bound = unit * min(-info.mip_dual_bound, float((self.worth / unit).max(axis=1).sum()))
         status = "optimal" if problem.status == cp.OPTIMAL else "time_limit"
-        chosen, used, inside, across = (
-            np.zeros(each.shape, dtype=np.int64)
-            if info.primal_solution_status != _FEASIBLE
-            else np.rint(each.value).astype(np.int64)
+        known = info.primal_solution_status == _FEASIBLE
+        runs, used, inside, across = (
+            np.rint(each.value if known else np.zeros(each.shape)).astype(np.int64)
             for each in (at, filled, packed, racked)
         )
         if status != "optimal":
             other, held = self.in_order()
-            if (self.worth * chosen).sum() < (self.worth * other).sum():
+            if (self.worth * runs).sum() < (self.worth * other).sum():
                 return other, held, bound, status
-        slots = _slots(np.array(patterns), np.array(group), group_of.reshape(-1), used, inside)
-        return chosen > 0, self._lying(chosen > 0, slots, racks, across), bound, status
-
-    def _lying(self, at: Bools, slots: Sequence[Int64s], racks: Int64s, racked: Int64s) -> Int64s:
-        """Turn counts of gangs into GPUs of each job on each machine, shape (jobs, machines)."""
-        sizes = np.unique(self.gang)
         held = np.zeros((self.gang.size, self.free.size), dtype=np.int64)
-        for size, machines in zip(sizes, slots, strict=True):
-            held[np.flatnonzero(at[:, 0] & (self.gang == size)), machines] = size
-        free = self.free - held.sum(axis=0)
+        for place, size in enumerate(sizes):
+            machines = [np.empty(0, dtype=np.intp)]
+            for own, gangs in enumerate(inside[:, place]):
+                room = np.repeat(patterns[group == own, place], used[group == own])
+                there = np.flatnonzero(group_of.reshape(-1) == own)[: room.size]
+                machines.append(np.repeat(there, room)[:gangs])
+            jobs = np.flatnonzero(runs[:, 0] & (self.gang == size))
+            held[jobs, np.concatenate(machines)] = size
         for place in np.argsort(-sizes):
-            jobs = np.flatnonzero(at[:, 1] & (self.gang == sizes[place]))
-            for job, own in zip(jobs, np.repeat(racks, racked[:, place]), strict=True):
-                held[job] = _take(np.where(self.rack == own, free, 0), self.gang[job])
-                free = free - held[job]
-        for job in np.flatnonzero(at[:, 2]):
-            held[job] = _take(free, self.gang[job])
-            free = free - held[job]
-        return held
+            jobs = np.flatnonzero(runs[:, 1] & (self.gang == sizes[place]))
+            for job, own in zip(jobs, np.repeat(racks, across[:, place]), strict=True):
+                self._take(held, job, self.rack == own)
+        for job in np.flatnonzero(runs[:, 2]):
+            self._take(held, job, self.free > 0)
+        return runs > 0, held, bound, status
 
     def in_order(self) -> tuple[Bools, Int64s]:
         """Place job after job, by value for a GPU, at the best tier that is left, without search.
@@ -234,54 +225,50 @@ class _Round(NamedTuple):
         at, held
             As of `placed`.
         """
-        at, free = np.zeros(self.worth.shape, dtype=bool), self.free.copy()
-        held = np.zeros((self.gang.size, free.size), dtype=np.int64)
+        at = np.zeros(self.worth.shape, dtype=bool)
+        held = np.zeros((self.gang.size, self.free.size), dtype=np.int64)
         for job in np.argsort(-self.worth.max(axis=1) / self.gang, kind="stable"):
             for tier in np.argsort(-self.worth[job], kind="stable"):
-                place = (np.arange(free.size), self.rack, np.zeros_like(free))[tier]
-                room = np.bincount(place, free)
+                place = (np.arange(self.free.size), self.rack, np.zeros_like(self.rack))[tier]
+                room = np.bincount(place, self.free - held.sum(axis=0))
                 fits = np.flatnonzero(room >= self.gang[job])
                 if self.worth[job, tier] > 0 and fits.size:
-                    own = fits[np.argmin(room[fits])]
-                    held[job] = _take(np.where(place == own, free, 0), self.gang[job])
-                    free, at[job, tier] = free - held[job], True
+                    self._take(held, job, place == fits[np.argmin(room[fits])])
+                    at[job, tier] = True
                     break
         return at, held
 
+    def _take(self, held: Int64s, job: int, there: Bools) -> None:
+        """Give a job GPUs of some machines, of those with the most free ones first."""
+        free = np.where(there, self.free - held.sum(axis=0), 0)
+        order = np.argsort(-free, kind="stable")
+        before = np.cumsum(free[order]) - free[order]
+        held[job, order] = np.clip(self.gang[job] - before, 0, free[order])
 
-def _slots(
-    patterns: Int64s, group: Int64s, group_of: Int64s, filled: Int64s, packed: Int64s
-) -> list[Int64s]:
-    """Return the machine of each gang at the machine tier, a list for each size.
+
+def _patterns(sizes: Int64s, free: Int64s) -> tuple[Int64s, Int64s]:
+    """Return how gangs fill a machine of each group.
 
     Parameters
     ----------
+    sizes
+        GPUs of gangs, increasing, shape (sizes,).
+    free
+        GPUs of a machine of each group, shape (groups,).
+
+    Returns
+    -------
     patterns, group
-        Gangs of each size in each packing pattern, and the group that it is of.
-    group_of
-        Group of each machine.
-    filled, packed
-        Machines that follow each pattern; gangs of each size in each group.
+        Gangs of each size that fill a machine together, shape (patterns, sizes), and the group
+        of such machines, shape (patterns,).
     """
-    slots = []
-    for size in range(patterns.shape[1]):
-        found = []
-        for place, gangs in enumerate(packed[:, size]):
-            own = group == place
-            room = np.repeat(patterns[own, size], filled[own])
-            machines = np.flatnonzero(group_of == place)[: room.size]
-            found.append(np.repeat(machines, room)[:gangs])
-        slots.append(np.concatenate(found))
-    return slots
-
-
-def _take(free: Int64s, gpus: int) -> Int64s:
-    """Take GPUs from the machines with the most free ones, shape (machines,)."""
-    order = np.argsort(-free, kind="stable")
-    before = np.cumsum(free[order]) - free[order]
-    taken = np.zeros_like(free)
-    taken[order] = np.clip(gpus - before, 0, free[order])
-    return taken
+    found = [
+        ([*pattern, *[0] * (sizes.size - len(pattern))], place)
+        for place, gpus in enumerate(free.tolist())
+        for pattern in packing_patterns(tuple(sizes[sizes <= gpus].tolist()), gpus)
+    ]
+    patterns, group = zip(*found, strict=True)
+    return np.array(patterns, dtype=np.int64), np.array(group, dtype=np.int64)
 
 
 def _gangs(jobs: pd.Index, scale_factor: pd.Series) -> Int64s:

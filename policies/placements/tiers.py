@@ -56,11 +56,6 @@ class GangPacking(NamedTuple):
     largest_gang: Floats
     note: str
 
-    @classmethod
-    def none(cls, tensor: ThroughputTensor) -> GangPacking:
-        """Limit nothing."""
-        return cls([], np.full(len(tensor.options), np.inf), "")
-
 
 class Eligible(NamedTuple):
     """A tensor without the tiers that jobs may not use yet.
@@ -99,12 +94,15 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     """
     tier = tiers_of_options(tensor)
     if tier is None:
-        return GangPacking.none(tensor)
+        return GangPacking([], np.full(len(tensor.options), np.inf), "")
     kinds = tensor.accelerator_of_option
     sizes = {kind: (cluster.machine_size(kind), cluster.rack_size(kind)) for kind in kinds.unique()}
-    most = [(*sizes[kind], None)[inside] for kind, inside in zip(kinds, tier, strict=True)]
-    largest = np.array([np.inf if gpus is None else gpus for gpus in most], dtype=float)
-    gang = _gangs(tensor, jobs)
+    most = [
+        (*sizes[kind], None)[inside] or np.inf for kind, inside in zip(kinds, tier, strict=True)
+    ]
+    largest, gang = np.array(most, dtype=float), np.zeros(len(tensor.rows), dtype=np.int64)
+    row, job = tensor.member_places
+    np.maximum.at(gang, row, jobs["scale_factor"].loc[tensor.jobs].to_numpy(dtype=np.int64)[job])
     runs = (tensor.values > 0).groupby(level=0, sort=False).all().loc[tensor.rows].to_numpy()
     each = gang[:, None] if tensor.gpus_of_option is None else tensor.gpus_of_option.astype(int)
     gangs = np.where(runs & (each <= largest), each, 0)
@@ -214,12 +212,14 @@ def eligible(
         )
     known = pd.DataFrame(index=tensor.jobs) if tensor.jobs_table is None else tensor.jobs_table
     table = check_jobs(known, required=["scale_factor"])
-    given = {"scale_factor": table["scale_factor"], "waited_s": waited_s}
-    given |= {"machine_timer_s": machine_timer_s, "rack_timer_s": rack_timer_s}
-    each = [_by_job(name, value, tensor.jobs) for name, value in given.items()]
-    may = tier_eligibility(cluster, *each)
-    member = tensor.jobs.get_indexer(tensor.values.index.get_level_values(1))
-    masked = tensor.values.where(may[member][:, tier], 0.0)
+    may = tier_eligibility(
+        cluster,
+        _by_job("scale_factor", table["scale_factor"], tensor.jobs),
+        _by_job("waited_s", waited_s, tensor.jobs),
+        _by_job("machine_timer_s", machine_timer_s, tensor.jobs),
+        _by_job("rack_timer_s", rack_timer_s, tensor.jobs),
+    )
+    masked = tensor.values.where(may[tensor.member_places[1]][:, tier], 0.0)
     runs = (masked > 0).groupby(level=0, sort=False).all().any(axis=1)
     kept = masked[runs.loc[masked.index.get_level_values(0)].to_numpy()]
     there = kept.index.get_level_values(1)
@@ -238,15 +238,6 @@ def tiers_of_options(tensor: ThroughputTensor) -> NDArray[np.intp] | None:
     if (tier < 0).any():
         raise unknown_name("tier in the throughput tensor", names[tier < 0][0], TIERS)
     return tier
-
-
-def _gangs(tensor: ThroughputTensor, jobs: pd.DataFrame) -> NDArray[np.int64]:
-    """GPUs of the largest member of each row, shape (rows,)."""
-    row, job = (tensor.values.index.get_level_values(level) for level in (0, 1))
-    gpus = np.zeros(len(tensor.rows), dtype=np.int64)
-    own = jobs["scale_factor"].loc[job].to_numpy(dtype=np.int64)
-    np.maximum.at(gpus, tensor.rows.get_indexer(row), own)
-    return gpus
 
 
 def _by_job(name: str, value: float | pd.Series, ids: pd.Index) -> Floats:
