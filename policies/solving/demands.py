@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.core.forms import Form
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.declared_floors import DeclaredFloors
     from apportion.types import Floats
 
     Objective: TypeAlias = cp.Maximize | cp.Minimize
@@ -246,12 +245,12 @@ class Posed(NamedTuple):
     constraints: Sequence[cp.Constraint]
 
 
-def pose(policy: Policy, instance: Instance, floors: DeclaredFloors | None = None) -> Posed:
-    """State a policy's problem as it is solved, with `floors` in place of its constraints."""
+def pose(policy: Policy, instance: Instance) -> Posed:
+    """State a policy's problem as it is solved."""
     fractional = read_off(policy, instance).ratio
     p = Problem(instance, fractional=fractional)
-    stated = (policy.constraints if floors is None else floors.constraints)(p)
-    if floors is None and has_earlier(policy):
+    stated = policy.constraints(p)
+    if has_earlier(policy):
         stated = constraints_of(policy, p)
     if fractional:
         return Posed(p, *over_scale(policy, p, stated))

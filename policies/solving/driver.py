@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.errors import InfeasibleError, InputError, SolveError
+from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.choice import choose
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.declared_floors import with_floors_merged
-from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE, worth_merging
 from apportion.policies.solving.demands import (
     fills_further,
     has_earlier,
@@ -26,8 +24,7 @@ from apportion.policies.solving.demands import (
 from apportion.policies.solving.options import (
     Fallback,
     check_options,
-    isolated_solution,
-    kept_options,
+    without_optimum,
 )
 from apportion.policies.solving.ratio import at_best_bargains
 from apportion.policies.solving.rows import Reduction, reduce
@@ -51,7 +48,7 @@ _LOG = logging.getLogger(__name__)
 
 TIME_LIMIT_S = 60.0
 """Seconds that the search for a whole decision may take unless another limit is given."""
-_PLAIN = ("auto", "raise", None, None, 1e-9)
+_PLAIN = ("raise", None, None, 1e-9)
 """Options by default, which need no check."""
 _MET = 1e-7
 """By how much own constraints may be missed, in numbers around 1."""
@@ -64,9 +61,7 @@ def solve_instance(
     *,
     pairs: PairTable | None = None,
     group: bool = True,
-    intervals: bool = True,
     second_stage: bool = True,
-    solver: SolverName = "auto",
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
@@ -80,16 +75,9 @@ def solve_instance(
         instances whose rows are single jobs.
     group
         Whether identical jobs are solved as one (exact; off for comparison).
-    intervals
-        Whether jobs that differ in their demands only may be solved together
-        (`apportion.policies.solving.demand_intervals`; the objective is the same). Without
-        `group` they are not.
     second_stage
         Whether what the objective leaves open is chosen as
         `apportion.policies.solving.second_stage` says.
-    solver
-        "auto", "highs", "clarabel", or "arrow", the interior point for jobs that are all different
-        (`apportion.policies.solving.solvers.arrow_interior_point`); the optimum is the same.
     fallback
         "isolated" returns the isolated share if every solver failed, with the status "fallback";
         by default that is an error. Of a policy that decides in whole numbers it is what jobs
@@ -111,33 +99,23 @@ def solve_instance(
     SolveError
         If no solver found an optimum; the message tells what was tried.
     """
-    asked = (solver, fallback, pairs, time_limit_s, gap)
+    asked = (fallback, pairs, time_limit_s, gap)
     if asked != _PLAIN:
         check_options(policy, *asked)
     if instance.jobs == 0:
         empty = np.zeros((instance.rows, instance.options))
         return Solution(empty, np.zeros(0), float("nan"), np.zeros_like(instance.capacity), 0.0)
-    whole = partial(
-        _solve_whole,
-        policy,
-        group=group,
-        intervals=intervals,
-        second_stage=second_stage,
-        solver=solver,
-    )
     try:
         if policy.integral:
             limit_s = TIME_LIMIT_S if time_limit_s is None else time_limit_s
             return decide(policy, instance, group=group, time_limit_s=limit_s, gap=gap)
-        return whole(instance, pairs=pairs)
+        return _solve_whole(policy, instance, group=group, second_stage=second_stage, pairs=pairs)
     except InfeasibleError:
         raise
     except SolveError as error:
         if fallback == "raise":
             raise
-        if policy.integral:
-            return kept_options(policy, instance, str(error))
-        return isolated_solution(policy, instance, str(error))
+        return without_optimum(policy, instance, str(error))
 
 
 def _solve_whole(
@@ -145,18 +123,14 @@ def _solve_whole(
     instance: Instance,
     *,
     group: bool,
-    intervals: bool,
     second_stage: bool,
-    solver: SolverName,
     pairs: PairTable | None = None,
 ) -> Solution:
     """Reduce, solve in the best of the ways there are, and go back to the jobs."""
     started = time.perf_counter()
     reduction = reduce(policy, instance, group, pairs)
-    if group and intervals and pairs is None and reduction.believed.jobs >= ROWS_TO_MERGE:
-        reduction = with_floors_merged(policy, reduction)
     grouped_s = time.perf_counter() - started
-    attempts = _attempts(policy, reduction, solver, second_stage, group and intervals)
+    attempts = _attempts(policy, reduction, second_stage)
     best, tried = _best_of(attempts)
     return _solution(policy, reduction, best, tried, grouped_s)
 
@@ -186,28 +160,20 @@ def _best_of(
 
 
 def _attempts(
-    policy: Policy, reduction: Reduction, solver: SolverName, second_stage: bool, merge: bool
+    policy: Policy, reduction: Reduction, second_stage: bool
 ) -> Iterator[tuple[str, Callable[[], Attempted]]]:
     """Name the ways to solve a problem, best first."""
     believed = reduction.believed
-    if solver == "auto" and fills_further(policy):
+    if fills_further(policy):
         yield "prices", partial(filled_at_prices, policy, believed)
-    if solver == "auto" and second_stage and (found := read_off(policy, believed).bargains):
+    if second_stage and (found := read_off(policy, believed).bargains):
         ruled = at_best_bargains(believed, found)
         if ruled is not None:
             yield "bargains", lambda: ruled
-    levels = _takes_levels(policy, believed, solver, merge)
-    if solver == "arrow" and not (levels and ArrowShare.fits(believed)):
-        raise InputError(
-            f"solver='arrow' does not go with {policy!r} here: it needs a policy about the worst "
-            "off job, rows of single jobs and one resource for each option. "
-            "Valid for all: auto, highs, clarabel."
-        )
-    if levels:
-        yield "levels", partial(by_levels, policy, believed, solver, second_stage, merge)
-    first: SolverName = "auto" if solver == "arrow" else solver
-    if first == "auto" and has_earlier(policy):
-        first = "highs"  # held to what it reached, an objective leaves an interior point no room
+    if _takes_levels(policy, believed):
+        yield "levels", partial(by_levels, policy, believed, "auto", second_stage, False)
+    # Held to what it reached, an objective leaves an interior point no room.
+    first: SolverName = "highs" if has_earlier(policy) else "auto"
     declared = DeclaredProblem(policy, reduction, second_stage)
     for note, rescaled in (("", False), (", rescaled", True)):
         yield first + note, partial(declared.solve, first, rescaled=rescaled)
@@ -216,12 +182,12 @@ def _attempts(
             yield other + note, partial(declared.solve, other, rescaled=rescaled)
 
 
-def _takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge: bool) -> bool:
+def _takes_levels(policy: Policy, instance: Instance) -> bool:
     """Whether a policy is to be solved level by level on an instance.
 
-    Objectives that are no linear program always are; the others where there are jobs to merge, or
-    so many rows that the interior point of arrow form is ahead. Water filling has levels of its
-    own, which the others follow from the first on.
+    Objectives that are no linear program always are; the others where there are so many rows that
+    the interior point of arrow form is ahead. Water filling has levels of its own, which the others
+    follow from the first on.
     """
     levels = read_off(policy, instance).levels
     if levels is None or levels.constrained:
@@ -230,11 +196,7 @@ def _takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge:
         return True
     if not instance.solo or fills_further(policy):
         return False
-    large = instance.jobs > ROWS_FOR_ARROW and ArrowShare.fits(instance)
-    if solver == "arrow" or (solver == "auto" and large):
-        return True
-    many = merge and instance.jobs >= ROWS_TO_MERGE
-    return many and worth_merging(instance) is not None
+    return instance.jobs > ROWS_FOR_ARROW and ArrowShare.fits(instance)
 
 
 class DeclaredProblem:
@@ -245,7 +207,7 @@ class DeclaredProblem:
 
     def __init__(self, policy: Policy, reduction: Reduction, second_stage: bool) -> None:
         self.policy, self.second_stage = policy, second_stage
-        self._believed, self._floors = reduction.believed, reduction.floors
+        self._believed = reduction.believed
         self._compile_s = 0.0
         self.last = ""
         """The solver that was used last."""
@@ -255,7 +217,7 @@ class DeclaredProblem:
         """The compiled problem."""
         started = time.perf_counter()
         try:
-            posed = pose(self.policy, self._believed, self._floors)
+            posed = pose(self.policy, self._believed)
             compiled = Compiled.of(*posed, stated_by=self.policy)
         except (cp.error.DCPError, cp.error.SolverError) as error:
             raise unsolvable(self.policy, error) from error

@@ -15,7 +15,7 @@ import apportion as ap
 from apportion.cluster import TIERS as NAMES
 from apportion.policies import solve_instance
 from apportion.policies.dally_round import DallyRound
-from apportion.policies.placements.round_places import RoundPlaces
+from apportion.sim.tiers.round_places import RoundPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -125,8 +125,6 @@ def test_what_is_not_linear_or_not_continuous_is_refused_by_name() -> None:
 
 def test_what_does_not_go_with_whole_decisions_is_refused() -> None:
     instance = random_instance(np.random.default_rng(0))
-    with pytest.raises(InputError, match="solver='clarabel' does not go with Knapsack"):
-        solve_instance(Knapsack(), instance, solver="clarabel")
     with pytest.raises(InputError, match="gap is 2"):
         solve_instance(Knapsack(), instance, gap=2)
 

@@ -9,7 +9,7 @@ import pytest
 
 from apportion.policies import solve_instance
 from apportion.policies.dally_round import DallyRound
-from apportion.policies.placements.round_places import RoundPlaces, Taken
+from apportion.sim.tiers.round_places import RoundPlaces, Taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -90,21 +90,21 @@ class RoundPlaces:
             Columns of the jobs table, each of shape (jobs,).
         """
         of_type = np.array([sum(map(sum, racks)) for racks in self.free], dtype=float)
-        inside = self._resources()
-        room = np.where(self.tier == _NETWORK, of_type[self.kind], 0.0)
-        held = inside.capacity[inside.narrowest]
-        room[self.tier < _NETWORK] = held[self.tier < _NETWORK]
-        lies = scale[:, None] <= room
-        shown = np.where(lies, speed[:, self.kind * 3 + self.tier], 0.0)
-        gangs = sparse.csr_array(scale[:, None].astype(float))
+        room = np.array([sum(map(sum, self.inside_of(at))) for at in range(self.kind.size)])
+        # Machines and racks are resources, each of the option that it is.
+        local = np.flatnonzero(self.tier < _NETWORK)
+        kind, rack, machine = (each[local] for each in (self.kind, self.rack, self.machine))
+        within = (self.kind[:, None] == kind) & (self.rack[:, None] == rack)
+        within &= (machine < 0) | (self.machine[:, None] == machine)
+        gangs = scale[:, None].astype(float)
         return Instance.of_options(
-            shown,
-            scale[:, None].astype(float),
+            np.where(scale[:, None] <= room, speed[:, self.kind * 3 + self.tier], 0.0),
+            gangs,
             of_type,
             option_accelerator=self.kind,
             columns={"scale_factor": scale.astype(float)} | dict(columns or {}),
-            usage=sparse.csr_array(sparse.kron(gangs, inside.within, format="csr")),
-            resource_capacity=inside.capacity,
+            usage=sparse.csr_array(sparse.kron(gangs, within.reshape(1, -1), format="csr")),
+            resource_capacity=room[local].astype(float),
             option_tier=self.tier,
         )
 
@@ -201,51 +201,6 @@ class RoundPlaces:
                 _remove(machines[kind], held.gpus)
                 racks[kind] = [has - gpus for has, gpus in zip(racks[kind], own, strict=True)]
         return found
-
-    def _resources(self) -> _Inside:
-        """Racks and machines as resources, and which of them a GPU under each option is of."""
-        racks: dict[tuple[int, int], int] = {}
-        capacity: list[float] = []
-        for kind, each in enumerate(self.free):
-            for rack, machines in enumerate(each):
-                racks[kind, rack] = len(capacity)
-                capacity.append(float(sum(machines)))
-        options, resources, narrowest = [], [], np.zeros(self.kind.size, dtype=np.intp)
-        places = zip(self.kind.tolist(), self.rack.tolist(), self.machine.tolist(), strict=True)
-        for option, (kind, rack, machine) in enumerate(places):
-            if rack < 0:
-                continue
-            mine = [racks[kind, rack]]
-            if machine >= 0:
-                mine.append(len(capacity))
-                capacity.append(float(self.free[kind][rack][machine]))
-            narrowest[option] = mine[-1]
-            options += [option] * len(mine)
-            resources += mine
-        cells = np.array(options) * len(capacity) + np.array(resources)
-        shape = (1, self.kind.size * len(capacity))
-        within = sparse.csr_array(
-            (np.ones(cells.size), (np.zeros(cells.size, dtype=np.intp), cells)), shape=shape
-        )
-        return _Inside(within, np.array(capacity), narrowest)
-
-
-class _Inside(NamedTuple):
-    """Racks and machines as resources.
-
-    Attributes
-    ----------
-    within
-        1 where an option is inside of a resource, shape (1, options * resources).
-    capacity
-        Free GPUs of each, shape (resources,).
-    narrowest
-        The smallest that each option is inside of, shape (options,).
-    """
-
-    within: sparse.csr_array
-    capacity: Floats
-    narrowest: Ints
 
 
 def _packed(free: Free, gpus: int) -> dict[tuple[int, int], int]:
