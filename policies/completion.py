@@ -13,7 +13,7 @@ from cvxpy.constraints import Equality, Inequality
 from apportion.errors import InputError
 from apportion.policies.fixed_shares import FixedShare, by_themselves, time_by_type
 from apportion.policies.slowest_job import SlowestJob
-from apportion.policies.solving.whole.program import without_noise
+from apportion.policies.whole.relaxation import without_noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

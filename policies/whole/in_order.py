@@ -25,7 +25,7 @@ from apportion.errors import InputError, SolveError
 from apportion.policies.base import Policy
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
-from apportion.policies.solving.whole.statement import state
+from apportion.policies.whole.statement import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def decide_in_order(
     order
         All jobs, the one that is served first in front; pinned jobs keep what they have.
     decide
-        Decides the programs of single turns: `apportion.policies.solving.whole.decide.decide`.
+        Decides the programs of single turns: `apportion.policies.whole.decide.decide`.
     time_limit_s
         Seconds for all searches. After that jobs get the best option that is free, and the status
         is "time_limit".
