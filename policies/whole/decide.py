@@ -20,7 +20,7 @@ from apportion.policies.base import ServesInOrder
 from apportion.policies.problem import Problem
 from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.solving.rows import believed, reduce
-from apportion.policies.whole.dynamic_programme import NEVER, Choices
+from apportion.policies.whole.dynamic_programme import NEVER, Choices, Decision, bits_of
 from apportion.policies.whole.in_order import decide_in_order
 from apportion.policies.whole.relaxation import NOISE, relax, search, without_noise
 from apportion.policies.whole.statement import state
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 _ROUNDING, _ZERO = 1e-12, 1e-6
 """Gap that is none; part of the largest cost below which an objective is about zero."""
-_BITS, _STAY = 46, 64
-"""Bits of the largest cost in the dynamic programme, and what it is worth to keep an option."""
+_BITS, _FEWER_BITS, _STAY = 46, 40, 64
+"""Bits of the largest cost in the dynamic programme, or of what a known decision costs above the
+bound; and what it is worth to keep an option."""
 _MOST_CELLS = 10**7
 
 
@@ -193,7 +194,7 @@ class _Table(NamedTuple):
         held = whole.A[whole.priced].toarray().T
         plain = instance.solo and whole.c.size == k and (count == instance.row_count).all()
         plain = plain and bool((held >= 0).all() and (held == np.rint(held)).all())
-        few = np.log2(room + 1.0).sum() < 61 and count.sum() * instance.options <= _MOST_CELLS
+        few = bits_of(room).sum() < 62 and count.sum() * instance.options <= _MOST_CELLS
         if not (k and plain and few):
             return None
         row = whole.row_of_cell
@@ -218,27 +219,33 @@ class _Table(NamedTuple):
         The costs are those above the bound, from what was found first, where rounding would hide
         what `gap` asks for.
         """
-        whole, jobs = self.whole, self.row.size
+        whole, c = self.whole, without_noise(self.whole.c)
         price = np.maximum(-relaxed.y[whole.priced], 0.0)
         bits = min(_BITS, 54 - int(self.room.max(initial=1)).bit_length())
         largest = whole.largest_cost or 1.0
-        x, lost, proved = self._best(without_noise(whole.c), price, largest, bits, deadline)
-        if x is None:
-            return None, -np.inf, False
-        bound = whole.value(x) - lost
-        asked = gap * abs(whole.value(x))
-        slack = whole.value(x) - relaxed.bound
-        if proved and max(lost, NOISE * largest * jobs) > asked and slack > 0:
-            other, less, again = self._best(whole.c, price, slack, min(bits, 40), deadline)
-            if other is not None and again and whole.value(other) - less > bound:
-                x, bound = other, whole.value(other) - less
-        return x, bound if proved else -np.inf, proved
-
-    def _best(
-        self, c: Floats, price: Floats, largest: float, bits: int, deadline: float
-    ) -> tuple[Floats | None, float, bool]:
-        """Return a decision at costs in some bits of the largest, what it lacks, and if proved."""
         unit = 2.0 ** (np.ceil(np.log2(largest)) - bits)
+        choices = self._at(c, price, unit)
+        found = choices.good(deadline)
+        if found is None:
+            return None, -np.inf, False
+        x = self._decision(found)
+        value, stay = whole.value(x), 1 + _STAY * bool(whole.stays.any())
+        slack, asked = value - relaxed.bound, gap * abs(value)
+        most = found.cost
+        if max(stay * unit, NOISE * largest) * self.row.size > asked and slack > 0:
+            unit = (slack + _ROUNDING * max(abs(value), largest)) * 2.0**-_FEWER_BITS
+            most = 2**_FEWER_BITS + self.row.size * stay
+            choices = self._at(whole.c, price, unit)
+            found = found._replace(proved=False)
+        if not found.proved:
+            found = choices.best(most, deadline)
+        if found is None:
+            return x, -np.inf, False
+        x = self._decision(found)
+        return x, whole.value(x) - unit * stay * self.row.size, True
+
+    def _at(self, c: Floats, price: Floats, unit: float) -> Choices:
+        """Return the choices of jobs at costs and prices in whole units."""
         whole = np.rint(price / unit)
         cost = np.append(c, 0.0)[self.column] + self.held @ (whole * unit)
         cost = np.where(self.open_, cost, np.inf)
@@ -246,13 +253,13 @@ class _Table(NamedTuple):
         stays = np.append(self.whole.stays, False)[self.column]
         number = np.minimum(np.rint(cost / unit), NEVER).astype(np.int64) - _STAY * stays
         idle = np.minimum(whole, 2**56 // (self.room + 1)).astype(np.int64)
-        table = number[self.row], self.held[self.row], self.room, idle
-        found = Choices.of(*table).best(deadline)
-        if found is None:
-            return None, 0.0, False
-        x, chosen = np.zeros(c.size), self.column[self.row, found.option]
+        return Choices.of(number[self.row], self.held[self.row], self.room, idle)
+
+    def _decision(self, found: Decision) -> Floats:
+        """Return what was found over the columns of the program."""
+        x, chosen = np.zeros(self.whole.c.size), self.column[self.row, found.option]
         np.add.at(x, chosen[chosen >= 0], 1.0)
-        return x, unit * self.row.size * (1 + _STAY * bool(stays.any())), found.proved
+        return x
 
 
 def _closed(whole: WholeProgram, count: Int64s, column: Ints, open_: Int64s) -> bool:

@@ -26,14 +26,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from apportion.types import Int64s
+    from apportion.types import Bools, Int64s, Ints
 
 
 NEVER = 2**60
 """Cost of what a job cannot have."""
-_BEAM = 500
+_BEAM, _LAST = (500, 4000), 40
+_PARTS = (0.4, 0.7, 1.0)
 """Parts kept of each length where any good decision will do."""
-_FIRST = 24
+_FIRST = 60
 """Jobs that have a second option within the first reach."""
 _MOST_WORK = 20_000_000
 """Parts up to which this is quicker than branch and bound."""
@@ -45,10 +46,6 @@ class Decision(NamedTuple):
     option: Int64s
     cost: int
     proved: bool
-
-
-class _TooMuchWork(Exception):
-    """The parts are too many, or the time is over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +62,9 @@ class Choices:
         Units of each resource, shape (jobs, options, resources).
     room, price
         Units of each resource, and the price of one, shape (resources,).
+    shift
+        Where a resource lies in a packed number, in which what is left of all resources is one.
+        The bit above its largest amount is set as long as that is no less than 0.
     """
 
     cost: Int64s
@@ -72,6 +72,7 @@ class Choices:
     held: Int64s
     room: Int64s
     price: Int64s
+    shift: Int64s
 
     @classmethod
     def of(cls, cost: Int64s, held: Int64s, room: Int64s, price: Int64s) -> Choices:
@@ -79,73 +80,81 @@ class Choices:
         order = np.argsort(cost, axis=1, kind="stable")
         ordered = np.take_along_axis(cost, order, axis=1)
         held = np.take_along_axis(held, order[:, :, None], axis=1)
-        return cls(ordered - ordered[:, :1], order, held, room, price)
+        shift = np.append(0, np.cumsum(bits_of(room)))[:-1]
+        return cls(ordered - ordered[:, :1], order, held, room, price, shift)
 
-    def best(self, deadline: float) -> Decision | None:
-        """Return the best decision, not proved where that takes too long.
-
-        ``None`` if there is no decision, or none was found.
+    def good(self, deadline: float) -> Decision | None:
+        """Return a good decision, or the best one if that is easy to prove; ``None`` for none.
 
         Parameters
         ----------
         deadline
             Value of the clock at which the search ends.
         """
-        second = np.sort(self.cost[:, 1]) if self.cost.shape[1] > 1 else np.zeros(1, np.int64)
-        reach, found = max(int(second[min(_FIRST, second.size) - 1]), 1), None
-        try:
-            while found is None and reach < NEVER:
-                found, reach = self.within(reach, deadline, _BEAM), 2 * reach
-            if found is None or found.proved:
+        second = np.sort(self.cost[:, 1])
+        reach = max(int(second[: _FIRST][-1]), 1)
+        while reach < NEVER:
+            found = self.within(reach, deadline, _BEAM)
+            if found is not None:
                 return found
-            nearer = self.within(found.cost // 2, deadline)
-            return nearer or self.within(found.cost, deadline)
-        except _TooMuchWork:
-            return found
+            reach *= 2
+        return None
 
-    def within(self, reach: int, deadline: float, beam: int | None = None) -> Decision | None:
-        """Return the best decision within a reach, ``None`` if there is none.
+    def best(self, most: int, deadline: float) -> Decision | None:
+        """Return the best decision, ``None`` if none costs at most `most`, or it takes too long."""
+        for part in _PARTS:
+            found = self.within(int(part * most), deadline)
+            if found is not None:
+                return found
+        return None
 
-        With a `beam` only so many parts of each length are kept, the cheapest, and what is found is
-        proved to be the best only if all were.
+    def within(
+        self, reach: int, deadline: float, beam: tuple[int, int] | None = None
+    ) -> Decision | None:
+        """Return the best decision within a reach, ``None`` if there is none, or too many parts.
 
-        Raises
-        ------
-        _TooMuchWork
-            If the parts are too many, or the clock has reached the deadline.
+        Parameters
+        ----------
+        beam
+            Parts that are kept of each length, the cheapest, and of the last lengths. What is found
+            is proved to be the best only if that were all.
         """
-        second = self.cost[:, 1] if self.cost.shape[1] > 1 else np.full(len(self.cost), NEVER)
+        second = self.cost[:, 1]
         open_ = np.flatnonzero(second <= reach)
         open_ = open_[np.argsort(-second[open_], kind="stable")]
         near = self.cost[open_] <= reach
-        least = np.where(near[:, :, None], self.held[open_], NEVER).min(axis=1, initial=NEVER)
-        most = np.where(near[:, :, None], self.held[open_], 0).max(axis=1, initial=0)
-        # What all the jobs that wait hold at least, and at most.
-        wait_least, wait_most = (each[::-1].cumsum(axis=0)[::-1] for each in (least, most))
-        strides = np.append(1, np.cumprod(self.room[:-1] + 1))
-        cost = np.zeros(1, dtype=np.int64)
-        left = (self.room - self.held[second > reach, 0].sum(axis=0))[:, None]
+        packed, guard = self.held << self.shift, int((1 << (self.shift + bits_of(self.room) - 1)).sum())
+        packed = packed.sum(axis=2)
+        waits, takes = self._of_those_that_wait(open_, near)
+        left = self.room - self.held[second > reach, 0].sum(axis=0)
+        if (left < waits[0]).any():
+            return None
+        fits, fills = ((each << self.shift).sum(axis=1) for each in (waits, takes + 1))
+        key, cost = np.array([guard + (left << self.shift).sum()]), np.zeros(1, dtype=np.int64)
         work, proved, steps = 0, True, []
-        for turn, (job, options) in enumerate(zip(open_, near.sum(axis=1), strict=True)):
+        for turn, (job, options) in enumerate(zip(open_, near.sum(axis=1), strict=True), 1):
             work += cost.size * options
             if work > _MOST_WORK or time.perf_counter() > deadline:
-                raise _TooMuchWork
+                return None
             sums = (cost[:, None] + self.cost[job, :options]).ravel()
             step = np.flatnonzero(sums <= reach)
             before, option = np.divmod(step, options)
-            cost, left = sums[step], left[:, before] - self.held[job, option].T
-            after = turn + 1 < open_.size
-            waits = wait_least[turn + 1] if after else 0 * self.room
-            takes = wait_most[turn + 1] if after else 0 * self.room
-            idle = cost + self.price @ np.maximum(left - takes[:, None], 0)
-            kept = np.flatnonzero((left >= waits[:, None]).all(axis=0) & (idle <= reach))
-            kept = kept[_cheapest(strides @ left[:, kept], cost[kept])]
-            if beam is not None and kept.size > beam:
+            cost, key = sums[step], key[before] - packed[job, option]
+            kept = np.flatnonzero((key - fits[turn]) & guard == guard)
+            kept = kept[_cheapest(key[kept], cost[kept])]
+            idle = cost[kept]
+            some = np.flatnonzero((key[kept] - fills[turn]) & guard)
+            over = np.maximum(self._left(key[kept[some]]) - takes[turn][:, None], 0)
+            idle[some] += self.price @ over
+            matter = idle <= reach
+            kept, idle = kept[matter], idle[matter]
+            width = kept.size if beam is None else beam[turn + _LAST > open_.size]
+            if kept.size > width:
                 proved = False
-                kept = np.sort(kept[np.argsort(idle[kept], kind="stable")[:beam]])
-            cost, left = cost[kept], left[:, kept]
+                kept = np.sort(kept[np.argsort(idle, kind="stable")[:width]])
             steps.append((job, before[kept], option[kept]))
-        total = np.where((left >= 0).all(axis=0), cost + self.price @ left, NEVER)
+            cost, key = cost[kept], key[kept]
+        total = cost + self.price @ self._left(key)
         if not total.size or total.min() > reach:
             return None
         at, chosen = int(total.argmin()), np.zeros(len(self.cost), dtype=np.intp)
@@ -153,6 +162,25 @@ class Choices:
         for job, before, option in reversed(steps):
             chosen[job], at = option[at], before[at]
         return Decision(self.option[np.arange(chosen.size), chosen], found, proved)
+
+    def _left(self, key: Int64s) -> Int64s:
+        """Return what packed numbers say is left of each resource, shape (resources, parts)."""
+        mask = (1 << (bits_of(self.room) - 1)) - 1
+        return (key >> self.shift[:, None]) & mask[:, None]
+
+    def _of_those_that_wait(self, jobs: Ints, near: Bools) -> tuple[Int64s, Int64s]:
+        """Return what the jobs from each turn on hold at least and at most, as far as there is."""
+        least = np.where(near[:, :, None], self.held[jobs], NEVER).min(axis=1)
+        most = np.where(near[:, :, None], self.held[jobs], 0).max(axis=1)
+        rest = np.zeros((2, len(jobs) + 1, self.room.size), dtype=np.int64)
+        rest[:, :-1] = np.array([least, most])[:, ::-1].cumsum(axis=1)[:, ::-1]
+        waits, takes = np.minimum(rest, self.room + 1)
+        return waits, takes - (takes > self.room)
+
+
+def bits_of(room: Int64s) -> Int64s:
+    """Return the bits that each resource has in a packed number, shape (resources,)."""
+    return np.array([int(each + 1).bit_length() + 1 for each in room], dtype=np.int64)
 
 
 def _cheapest(key: Int64s, cost: Int64s) -> Int64s:

@@ -81,13 +81,13 @@ def decide_in_order(
 def _values(policy: Policy, instance: Instance) -> Floats:
     """Return the value of each option to each job, 0 or less where it is better off without."""
     whole = state(policy, instance)
-    if not (whole.separable and instance.solo) or (instance.count != 1).any():
+    if not (whole.is_sum and instance.solo) or (instance.count != 1).any():
         raise InputError(
             f"{policy!r} serves jobs in order: its objective must be a sum of a value for each job "
             f"and option, without constraints of its own, and every row a single job."
         )
     value = np.zeros(instance.rows * instance.options)
-    value[whole.cells] = -whole.program.c[: whole.cells.size]
+    value[whole.cells] = -whole.c
     return np.where(instance.can_run, value.reshape(instance.rows, -1), 0.0)
 
 
