@@ -91,14 +91,15 @@ class Choices:
         deadline
             Value of the clock at which the search ends.
         """
-        second = np.sort(self.cost[:, 1])
-        reach = max(int(second[: _FIRST][-1]), 1)
-        while reach < NEVER:
+        reach = max(int(np.sort(self.cost[:, 1])[:_FIRST][-1]), 1)
+        dearest = np.where(self.cost < NEVER // 2, self.cost, 0).max(axis=1)
+        most = int(dearest.sum() + self.price @ self.room)
+        while reach < most:
             found = self.within(reach, deadline, _BEAM)
             if found is not None:
                 return found
             reach *= 2
-        return None
+        return self.within(most, deadline)
 
     def best(self, most: int, deadline: float) -> Decision | None:
         """Return the best decision, ``None`` if none costs at most `most`, or it takes too long."""

@@ -105,6 +105,10 @@ def relax(whole: WholeProgram, deadline: float) -> Relaxed:
     SolveError
         If the time is over, the objective is unbounded, or HiGHS fails.
     """
+    if not whole.c.size:  # no job can have any option
+        if (whole.least > 0).any() or (whole.most < 0).any():
+            raise _infeasible(whole)
+        return Relaxed(whole.c, np.zeros(whole.most.size), whole.c, whole.offset)
     scale = whole.largest_cost or 1.0
     solver = _solver(whole, whole.c / scale, deadline)
     solver.run()
@@ -183,16 +187,14 @@ def search(
     SolveError
         If there is no decision at the deadline, or HiGHS fails.
     """
-    nodes = 0
-    while True:
-        near, unit = _above_bound(whole, relaxed, known)
+    near, unit = _above_bound(whole, relaxed, known)
+    found = _branch_and_bound(near, unit, deadline, gap)
+    x = found.x[: whole.c.size]
+    hidden = NOISE * unit * x.size > gap * abs(whole.value(x))
+    if found.proved and hidden and _slack(whole, relaxed, x) < unit / 100:
+        near, unit = _above_bound(whole, relaxed, x)
         found = _branch_and_bound(near, unit, deadline, gap)
-        x, nodes = found.x[: whole.c.size], nodes + found.nodes
-        hidden = NOISE * unit * x.size > gap * abs(whole.value(x))
-        slack = _slack(whole, relaxed, x)
-        if not (found.proved and hidden and slack < unit / 100):
-            return Found(x, found.bound, found.proved, nodes)
-        known = x
+    return found._replace(x=found.x[: whole.c.size])
 
 
 def _slack(whole: WholeProgram, relaxed: Relaxed, known: Floats) -> float:
