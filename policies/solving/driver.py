@@ -11,6 +11,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InfeasibleError, InputError, SolveError
+from apportion.policies.core.water_filling import solve as fill_to_the_last
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.choice import choose
 from apportion.policies.solving.compiled import Compiled
@@ -34,7 +35,6 @@ from apportion.policies.solving.rows import Reduction, reduce
 from apportion.policies.solving.solvable import unsolvable
 from apportion.policies.solving.whole.decide import decide
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
-from apportion.policies.solving.worst_off.filling_at_prices import filled_at_prices
 from apportion.policies.solving.worst_off.levels import ROWS_FOR_ARROW, by_levels
 from apportion.threads import one_thread
 
@@ -190,8 +190,9 @@ def _attempts(
 ) -> Iterator[tuple[str, Callable[[], Attempted]]]:
     """Name the ways to solve a problem, best first."""
     believed = reduction.believed
-    if solver == "auto" and fills_further(policy):
-        yield "prices", partial(filled_at_prices, policy, believed)
+    if fills_further(policy):
+        yield "levels", partial(fill_to_the_last, policy, believed, second_stage=second_stage)
+        return
     if solver == "auto" and second_stage and (found := read_off(policy, believed).bargains):
         ruled = at_best_bargains(believed, found)
         if ruled is not None:
