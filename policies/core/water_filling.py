@@ -284,7 +284,7 @@ class _Stop(NamedTuple):
 def _last_with_room(program: LevelProgram, path: Path, active: Bools, level: Any) -> _Stop:
     """Rise until there is room for nothing higher."""
     exact, first = level.dtype == object, path.begin(active, level)
-    tie, rounding = (EXACT**0.5, EXACT) if exact else (_TIE, 2.0**-52)
+    tie, rounding, close = (EXACT**0.5, EXACT, 2.0**-100) if exact else (_TIE, 2.0**-52, 1e-13)
     own = float(first) if path.at(first)[2].any() else np.inf
     worth, bound = program.worth
     dual, bound = (fractions(worth), Fraction(bound)) if exact else (worth, bound)
@@ -297,7 +297,7 @@ def _last_with_room(program: LevelProgram, path: Path, active: Bools, level: Any
         if not (wanted > 0).any():
             break
         part, last = program.maximise(wanted, exact=exact)
-        if sure and part >= 1 - 64 * rounding:
+        if sure and 1 - part <= close:
             break
         dual, bound, error = last, part * (last @ wanted), 0.0 if exact else program.error
         open_, tight = program.reduced <= tie, program.y > tie
@@ -345,8 +345,7 @@ def fill(program: LevelProgram, path: Path, most: Any) -> Filled:
         open_, tight = open_ & stop.open, tight | stop.tight
         level, active = np.where(active, stop.level, level), active & ~stopped
     reached = level.astype(float)
-    doubt = err / np.maximum(np.where(reached > _NOTHING * size, reached, size), 1e-300)
-    worst = float(doubt.max(initial=0.0))
+    worst = _part(err, reached, size)
     return Filled(reached, most.astype(float), worst, first, program.solved, open_, tight)
 
 
@@ -553,6 +552,10 @@ def _at_their_levels(X: Floats, p: Problem, utility: cp.Expression, level: Float
 
 def _missed(utility: cp.Expression, level: Floats, most: Floats) -> float:
     """Return by what part of itself a level is missed, at most."""
-    least = np.where(most < np.inf, _NOTHING * most, 0.0)
     off = np.abs(np.asarray(utility.value, dtype=float) - level)
-    return float((off / np.maximum(np.maximum(level, least), 1e-300)).max())
+    return _part(off, level, np.where(most < np.inf, most, 0.0))
+
+
+def _part(off: Floats, level: Floats, most: Floats) -> float:
+    """Return the largest part of a level that is off, or of what a job could make without one."""
+    return float((off / np.maximum(np.where(level > _NOTHING * most, level, most), 1e-300)).max())
