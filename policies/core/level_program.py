@@ -98,7 +98,6 @@ class LevelProgram:
         self._bounds = rows_that_are_bounds(scaled)
         kept = np.ones(program.b.size, dtype=bool)
         kept[self._bounds[0]] = False
-        self.nonnegative = self._bounds[1]
         self.kept, self._own = np.flatnonzero(kept), (np.cumsum(kept) - 1)[rows]
         A = sparse.hstack([scaled.A[self.kept], sparse.eye_array(self.kept.size)], format="csc")
         self._b, self._size, slacks = scaled.b[self.kept], program.c.size, self.kept.size
@@ -114,24 +113,50 @@ class LevelProgram:
         self._load(A)
 
     @cached_property
+    def _makes(self) -> tuple[Ints, Ints, Floats, Floats, Bools]:
+        """What jobs make: job, column, how much of what rises for how much time, and all of whom.
+
+        The last are the jobs of whom that is known: more of a column takes time, and it is no less
+        than 0.
+        """
+        A = self.program.A.tocsr()
+        entries = A[self.rows].tocoo()
+        own = (entries.coords[1] != self.column) & (entries.data != 0)
+        job, cell, made = entries.coords[0][own], entries.coords[1][own], -entries.data[own]
+        time = A[self.program.rows["time of a job <= 1"]]
+        needed = np.asarray(time[job, cell]).ravel() if job.size else made
+        strange = (needed <= 0) | (made < 0) | ~np.isin(cell, self._bounds[1])
+        return job, cell, made, needed, ~np.isin(np.arange(self.rows.size), job[strange])
+
+    def most(self, open_: Bools, *, exact: bool) -> Any:
+        """Return what each job makes with all of its time on some columns, infinite if not known.
+
+        In floats or in fractions, shape (jobs,).
+        """
+        job, cell, made, needed, known = self._makes
+        told = fractions if exact else np.asarray
+        own, b = open_[cell] & known[job], self.program.b
+        most = told(np.zeros(known.size))
+        np.maximum.at(most, job[own], told(made[own]) / told(needed[own]))
+        most = most * told(b[self.program.rows["time of a job <= 1"]]) + told(b[self.rows])
+        return np.where(known, most, np.inf)
+
+    @cached_property
     def worth(self) -> tuple[Floats, float]:
         """What all GPUs bound: ``sum of worth * u <= bound``, as all of each type are worth one.
 
         What one makes costs the part of a type that it needs for it at least. Zeros where that
         cannot be told.
         """
-        A, b = self.program.A.tocsr(), self.program.b
-        capacity = self.program.rows["capacity"]
+        job, cell, made, _, known = self._makes
+        b, capacity = self.program.b, self.program.rows["capacity"]
         there = b[capacity] > 0
-        part = np.divide(1.0, b[capacity], out=np.zeros(there.size), where=there) @ A[capacity]
-        made = A[self.rows].tocoo()
-        own = (made.coords[1] != self.column) & (made.data != 0)
-        job, cell, made = made.coords[0][own], made.coords[1][own], -made.data[own]
+        part = np.divide(1.0, b[capacity], out=np.zeros(there.size), where=there)
+        cost = np.maximum(part @ self.program.A.tocsr()[capacity], 0.0)
+        cost /= np.maximum(np.bincount(cell, minlength=cost.size), 1)  # each pays its part
         worth = np.full(self.rows.size, np.inf)
-        several = np.maximum(np.bincount(cell, minlength=b.size), 1)[cell]
-        np.minimum.at(worth, job, np.maximum(part[cell], 0.0) / several / np.maximum(made, 1e-300))
-        free = ~np.isin(cell, self.nonnegative)
-        worth[np.isinf(worth) | np.isin(np.arange(worth.size), job[free | (made < 0)])] = 0.0
+        np.minimum.at(worth, job[known[job]], (cost[cell] / made)[known[job]])
+        worth[np.isinf(worth)] = 0.0
         return worth, float(np.count_nonzero(there) + worth @ b[self.rows])
 
     def _load(self, A: sparse.csc_array) -> None:
@@ -220,11 +245,6 @@ class LevelProgram:
         self.x, self.reduced = x[: self._size], paid[: self._size]
         self.y = np.zeros(self.program.b.size)
         self.y[self.kept] = y
-
-    def reaches(self, open_: Bools) -> Bools:
-        """Return which jobs have any of some columns to rise by, shape (jobs,)."""
-        made = self.program.A[:, open_][self.rows]
-        return np.asarray((made != 0).sum(axis=1) > 0)
 
     def posed(self, wanted: Floats) -> ConeProgram:
         """Return the program that demands something, scaled."""

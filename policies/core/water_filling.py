@@ -70,8 +70,11 @@ _MOST_STEPS = 200
 class Path(Protocol):
     """Levels of jobs by one height; numbers are floats or fractions."""
 
-    def begin(self, active: Bools, level: Any) -> Any:
-        """Start from levels of which some are frozen; return a height to begin with."""
+    def begin(self, active: Bools, level: Any, most: Any) -> Any:
+        """Start from levels of which some are frozen; return a height to begin with.
+
+        `most` is what each job makes if it runs all the time.
+        """
         ...
 
     def at(self, height: Any) -> tuple[Any, Any, Bools]:
@@ -90,15 +93,16 @@ class Together:
     is t.
     """
 
-    def __init__(self, rate: Any, offset: Any, most: Any) -> None:
-        self._rate, self._offset, self._most = rate, offset, most
+    def __init__(self, rate: Any, offset: Any) -> None:
+        self._rate, self._offset = rate, offset
+
+    def begin(self, active: Bools, level: Any, most: Any) -> Any:
+        """Begin where the first one makes all that it can."""
+        self._active, self._frozen, self._most = active, level, most
+        rate, offset = self._rate, self._offset
         with np.errstate(invalid="ignore", divide="ignore"):
             own, limit = most / (rate + offset * most), 1 / np.where(offset > 0, offset, _NOTHING)
         self._own = np.where(most < np.inf, own, np.where(offset > 0, limit, np.inf))
-
-    def begin(self, active: Bools, level: Any) -> Any:
-        """Begin where the first one makes all that it can."""
-        self._active, self._frozen = active, level
         self._first, self._top = self._own[active].min(), self._own[active].max()
         return self._first if self._first < np.inf else level[0] * 0 + 1
 
@@ -112,7 +116,8 @@ class Together:
 
     def last(self, dual: Any, bound: Any) -> Any:
         """Go from tangent to tangent, or to the middle where one leads out (Newton's method)."""
-        low, high, height = 0, self._top, self.begin(self._active, self._frozen)
+        low, high = 0, self._top
+        height = self._first if self._first < np.inf else self._frozen[0] * 0 + 1
         if high < np.inf and dual @ self.at(high)[0] <= bound:
             return high
         for _ in range(_MOST_STEPS):
@@ -135,15 +140,14 @@ class PassedOn:
     ----------
     rates
         How fast levels rise, given who can; floats.
-    most
-        What each level is at most, shape (jobs,).
     """
 
-    def __init__(self, rates: Rates, most: Any) -> None:
-        self._rates, self._most = rates, most
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
 
-    def begin(self, active: Bools, level: Any) -> Any:
+    def begin(self, active: Bools, level: Any, most: Any) -> Any:
         """Begin where the first one makes all that it can."""
+        self._most = most
         self._heights, self._stops = [level[0] * 0], [(active, level, self._speed(active))]
         self._start = active
         self._goes_on()
@@ -232,7 +236,7 @@ class Filled(NamedTuple):
     Attributes
     ----------
     level, most
-        Shape (jobs,), and what each job makes at most, infinite if that is not known; floats.
+        Shape (jobs,), and what each job makes at most, 0 if that is not known; floats.
     doubt
         By what part of itself a level may be off, at most.
     first
@@ -281,9 +285,11 @@ class _Stop(NamedTuple):
     last: Floats
 
 
-def _last_with_room(program: LevelProgram, path: Path, active: Bools, level: Any) -> _Stop:
+def _last_with_room(
+    program: LevelProgram, path: Path, active: Bools, level: Any, most: Any
+) -> _Stop:
     """Rise until there is room for nothing higher."""
-    exact, first = level.dtype == object, path.begin(active, level)
+    exact, first = level.dtype == object, path.begin(active, level, most)
     tie, rounding, close = (EXACT**0.5, EXACT, 2.0**-100) if exact else (_TIE, 2.0**-52, 1e-13)
     own = float(first) if path.at(first)[2].any() else np.inf
     worth, bound = program.worth
@@ -311,25 +317,25 @@ def _last_with_room(program: LevelProgram, path: Path, active: Bools, level: Any
     return _Stop(height, own, wanted, rise, full, dual, over, open_, tight, last)
 
 
-def fill(program: LevelProgram, path: Path, most: Any) -> Filled:
-    """Raise levels along a path until nobody can rise any further; in fractions if `most` are.
+def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
+    """Raise levels along a path until nobody can rise any further, in floats or in fractions.
 
     Raises
     ------
     SolveError
         If a level was not found.
     """
+    open_, tight = program.every
+    most = program.most(open_, exact=exact)
     size = np.where(most < np.inf, most, 0)
     level, size = 0 * size, size.astype(float)
-    counts = EXACT**0.5 if most.dtype == object else _COUNTS
+    counts = EXACT**0.5 if exact else _COUNTS
     active, err, first = np.ones(size.size, dtype=bool), 0 * size, None
-    open_, tight = program.every
     while (active := active & (level < most)).any():
-        stop = _last_with_room(program, path, active, level)
+        stop = _last_with_room(program, path, active, level, most)
         cost = stop.dual * active
-        worth = cost * np.where(most < np.inf, size, stop.level.max())
+        worth = cost * np.where(most < np.inf, size, float(stop.level.max()))
         stopped = stop.full | (worth > counts * worth.max())
-        stopped |= active & ~program.reaches(stop.open)
         if not stopped.any():
             raise SolveError("Water filling found nobody who can rise no further.")
         if first is None:
@@ -338,15 +344,16 @@ def fill(program: LevelProgram, path: Path, most: Any) -> Filled:
                 float(stop.height), stop.own, made, stop.rise, stop.last, program.point()
             )
         # By so much may all together, at their dual values, have more than is said.
-        over = stop.over + _FIRST_ORDER * (stop.dual @ np.where(active, 0.0, err))
+        over = stop.over + stop.dual @ np.where(active, 0.0, err)
         alone, all_ = np.where(stopped & (cost > 0), cost, np.inf), float(cost @ stop.rise)
         by = np.maximum(over / alone, stop.rise * (over / all_ if all_ > 0 else 0.0))
         err = np.where(active, np.maximum(err, by), err)
         open_, tight = open_ & stop.open, tight | stop.tight
         level, active = np.where(active, stop.level, level), active & ~stopped
+        most = program.most(open_, exact=exact)  # what others have leaves only these to them
     reached = level.astype(float)
-    worst = _part(err, reached, size)
-    return Filled(reached, most.astype(float), worst, first, program.solved, open_, tight)
+    worst = _FIRST_ORDER * _part(err, reached, size)
+    return Filled(reached, size, worst, first, program.solved, open_, tight)
 
 
 class _Stated(NamedTuple):
@@ -395,12 +402,12 @@ class _Stated(NamedTuple):
         rate = rate if inverse else levels.rate
         return cls(p, p.throughput, constraints, rate, levels.offset, inverse, None)
 
-    def path(self, most: Any) -> Path:
-        """Return how jobs rise, in fractions if what they make at most is told so."""
+    def path(self, *, exact: bool) -> Path:
+        """Return how jobs rise, in floats or in fractions."""
         if self.rates is not None:
-            return PassedOn(self.rates, most)
-        told = fractions if most.dtype == object else np.asarray
-        return Together(told(self.rate), told(self.offset), most)
+            return PassedOn(self.rates)
+        told = fractions if exact else np.asarray
+        return Together(told(self.rate), told(self.offset))
 
     def objective(self, made: Floats) -> float:
         """Return the first level at some utilities."""
@@ -466,39 +473,17 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
 
 def _filled(program: LevelProgram, stated: _Stated) -> Filled:
     """Fill in floats, and once more in fractions where these may have led astray."""
-    most = own_limits(program)
-    filled: Filled | None = None
+    few = program.rows.size <= _FEW
     try:
-        filled = fill(program, stated.path(most), most)
+        filled = fill(program, stated.path(exact=False), exact=False)
     except SolveError as error:
-        if most.size > _FEW:
+        if not few:
             raise
         _LOG.info("filled in fractions: %s", error)
-    if filled is not None and (filled.doubt <= _CERTAIN or most.size > _FEW):
-        return filled
-    most = own_limits(program, fractions)
-    return fill(program, stated.path(most), most)
-
-
-def own_limits(program: LevelProgram, told: Callable[[Any], Any] = np.asarray) -> Any:
-    """Return what each job makes with all of its time, shape (jobs,); infinite if not known.
-
-    Parameters
-    ----------
-    told
-        In which numbers.
-    """
-    A, b = program.program.A.tocsr(), program.program.b
-    time_rows = program.program.rows["time of a job <= 1"]
-    demands = A[program.rows].tocoo()
-    own = (demands.coords[1] != program.column) & (demands.data != 0)
-    job, cell, made = demands.coords[0][own], demands.coords[1][own], told(-demands.data[own])
-    needed = np.asarray(A[time_rows][job, cell]).ravel()
-    most = told(np.zeros(program.rows.size))
-    np.maximum.at(most, job[needed > 0], made[needed > 0] / told(needed[needed > 0]))
-    most = most * told(b[time_rows]) + told(b[program.rows])
-    free = ~np.isin(cell, program.nonnegative)
-    return np.where(np.isin(np.arange(most.size), job[(needed <= 0) | free]), np.inf, most)
+    else:
+        if filled.doubt <= _CERTAIN or not few:
+            return filled
+    return fill(program, stated.path(exact=True), exact=True)
 
 
 def _prices(compiled: Compiled, program: LevelProgram, first: First) -> Floats:
@@ -553,7 +538,7 @@ def _at_their_levels(X: Floats, p: Problem, utility: cp.Expression, level: Float
 def _missed(utility: cp.Expression, level: Floats, most: Floats) -> float:
     """Return by what part of itself a level is missed, at most."""
     off = np.abs(np.asarray(utility.value, dtype=float) - level)
-    return _part(off, level, np.where(most < np.inf, most, 0.0))
+    return _part(off, level, most)
 
 
 def _part(off: Floats, level: Floats, most: Floats) -> float:
