@@ -29,8 +29,9 @@ _ONE = 1 << 400
 """The number 1 in units of whole numbers."""
 EXACT = 2.0**-150
 """Error of a refined point, in numbers around 1."""
-_STEP, _FAR, _MOST_ROUNDS = 2.0**40, 1e9, 40
-"""Digits that one round adds at most, what is as good as infinite to it, and rounds."""
+_STEP, _FAR, _APART, _MOST_ROUNDS = 2.0**40, 1e9, 1e6, 40
+"""Digits that one round adds at most, what is as good as infinite to it, by how much more the two
+objectives may differ than either side is off, and rounds."""
 _OPTIONS = {
     "output_flag": False,
     "threads": 1,
@@ -219,12 +220,16 @@ class LevelProgram:
         for strategy in (4, 4, 1):
             self._highs.setOptionValue("simplex_strategy", strategy)
             self._highs.run()
-            if self._highs.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-                found = self._highs.getSolution()
-                return np.array(found.col_value), -np.array(found.row_dual)
+            status, found = self._highs.getModelStatus(), self._highs.getSolution()
+            if status == highspy.HighsModelStatus.kOptimal:
+                break
             self._highs.clearSolver()
-        status = self._highs.modelStatusToString(self._highs.getModelStatus())
-        raise SolveError(f"Water filling found no level: HiGHS says {status}.")
+        good = highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown
+        if status not in good or not (found.value_valid and found.dual_valid):
+            word = self._highs.modelStatusToString(status)
+            raise SolveError(f"Water filling found no level: HiGHS says {word}.")
+        # What HiGHS calls it does not matter: all that it misses is counted.
+        return np.array(found.col_value), -np.array(found.row_dual)
 
     def _read(self, x: Floats, y: Floats) -> None:
         """Tell what a point leaves of the optimality conditions, in numbers around 1."""
@@ -268,7 +273,7 @@ class LevelProgram:
         row, column = self._A.coords
         primal = dual = 1.0
         held, slack = np.isfinite(self._lower), np.isfinite(self._upper)
-        for _ in range(_MOST_ROUNDS):
+        for turn in range(_MOST_ROUNDS):
             left, paid = b.copy(), _whole(self._costs)
             np.subtract.at(left, row, _times(data, x[column]))
             left[self._own] -= _times(entries, x[self.column])
@@ -282,6 +287,8 @@ class LevelProgram:
             if max(missed, over, apart) <= EXACT:
                 break
             primal, dual = _scale(missed, primal), _scale(over, dual)
+            if apart > _APART * max(missed, over):  # what is left is far on one side
+                primal, dual = (1.0, dual) if turn % 2 else (primal, 1.0)
             lower = np.where(held, np.maximum(-primal * _floats(x), -_FAR), -np.inf)
             upper = np.where(slack, -primal * _floats(x), np.inf)
             self._pose(np.minimum(dual * _floats(paid), _FAR), lower, upper, primal * _floats(left))

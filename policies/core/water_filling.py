@@ -335,7 +335,8 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
         stop = _last_with_room(program, path, active, level, most)
         cost = stop.dual * active
         worth = cost * np.where(most < np.inf, size, float(stop.level.max()))
-        stopped = stop.full | (worth > counts * worth.max())
+        priced = (worth > counts * worth.max()) & ~stop.full
+        stopped = priced | stop.full
         if not stopped.any():
             raise SolveError("Water filling found nobody who can rise no further.")
         if first is None:
@@ -345,7 +346,7 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
             )
         # By so much may all together, at their dual values, have more than is said.
         over = stop.over + stop.dual @ np.where(active, 0.0, err)
-        alone, all_ = np.where(stopped & (cost > 0), cost, np.inf), float(cost @ stop.rise)
+        alone, all_ = np.where(priced, cost, np.inf), float(cost @ stop.rise)
         by = np.maximum(over / alone, stop.rise * (over / all_ if all_ > 0 else 0.0))
         err = np.where(active, np.maximum(err, by), err)
         open_, tight = open_ & stop.open, tight | stop.tight
