@@ -11,6 +11,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InfeasibleError, SolveError
+from apportion.policies.core.water_filling import solve as fill_to_the_last
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.choice import choose
 from apportion.policies.solving.compiled import Compiled
@@ -29,10 +30,9 @@ from apportion.policies.solving.options import (
 from apportion.policies.solving.ratio import at_best_bargains
 from apportion.policies.solving.rows import Reduction, reduce
 from apportion.policies.solving.solvable import unsolvable
-from apportion.policies.whole.decide import decide
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
-from apportion.policies.solving.worst_off.filling_at_prices import filled_at_prices
 from apportion.policies.solving.worst_off.levels import ROWS_FOR_ARROW, by_levels
+from apportion.policies.whole.decide import decide
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ def _attempts(
     """Name the ways to solve a problem, best first."""
     believed = reduction.believed
     if fills_further(policy):
-        yield "prices", partial(filled_at_prices, policy, believed)
+        yield "levels", partial(fill_to_the_last, policy, believed, second_stage=second_stage)
+        return
     if second_stage and (found := read_off(policy, believed).bargains):
         ruled = at_best_bargains(believed, found)
         if ruled is not None:
