@@ -19,7 +19,6 @@ from apportion.policies.sessions.session_jobs import SessionJobs
 from apportion.policies.sessions.warm_start import WarmStart
 from apportion.statistics.typeset import as_html
 from apportion.tensor import ThroughputTensor
-from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -89,7 +88,7 @@ def _in_turn(
 
     @functools.wraps(method)
     def alone(self: Session, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._lock, one_thread:
+        with self._lock:
             if not self._open:
                 raise InputError("The session is closed.")
             return method(self, *args, **kwargs)
@@ -292,8 +291,7 @@ class Session:
     def __setstate__(self, state: dict[str, Any]) -> None:
         given = state["policy"], state["cluster"]
         self.__init__(*given, second_stage=state["second_stage"])  # type: ignore[misc]
-        with one_thread:
-            self._jobs = SessionJobs.of(*given, state["told"], state["said"])
+        self._jobs = SessionJobs.of(*given, state["told"], state["said"])
         self._open = state["open"]
 
     def to_dict(self) -> dict[str, Any]:

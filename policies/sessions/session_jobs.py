@@ -123,6 +123,12 @@ class SessionJobs:
         place = {option: place for place, option in enumerate(self._names)}
         self._columns = [place[option] for option in self.options if option in place]
         self._gpus = [*cluster.gpus.values()]
+        self._capacity = np.array(self._gpus, dtype=float)
+        names, prices = cluster.accelerators, cluster.prices_per_gpu_hour
+        self._prices = np.array([prices.get(name, np.nan) for name in names])
+        offered = sorted(np.flatnonzero(self._capacity).tolist(), key=names.__getitem__)
+        self._offered = np.array(offered, dtype=np.intp)
+        self._types = tuple(names[place] for place in offered)
 
     def add(self, throughputs: Throughputs, jobs: Facts | None) -> SessionJobs:
         """Add jobs; return where they are, which is elsewhere if they bring new options."""
@@ -212,25 +218,23 @@ class SessionJobs:
         self, index: pd.Index, numbers: Mapping[str, Floats], texts: Mapping[str, tuple[str, ...]]
     ) -> Posed:
         """Pose the problem of jobs whose columns are numbers, in the order of `GivenOrder`."""
-        names, gpus = self.cluster.accelerators, np.array(self._gpus, dtype=float)
-        speed = np.array([speeds for speeds, _ in self.rows.values()])[:, self._columns]
-        speed = np.where(numbers["scale_factor"][:, None] <= gpus, speed, 0.0)
-        kept = sorted(np.flatnonzero(gpus).tolist(), key=names.__getitem__)
+        speed = np.array([speeds for speeds, _ in self.rows.values()])
+        room = numbers["scale_factor"][:, None] <= self._capacity
+        speed = np.where(room, speed[:, self._columns], 0.0)
         jobs = order_of_submission(index, numbers.get("arrival_s", np.zeros(len(index))))
-        here = np.array(kept, dtype=np.intp)
-        prices = self.cluster.prices_per_gpu_hour
+        here, order = self._offered, np.arange(len(index), dtype=float)
         instance = Instance.of_jobs(
-            speed[np.ix_(jobs, here)],
+            speed[jobs][:, here],
             numbers["scale_factor"][jobs],
-            gpus[here],
-            columns={name: each[jobs] for name, each in numbers.items()}
-            | {"order": np.arange(len(index), dtype=float)},
-            prices=[prices.get(names[place], np.nan) for place in kept],
+            self._capacity[here],
+            columns={**{name: each[jobs] for name, each in numbers.items()}, "order": order},
+            prices=self._prices[here],
             texts=texts,
-            resource_names=tuple(names[place] for place in kept),
+            resource_names=self._types,
         )
-        order = GivenOrder(jobs, jobs, here, here, len(names), len(names))
-        return Posed(instance, order, numbers, index, self.options)
+        types = self._capacity.size
+        back = GivenOrder(jobs, jobs, here, here, types, types)
+        return Posed(instance, back, numbers, index, self.options)
 
     def _numbers(
         self, columns: Mapping[str, list[Any]]

@@ -1,8 +1,9 @@
 """A policy solved again and again: each solve starts from what the last one left.
 
-Up to some 200 rows that is one linear program in HiGHS, in which each job keeps its place; numbers
-that are no longer what they were are changed there. With more rows it is the prices of resources.
-The result does not depend on it: the choice among optima is made from the optimal face.
+Up to some 200 different jobs that is one linear program in HiGHS, in which each job keeps its
+place; numbers that are no longer what they were are changed there. The result does not depend on
+it: the choice among optima is made from the optimal face. Larger problems, and other objectives,
+are solved as they come (`solve_instance`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ WARM, COLD = "warm start", "cold start"
 """Values of ``stats["path"]``: from what the last solve left, or as `solve_instance` does."""
 
 
+_EMPTY = {"gain": 0.0, "level": np.inf, "inverse": 1e-300}
+"""By form, the number of a slot without a job: it adds nothing, and never decides the level."""
+
+
 class WarmStart:
     """What a policy's last solve leaves for the next one, over jobs that come and go.
 
@@ -52,7 +57,6 @@ class WarmStart:
         self.policy = policy
         self._program: Program | None = None
         self._slot_of: dict[Hashable, int] = {}
-        self._prices: Floats | None = None
 
     @one_thread
     def solve(
@@ -85,7 +89,7 @@ class WarmStart:
                 found = self._from_last(ids, instance, second_stage)
             except (RuntimeError, ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
                 _LOG.info("%r starts anew: %s", self.policy, error)
-                self._program = self._prices = None
+                self._program = None
         if found is not None and found.gap <= ACCURATE:
             return found
         found = solve_instance(self.policy, instance, pairs=pairs, second_stage=second_stage)
@@ -94,21 +98,15 @@ class WarmStart:
     def _from_last(
         self, ids: Sequence[Hashable], instance: Instance, second_stage: bool
     ) -> Solution | None:
-        """Solve from what the last solve left; ``None`` for objectives of other forms."""
+        """Solve in the program of the last solve; ``None`` for too many rows and other forms."""
         reduction = reduce(self.policy, instance, True, None)
         rows = reduction.believed
-        form = read(self.policy, rows)
-        if form is None:
+        form = read(self.policy, rows) if rows.jobs <= core.PROGRAM_ROWS else None
+        if form is None or form.kind not in _EMPTY:
             return None
         jobs = core.jobs_of(rows, form.limits)
-        if form.price is not None:
-            form.price = form.price[:, jobs.kept]
-        if jobs.n > core.PROGRAM_ROWS or form.kind in ("log", "ratio"):
-            answer = core.optimum(form, jobs, second_stage, start=self._prices)
-            self._prices = answer.prices if (answer.prices > 0).all() else None
-        else:
-            _, first = np.unique(reduction.class_of, return_index=True)
-            answer = self._by_program([ids[place] for place in first], form, jobs, second_stage)
+        _, first = np.unique(reduction.class_of, return_index=True)
+        answer = self._by_program([ids[place] for place in first], form, jobs, second_stage)
         return _solution(reduction, core.restored(answer, jobs, rows))
 
     def _by_program(
@@ -170,9 +168,8 @@ class _PaddedForm(Form):
 
     @classmethod
     def of(cls, form: Form, taken: Ints, size: int) -> _PaddedForm:
-        """Put the numbers of a form into slots; an empty one never decides the level."""
-        empty = {"gain": 0.0, "level": np.inf, "inverse": 1e-300}[form.kind]
-        numbers = _put(form.k, taken, size, empty), _put(form.a, taken, size, 0.0)
+        """Put the numbers of a form into slots."""
+        numbers = _put(form.k, taken, size, _EMPTY[form.kind]), _put(form.a, taken, size, 0.0)
         padded = cls(form.kind, *numbers, form.maximise, form.constant)
         padded.taken = taken
         return padded
