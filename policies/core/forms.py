@@ -187,5 +187,5 @@ def _resource(constraint, p):
         return None
     p.X.save_value(np.zeros(p.X.shape))
     amount = _slope(low, p.X).reshape(p.X.shape, order="F")
-    most = float(high.value) - float(np.sum(low.value))
+    most = float(np.sum(high.value) - np.sum(low.value))
     return (amount, most) if (amount >= 0).all() and most > 0 else None

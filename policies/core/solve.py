@@ -112,6 +112,9 @@ def room_for_all(form, jobs):
     """Return every job at its fastest, if there is room for that and no job's speed counts for less."""
     if form.kind == "ratio" or (form.kind == "gain" and not (form.k[jobs.count > 0] > 0).all()):
         return None
+    fastest = jobs.T >= (1 - 1e-9) * jobs.fastest[:, None]
+    if (fastest[jobs.count > 0].sum(axis=1) != 1).any():  # shared most evenly, or without speed
+        return None
     best = jobs.T.argmax(axis=1)
     X = np.zeros(jobs.T.shape)
     X[np.arange(jobs.n), best] = 1.0
