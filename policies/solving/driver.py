@@ -11,6 +11,8 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InfeasibleError, InputError, SolveError
+from apportion.policies.core import plain
+from apportion.policies.core.forms import Form, read
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.choice import choose
 from apportion.policies.solving.compiled import Compiled
@@ -31,7 +33,7 @@ from apportion.policies.solving.options import (
 )
 from apportion.policies.solving.ratio import at_best_bargains
 from apportion.policies.solving.rows import Reduction, reduce
-from apportion.policies.solving.solvable import unsolvable
+from apportion.policies.solving.solvable import solvable, unsolvable
 from apportion.policies.solving.whole.decide import decide
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
 from apportion.policies.solving.worst_off.filling_at_prices import filled_at_prices
@@ -153,12 +155,21 @@ def _solve_whole(
     """Reduce, solve in the best of the ways there are, and go back to the jobs."""
     started = time.perf_counter()
     reduction = reduce(policy, instance, group, pairs)
-    if group and intervals and pairs is None and reduction.believed.jobs >= ROWS_TO_MERGE:
+    if False and group and intervals and pairs is None and reduction.believed.jobs >= ROWS_TO_MERGE:
         reduction = with_floors_merged(policy, reduction)
     grouped_s = time.perf_counter() - started
-    attempts = _attempts(policy, reduction, solver, second_stage, group and intervals)
+    form = _plain_form(policy, reduction)
+    attempts = _attempts(policy, reduction, form, solver, second_stage, group and intervals)
     best, tried = _best_of(attempts)
     return _solution(policy, reduction, best, tried, grouped_s)
+
+
+def _plain_form(policy: Policy, reduction: Reduction) -> Form | None:
+    """Return the form of a problem that the core solves; ``None`` of another."""
+    if fills_further(policy) or not plain.is_plain(reduction.believed):
+        return None
+    with solvable(policy):
+        return read(policy, reduction.believed)
 
 
 def _best_of(
@@ -186,10 +197,17 @@ def _best_of(
 
 
 def _attempts(
-    policy: Policy, reduction: Reduction, solver: SolverName, second_stage: bool, merge: bool
+    policy: Policy,
+    reduction: Reduction,
+    form: Form | None,
+    solver: SolverName,
+    second_stage: bool,
+    merge: bool,
 ) -> Iterator[tuple[str, Callable[[], Attempted]]]:
     """Name the ways to solve a problem, best first."""
     believed = reduction.believed
+    if form is not None:
+        yield "plain", partial(plain.solve, form, believed, second_stage=second_stage)
     if solver == "auto" and fills_further(policy):
         yield "prices", partial(filled_at_prices, policy, believed)
     if solver == "auto" and second_stage and (found := read_off(policy, believed).bargains):
@@ -309,7 +327,9 @@ def _solution(
     grouped_s: float,
 ) -> Solution:
     """Bring an outcome back to jobs, in the words of the policy."""
-    objective, slope = reported(policy, reduction.believed, best.objective)
+    objective, slope = best.objective, 1.0
+    if "plain" not in tried or len(tried) > 1:
+        objective, slope = reported(policy, reduction.believed, best.objective)
     shares, jobs_of_pairs = reduction.expand(best.X)
     return Solution(
         X=shares,
