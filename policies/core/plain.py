@@ -130,8 +130,12 @@ def gap_of(value: float, bound: float) -> float:
 
 
 def _spending(jobs: Jobs) -> Floats:
-    """Return what a step/s of each job adds to the total that is spent, (rows,)."""
-    return 1.0 / np.where(jobs.reference > 0, jobs.reference, np.inf)
+    """Return what a step/s of each job adds to the total that is spent, (rows,).
+
+    To nine digits: rounding errors of the equal shares must not decide between jobs.
+    """
+    part, power = np.frexp(np.where(jobs.reference > 0, jobs.reference, np.inf))
+    return np.asarray(1.0 / np.ldexp(np.rint(part * 2.0**30) / 2.0**30, power))
 
 
 def _gains(form: Form, jobs: Jobs) -> Gain:
