@@ -11,9 +11,9 @@ from apportion.errors import SolveError
 from apportion.mechanism.job_table import EntityUse
 from apportion.mechanism.priorities import LEAST_SHARE
 from apportion.mechanism.shares import NO_PAIRS, Shares
-from apportion.policies import Instance
+from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
-from apportion.policies.sessions.warm_start import WarmStart
+from apportion.policies.core.warm_start import WarmStart
 from apportion.sim.solves.own_constraints import OwnConstraints
 from apportion.sim.solves.standing import Answer, Solves
 
@@ -91,7 +91,7 @@ class Resolver:
         self.asked.why_none = self._own.why_none
         self._last_s, self._change_s = -np.inf, np.inf
         self._in_vain = 0
-        self._start = WarmStart(policy)
+        self._start = WarmStart()
         self._running_on: Floats = np.full(jobs.jobs, -1.0)
         if "entity_used_s" in policy.columns:
             use = EntityUse(self._counted, getattr(policy, "half_life_s", np.inf))
@@ -194,7 +194,7 @@ class Resolver:
         """Solve; return the shares, and the pairs in the last rows."""
         beside = self.believed.pairs if self.policy.space_sharing else None
         pairs = beside.table(jobs) if beside is not None else None
-        solution = self._start.solve(jobs.tolist(), posed, pairs=pairs)
+        solution = solve_instance(self.policy, posed, pairs=pairs, start=self._start)
         self.asked.noted(Answer(jobs, posed, solution, self._labels(posed)))
         return np.asarray(solution.X, dtype=float), solution.pairs
 

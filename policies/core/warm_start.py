@@ -11,7 +11,6 @@ from apportion.policies.core.program import Program
 
 if TYPE_CHECKING:
     from apportion.policies.core.jobs import Jobs
-    from apportion.types import Ints
 
 
 class WarmStart:
@@ -20,9 +19,15 @@ class WarmStart:
     It is a program in HiGHS, in which a job has a slot. Jobs are known again by what they make and
     hold, whatever their demands are by now. The result does not depend on it: the second stage
     chooses from the optimal face.
+
+    Attributes
+    ----------
+    path
+        "warm start" if the last solve went on from an earlier one, else "cold start".
     """
 
     def __init__(self) -> None:
+        self.path = "cold start"
         self._program: Program | None = None
         self._slots: dict[bytes, list[int]] = {}
 
@@ -35,6 +40,8 @@ class WarmStart:
         if kept is None or not kept.fits(jobs) or 2 * new > jobs.n:
             kept = self._program = Program(jobs, jobs.n + jobs.n // 4 + 4)
             slots = [*range(jobs.n)]
+        else:
+            self.path = "warm start"
         free = iter(sorted({*range(kept.n)}.difference(slots)))
         kept.slots = np.array([next(free) if slot < 0 else slot for slot in slots], dtype=np.intp)
         self._slots = defaultdict(list)

