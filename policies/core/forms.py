@@ -233,9 +233,10 @@ def _at(e: cp.Expression, p: SpeedProblem, u: Floats) -> Floats:
     return np.asarray(e.value, dtype=float)
 
 
-def _third(instance: Instance) -> Floats:
+def _third(instance: Instance, part: float = 1.0) -> Floats:
     """Return throughputs at which what was read is compared with the expression."""
-    return instance.fastest_throughput * np.random.default_rng(0).uniform(0.5, 1.0, instance.jobs)
+    drawn = np.random.default_rng(0).uniform(0.5 * part, part, instance.jobs)
+    return np.asarray(instance.fastest_throughput * drawn)
 
 
 def _fits(there: Floats, expected: Floats, k: Floats) -> bool:
@@ -269,7 +270,7 @@ def _log(e: cp.Expression, p: SpeedProblem) -> Form | None:
     x = _third(p.instance)
     value = float(_at(e, p, x))
     k = _slope(e, p.throughput) * x
-    other = x[::-1] / x[::-1].max() * x
+    other = _third(p.instance, 0.3)
     _at(e, p, other)
     fits = _fits(_slope(e, p.throughput) * other, k, k) and (k > 0).all()
     return Form.log(k, value - float(k @ np.log(x))) if fits else None

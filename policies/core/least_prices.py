@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apportion.policies.core.prices import Dual
     from apportion.types import Floats
 
-_MET = 1e-11
+_MET = 1e-13
 """By how much, relative to what everything costs, a limit on prices may be missed."""
 _MOST_STEPS, _MOST_GROUPS = 60, 512
 
