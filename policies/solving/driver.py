@@ -11,6 +11,7 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InfeasibleError, InputError, SolveError
+from apportion.policies.core import general
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.choice import choose
 from apportion.policies.solving.compiled import Compiled
@@ -205,6 +206,9 @@ def _attempts(
         )
     if levels:
         yield "levels", partial(by_levels, policy, believed, solver, second_stage, merge)
+    if not (fills_further(policy) or reduction.floors):
+        yield "general", partial(general.solve, policy, believed, second_stage=second_stage)
+        return
     first: SolverName = "auto" if solver == "arrow" else solver
     if first == "auto" and has_earlier(policy):
         first = "highs"  # held to what it reached, an objective leaves an interior point no room
@@ -309,7 +313,9 @@ def _solution(
     grouped_s: float,
 ) -> Solution:
     """Bring an outcome back to jobs, in the words of the policy."""
-    objective, slope = reported(policy, reduction.believed, best.objective)
+    objective, slope = best.objective, 1.0
+    if "general" not in tried:
+        objective, slope = reported(policy, reduction.believed, best.objective)
     shares, jobs_of_pairs = reduction.expand(best.X)
     return Solution(
         X=shares,
