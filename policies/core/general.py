@@ -331,14 +331,18 @@ def most_even(program: Program, cells: slice, weight: Floats) -> Point:
     In units in which every square weighs the same. In units that suit a linear program the weights
     are the squares of these, and the lightest below what a solver takes for zero.
     """
-    column = np.ones(program.c.size)
-    column[cells] = 1 / np.sqrt(weight / weight.max())
-    by_column = abs(program.A) @ sparse.diags_array(column)
-    row = 1 / np.maximum(by_column.max(axis=1).toarray().ravel(), 1e-300)
-    row[(program.A @ column == 0) | (np.arange(row.size) >= program.equality.size)] = 1.0
-    posed = program.scaled_by(column, row)
-    squares = np.zeros(column.size)
+    movable = (program.lower < program.upper).astype(float)
+    squares = np.zeros(program.c.size)
     squares[cells] = 1.0
+    column = squares * movable
+    column[cells] /= np.sqrt(weight / weight.max())
+    linear = np.arange(program.b.size) < program.equality.size
+    entries = abs(program.A)
+    largest = (entries @ sparse.diags_array(column)).max(axis=1).toarray().ravel()
+    row = np.where(linear & (largest > 0), 1 / np.maximum(largest, 1e-300), 1.0)
+    beside = (sparse.diags_array(row) @ entries).max(axis=0).toarray().ravel()
+    column = np.where(column > 0, column, 1 / np.where(beside > 0, beside, 1.0))
+    posed = program.scaled_by(column, row)
     P = sparse.csc_array(sparse.diags_array(squares))
     point = interior_point(replace(posed, P=P, c=np.zeros(column.size)))
     return replace(point, x=column * point.x)
