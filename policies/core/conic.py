@@ -171,6 +171,8 @@ def _settings(gap: float, *, strict: bool) -> clarabel.DefaultSettings:
         settings.reduced_tol_gap_rel = settings.reduced_tol_gap_abs = _TOLERANCE
         settings.reduced_tol_feas = _TOLERANCE
         settings.max_iter = 30  # what is not there by then never comes, and the next try is quick
+    else:  # with caution: exponential cones may end in a corner otherwise
+        settings.linesearch_backtrack_step, settings.min_switch_step_length = 0.5, 1e-3
     return settings
 
 
