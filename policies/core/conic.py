@@ -40,7 +40,8 @@ _LARGE = 3000
 _ROUNDS, _PATIENCE = 30, 4
 _ACCEPTED = 1e-10
 """Error in the conditions of optimality, in numbers around 1, of what is taken as exact."""
-_EXACT = 1e-15
+_EXACT, _ROUNDING = 1e-15, 1e-13
+"""Errors at which no other step is tried: at once, and after one that made it no less."""
 _REGULAR = 1e-9
 """Keeps the equations regular where some repeat others; refinement takes it out again."""
 _WORDS = {
@@ -201,7 +202,8 @@ def polish(program: Program, point: Point) -> Point:
             since = 0 if error < best[0] / 2 else since + 1
             if error < best[0]:
                 best = error, x, y
-            if best[0] <= _EXACT or since > _PATIENCE or not np.isfinite(error):
+            done = best[0] <= (_EXACT if since == 0 else _ROUNDING)
+            if done or since > _PATIENCE or not np.isfinite(error):
                 break
     error, x, y = best
     exact = error <= _ACCEPTED
@@ -226,6 +228,8 @@ def _step(program: Program, x: Floats, y: Floats) -> tuple[Floats, Floats] | Non
     """
     reduced, slack = program.reduced(x, y), program.b - program.A @ x
     low, up = reduced > x - program.lower, -reduced > program.upper - x
+    at_bounds = np.where(low, program.lower, np.where(up, program.upper, x))
+    low[_kept_for_logarithms(program, slack, at_bounds, x)] = False
     x = np.where(low, program.lower, np.where(up, program.upper, x))
     free, slack = np.flatnonzero(~(low | up)), program.b - program.A @ x
     linear = program.equality.size
@@ -259,6 +263,20 @@ def _step(program: Program, x: Floats, y: Floats) -> tuple[Floats, Floats] | Non
     for place, each in held:
         dual[place] = -m[first : (first := first + each.h.size)] @ each.slope
     return x, dual
+
+
+def _kept_for_logarithms(program: Program, slack: Floats, at_bounds: Floats, x: Floats) -> Ints:
+    """Return columns that may not be zero, though they are small: a logarithm would be of zero."""
+    left, A = program.b - program.A @ at_bounds, program.A.tocsr()
+    curved = [place for cone, place in program.cone_rows() if cone.kind == "exponential"]
+    last = np.array([place.stop - 1 for place in curved], dtype=np.intp)
+    kept = []
+    for row in last[(left[last] <= 0) & (slack[last] > 0)].tolist():
+        entries = slice(A.indptr[row], A.indptr[row + 1])
+        column = A.indices[entries]
+        if column.size:
+            kept.append(column[np.argmin(A.data[entries] * x[column])])
+    return np.array(kept, dtype=np.intp)
 
 
 def _solved(H: sparse.csc_array, J: sparse.csc_array, right: Floats) -> Floats | None:
