@@ -31,7 +31,7 @@ from scipy import sparse
 
 from apportion.errors import InputError, SolveError
 from apportion.policies.base import PassesRatesOn
-from apportion.policies.core.choice import least_squares
+from apportion.policies.core.even import least_squares
 from apportion.policies.core.level_program import EXACT, LevelProgram, fractions
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
