@@ -77,13 +77,13 @@ def most_even(
     A, b, equal = A[some], b[some], tight[: b.size][some]
     at = X[job, option]
     b = np.where(equal, A @ at, np.maximum(b, A @ at))  # what the vertex has, rounding and all
-    x = _least_squares(held, A, b, equal, at)
+    x = least_squares(held, A, b, equal, at)
     even = X.copy()
     even[job, option] = x
     return even
 
 
-def _least_squares(q: Floats, A: sparse.csr_array, b: Floats, equal: Bools, at: Floats) -> Floats:
+def least_squares(q: Floats, A: sparse.csr_array, b: Floats, equal: Bools, at: Floats) -> Floats:
     """Return x >= 0 with ``A x <= b``, some of them equal, and least ``sum(q * x**2)``.
 
     `at` where that is not found.

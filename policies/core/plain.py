@@ -31,6 +31,7 @@ from apportion.policies.solution import Attempted
 if TYPE_CHECKING:
     from apportion.policies.core.forms import Form
     from apportion.policies.core.jobs import Jobs
+    from apportion.policies.core.warm_start import WarmStart
     from apportion.policies.instance import Instance
     from apportion.types import Floats
 
@@ -64,8 +65,19 @@ def is_plain(instance: Instance) -> bool:
     return bool((further > 0).all() and able.all())
 
 
-def solve(form: Form, instance: Instance, *, second_stage: bool = True) -> Attempted:
+def solve(
+    form: Form,
+    instance: Instance,
+    *,
+    second_stage: bool = True,
+    start: WarmStart | None = None,
+) -> Attempted:
     """Solve a problem for which `is_plain` holds.
+
+    Parameters
+    ----------
+    start
+        What the last solve of the same policy has left.
 
     Raises
     ------
@@ -73,7 +85,7 @@ def solve(form: Form, instance: Instance, *, second_stage: bool = True) -> Attem
         If no way of solving it ends with an optimum.
     """
     jobs, order = arrays(instance, form.limits, form.k)
-    found = optimum(form.reordered(order.rows, order.options), jobs, second_stage)
+    found = optimum(form.reordered(order.rows, order.options), jobs, second_stage, start)
     return Attempted(
         order.shares(found.X, instance),
         found.objective,
@@ -84,15 +96,9 @@ def solve(form: Form, instance: Instance, *, second_stage: bool = True) -> Attem
 
 
 def optimum(
-    form: Form, jobs: Jobs, second_stage: bool = True, program: Program | None = None
+    form: Form, jobs: Jobs, second_stage: bool = True, start: WarmStart | None = None
 ) -> Answer:
-    """Solve the problem of a form over jobs.
-
-    Parameters
-    ----------
-    program
-        That of earlier problems of the same shape, to go on from.
-    """
+    """Solve the problem of a form over jobs."""
     none = np.zeros(jobs.capacity.size)
     if (X := room_for_all(form, jobs)) is not None:
         return Answer(X, form.value(jobs.speed(X), X), 0.0, none, "room for all")
@@ -102,8 +108,9 @@ def optimum(
         return Answer(X, value, gap_of(value, best), none, "bargains")
     if form.kind == "log":
         return _logarithms(form, jobs, second_stage)
-    if program is not None or jobs.n <= PROGRAM_ROWS:
-        found = _by_program(form, jobs, program or Program(jobs), second_stage)
+    if jobs.n <= PROGRAM_ROWS:
+        program = Program(jobs) if start is None else start.program(jobs)
+        found = _by_program(form, jobs, program, second_stage)
         if found.gap <= PROVED:
             return found
         other = _by_prices(form, jobs, second_stage)
@@ -136,8 +143,12 @@ def _to_nine_digits(numbers: Floats) -> Floats:
 
 
 def _spending(jobs: Jobs) -> Floats:
-    """Return what a step/s of each job adds to the total that is spent, (rows,)."""
-    return 1.0 / np.where(jobs.reference > 0, jobs.reference, np.inf)
+    """Return what a step/s of each job adds to the total that is spent, (rows,).
+
+    To nine digits: rounding errors of the equal shares must not decide between jobs.
+    """
+    part, power = np.frexp(np.where(jobs.reference > 0, jobs.reference, np.inf))
+    return np.asarray(1.0 / np.ldexp(np.rint(part * 2.0**30) / 2.0**30, power))
 
 
 def _gains(form: Form, jobs: Jobs) -> Gain:
