@@ -36,9 +36,9 @@ These decide in whole numbers: each job has one of its options, or none.
 `DallyRound`              gangs on free GPUs in order of priority, each at its best
 ========================  ==========================================================
 
-Policies of one's own that derive from `WeightedThroughput` (what a step/s of each job adds),
-`WeightedOptions` (what each option of a job is worth) or `SlowestJob` (the latest of all jobs) say
-numbers in place of an expression, and are decided as quickly as those of the package.
+Policies of one's own that derive from `WeightedThroughput` (what a step/s of each job adds) or
+`SlowestJob` (the latest of all jobs) say numbers in place of an expression, and are decided as
+quickly as those of the package.
 
 `reallocation_factor`, `one_job` and `rotation_problem` make what they need.
 
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from apportion.policies.completion import AlloX as AlloX
     from apportion.policies.completion import FinishTimeFairness as FinishTimeFairness
     from apportion.policies.completion import Makespan as Makespan
+    from apportion.policies.deepboot import DeepBoot as DeepBoot
+    from apportion.policies.elastic_values import reallocation_factor as reallocation_factor
     from apportion.policies.entities import Cohort as Cohort
     from apportion.policies.entities import FairOverTime as FairOverTime
     from apportion.policies.fairness import MaxMinFairness as MaxMinFairness
@@ -73,10 +75,15 @@ if TYPE_CHECKING:
     from apportion.policies.in_order import ShortestJobFirst as ShortestJobFirst
     from apportion.policies.instance import Instance as Instance
     from apportion.policies.labelled import solve as solve
+    from apportion.policies.least_workload import LeastWorkload as LeastWorkload
+    from apportion.policies.least_workload import one_job as one_job
+    from apportion.policies.lyra import Lyra as Lyra
+    from apportion.policies.optimus import Optimus as Optimus
     from apportion.policies.placements.place_round import RoundPlacement as RoundPlacement
     from apportion.policies.placements.place_round import place_round as place_round
     from apportion.policies.placements.tiers import Eligible as Eligible
     from apportion.policies.placements.tiers import eligible as eligible
+    from apportion.policies.pollux import Pollux as Pollux
     from apportion.policies.problem import Problem as Problem
     from apportion.policies.registry import BUILT_IN as BUILT_IN
     from apportion.policies.registry import SPECIALISED as SPECIALISED
@@ -85,8 +92,12 @@ if TYPE_CHECKING:
     from apportion.policies.registry import policy_table as policy_table
     from apportion.policies.registry import register as register
     from apportion.policies.resource import Resource as Resource
+    from apportion.policies.rotations import RotationProblem as RotationProblem
+    from apportion.policies.rotations import Rotations as Rotations
+    from apportion.policies.rotations import rotation_problem as rotation_problem
     from apportion.policies.sessions.session import Session as Session
     from apportion.policies.sessions.session import session as session
+    from apportion.policies.sia import Sia as Sia
     from apportion.policies.slowest_job import SlowestJob as SlowestJob
     from apportion.policies.solution import Solution as Solution
     from apportion.policies.solving.driver import solve_instance as solve_instance
@@ -99,18 +110,6 @@ if TYPE_CHECKING:
     from apportion.policies.total_throughput import WeightedThroughput as WeightedThroughput
     from apportion.policies.water_filling import RatesOfGroups as RatesOfGroups
     from apportion.policies.water_filling import WaterFilling as WaterFilling
-    from apportion.policies.whole.elastic import DeepBoot as DeepBoot
-    from apportion.policies.whole.elastic import Lyra as Lyra
-    from apportion.policies.whole.elastic import Optimus as Optimus
-    from apportion.policies.whole.elastic import Pollux as Pollux
-    from apportion.policies.whole.elastic import Sia as Sia
-    from apportion.policies.whole.least_workload import LeastWorkload as LeastWorkload
-    from apportion.policies.whole.least_workload import one_job as one_job
-    from apportion.policies.whole.option_worth import WeightedOptions as WeightedOptions
-    from apportion.policies.whole.rotations import RotationProblem as RotationProblem
-    from apportion.policies.whole.rotations import Rotations as Rotations
-    from apportion.policies.whole.rotations import rotation_problem as rotation_problem
-    from apportion.policies.whole.values import reallocation_factor as reallocation_factor
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

@@ -18,11 +18,18 @@ from apportion.names import (
 )
 from apportion.policies.base import Policy
 from apportion.policies.completion import AlloX, FinishTimeFairness, Makespan
+from apportion.policies.deepboot import DeepBoot
 from apportion.policies.entities import Cohort, FairOverTime
 from apportion.policies.fairness import MaxMinFairness, NashWelfare, PowerCapped, StrategyProof
 from apportion.policies.fixed_shares import GandivaPacking, IsolatedShare, ProportionalShare
 from apportion.policies.hierarchical import HierarchicalFairness
 from apportion.policies.in_order import FIFO, DallyRound, ShortestJobFirst
+from apportion.policies.least_workload import LeastWorkload
+from apportion.policies.lyra import Lyra
+from apportion.policies.optimus import Optimus
+from apportion.policies.pollux import Pollux
+from apportion.policies.rotations import Rotations
+from apportion.policies.sia import Sia
 from apportion.policies.total_throughput import (
     LeastMeanCompletion,
     MaxTotalThroughput,
@@ -30,9 +37,6 @@ from apportion.policies.total_throughput import (
     MinCostWithSLOs,
     NetworkSensitive,
 )
-from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
-from apportion.policies.whole.least_workload import LeastWorkload
-from apportion.policies.whole.rotations import Rotations
 from apportion.registry import Registry
 
 if TYPE_CHECKING:
