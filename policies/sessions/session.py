@@ -215,7 +215,7 @@ class Session:
         """
         new = Cluster.of(cluster)
         told = self._jobs.options if self._jobs.told is None else self._jobs.told
-        self._jobs = self._jobs.on(new, with_options(told, None, new))
+        self._jobs = self._jobs.on(new, with_options(told, told, new))
 
     @_in_turn
     def set_capacity(self, accelerator: str, gpus: int) -> None:
