@@ -283,9 +283,9 @@ class SessionJobs:
         read: dict[Hashable, Row] = {}
         for names, ids in alike.items():
             index = pd.Index(ids, tupleize_cols=False)
-            speeds = [dict(zip(self._names, rows[job][0], strict=False)) for job in ids]
-            table = pd.DataFrame(speeds, index, self.told).fillna(0.0)
-            given = ThroughputTensor.of(table).values
+            speeds = [rows[job][0] for job in ids]
+            padded = [(*each, *[0.0] * (len(self._names) - len(each))) for each in speeds]
+            given = ThroughputTensor.of(pd.DataFrame(padded, index, self.told)).values
             tensor = ThroughputTensor(given[self.options])
             said = table_of({name: [rows[job][1][name] for job in ids] for name in names}, index)
             jobs = jobs_of(tensor, said, self.policy)
