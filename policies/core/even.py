@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats
 
 _ZERO = 1e-11
-"""Shares and room, in units of a job's need, up to this count as none."""
+"""Shares and room up to this count as none."""
 
 
 def most_even(
@@ -29,7 +29,6 @@ def most_even(
     free: Bools,
     tight: Bools,
     need: Floats | None = None,
-    unit: Floats | None = None,
 ) -> Floats:
     """Return the most even shares among the optima.
 
@@ -45,11 +44,8 @@ def most_even(
         Limits that are equalities in all optima: resources, time of each row, needs of each.
     need
         Steps/s that each job needs, (rows,); ``None`` for none.
-    unit
-        Size of the shares of each row, (rows,).
     """
     n, resources = jobs.n, jobs.capacity.size
-    unit = np.ones(n) if unit is None else unit
     of_time = tight[resources : resources + n]
     of_need = tight[resources + n :] if need is not None else np.zeros(n, bool)
     T = jobs.T / np.maximum(jobs.fastest, 1e-300)[:, None]
@@ -59,35 +55,35 @@ def most_even(
     job, option = np.nonzero(free & ~settled[:, None])
     if not job.size:
         return X
-    cell, size = np.arange(job.size), unit[job]
+    cell = np.arange(job.size)
     held = (jobs.count[:, None] * jobs.held / jobs.capacity[jobs.kind])[job, option]
     limit, column = [jobs.kind[option], resources + job], [cell, cell]
-    amount = [held * size, np.ones(job.size)]
+    amount = [held, np.ones(job.size)]
     for place, each in enumerate(jobs.extra, jobs.types):
         limit.append(np.full(job.size, place))
         column.append(cell)
-        amount.append((jobs.count[job] * each[job, option]) / jobs.capacity[place] * size)
-    most = [jobs.capacity / jobs.capacity, 1.0 / unit]
+        amount.append((jobs.count[job] * each[job, option]) / jobs.capacity[place])
+    most = [jobs.capacity / jobs.capacity, np.ones(n)]
     if need is not None:
         limit.append(resources + n + job)
         column.append(cell)
         amount.append(-T[job, option])
-        most.append(-need / np.maximum(jobs.fastest, 1e-300) / unit)
+        most.append(-need / np.maximum(jobs.fastest, 1e-300))
     b = np.concatenate(most)
     entries = (np.concatenate(amount), (np.concatenate(limit), np.concatenate(column)))
     A = sparse.csr_array(entries, shape=(b.size, job.size))
     b[:resources] -= jobs.used(np.where(settled[:, None], X, 0.0)) / jobs.capacity
     some = np.diff(A.indptr) > 0
     A, b, equal = A[some], b[some], tight[: b.size][some]
-    at = X[job, option] / size
+    at = X[job, option]
     b = np.where(equal, A @ at, np.maximum(b, A @ at))  # what the vertex has, rounding and all
-    x = _least_squares(held * size**2, A, b, equal, at)
+    x = least_squares(held, A, b, equal, at)
     even = X.copy()
-    even[job, option] = x * size
+    even[job, option] = x
     return even
 
 
-def _least_squares(q: Floats, A: sparse.csr_array, b: Floats, equal: Bools, at: Floats) -> Floats:
+def least_squares(q: Floats, A: sparse.csr_array, b: Floats, equal: Bools, at: Floats) -> Floats:
     """Return x >= 0 with ``A x <= b``, some of them equal, and least ``sum(q * x**2)``.
 
     `at` where that is not found.

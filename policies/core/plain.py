@@ -136,6 +136,12 @@ def gap_of(value: float, bound: float) -> float:
     return abs(value - bound) / max(abs(value), abs(bound), 1e-300)
 
 
+def _to_nine_digits(numbers: Floats) -> Floats:
+    """Round, so that rounding errors of equal shares do not decide between jobs."""
+    part, power = np.frexp(numbers)
+    return np.asarray(np.ldexp(np.rint(part * 2.0**30) / 2.0**30, power))
+
+
 def _spending(jobs: Jobs) -> Floats:
     """Return what a step/s of each job adds to the total that is spent, (rows,).
 
@@ -179,6 +185,8 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
         t, need = (t * part if form.kind == "level" else t), need * part
         worth = float(point.need @ form.demand(t)[1])
         prices = point.prices / max(worth, 1e-300) if t < dual.top else 0 * point.prices
+        if t >= dual.top:  # any shares with what is needed are optimal
+            point = replace(point, free=jobs.T > 0, tight=np.zeros_like(point.tight))
         bound = dual.bound(prices, 60)[0] if prices.any() else dual.top
     else:
         dual = _gains(form, jobs)
@@ -212,13 +220,14 @@ def _affordable(form: Form, point: Point, t: float) -> float:
 
 def _chosen(program: Program, jobs: Jobs, first: Point, need: Floats | None) -> Floats:
     """Spend most among the optima of a program, then most evenly."""
+    gain = _to_nine_digits(_spending(jobs)[:, None] * jobs.T)
     try:
-        second = program.spend(jobs, _spending(jobs)[:, None] * jobs.T, first).among(first)
+        second = program.spend(jobs, gain, first).among(first)
     except SolveError:
         return first.X
     if second.is_unique:
         return second.X
-    return most_even(jobs, second.X, second.free, second.tight, need, program.unit)
+    return most_even(jobs, second.X, second.free, second.tight, need)
 
 
 def _by_prices(form: Form, jobs: Jobs, second_stage: bool) -> Answer:
@@ -248,7 +257,7 @@ def _by_prices(form: Form, jobs: Jobs, second_stage: bool) -> Answer:
 
 def _spent(jobs: Jobs, need: Floats, first: Floats | None) -> Floats | None:
     """Return shares that spend most, relative to equal shares, with what is needed."""
-    worth = _spending(jobs)
+    worth = _to_nine_digits(_spending(jobs))
     size = float(jobs.count @ (worth * jobs.fastest)) / float(jobs.capacity.sum())
     start = np.full(jobs.capacity.size, size)
     try:
