@@ -17,7 +17,7 @@ from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files
 from apportion.policies.sessions.session_input import types_of, with_options
 from apportion.policies.sessions.session_jobs import SessionJobs
-from apportion.policies.solve import solve_instance
+from apportion.policies.solver import solve_instance
 from apportion.statistics.typeset import as_html
 from apportion.tensor import ThroughputTensor
 
