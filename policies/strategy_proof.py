@@ -11,7 +11,7 @@ import numpy as np
 from apportion.policies.base import Policy
 from apportion.policies.fixed_shares import by_themselves, refuse_combinations_only, total_time
 from apportion.policies.nash_welfare import NashWelfare
-from apportion.policies.solve import solve_instance
+from apportion.policies.solver import solve_instance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

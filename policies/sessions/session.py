@@ -17,7 +17,7 @@ from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files
 from apportion.policies.sessions.session_input import types_of, with_options
 from apportion.policies.sessions.session_jobs import SessionJobs
-from apportion.policies.solve import solve_instance
+from apportion.policies.solver import solve_instance
 from apportion.statistics.typeset import as_html
 from apportion.tensor import ThroughputTensor
 
@@ -215,7 +215,7 @@ class Session:
         """
         new = Cluster.of(cluster)
         told = self._jobs.options if self._jobs.told is None else self._jobs.told
-        self._jobs = self._jobs.on(new, with_options(told, None, new))
+        self._jobs = self._jobs.on(new, with_options(told, told, new))
 
     @_in_turn
     def set_capacity(self, accelerator: str, gpus: int) -> None:

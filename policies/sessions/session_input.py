@@ -16,6 +16,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, JobColumn, column_named
 from apportion.policies.labelled import DEFAULTS
 from apportion.problem_inputs import jobs_table, level_names
+from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ Facts = pd.DataFrame | Mapping[Any, Any]
 """What else is known of jobs, by id and column of the jobs table; or columns by name."""
 Row = tuple[tuple[float, ...], dict[str, Any]]
 """Steps/s of a job under each option, and what else was said of it, names in order."""
-Tables = tuple[ThroughputTensor, pd.DataFrame | None]
-"""Steps/s of jobs, and a table of what else is known of them."""
 
 _OWN = JobColumn("", "own", least=-LARGEST_NUMBER)
 
@@ -107,31 +106,33 @@ def _typed(name: str, value: Any) -> Any:
     return int(value) if JOB_COLUMNS.get(name, _OWN).kind == "count" else float(value)
 
 
-def facts_of(jobs: Facts | None, ids: pd.Index | None = None) -> Facts | None:
-    """Return what is known of jobs, as a table or as mappings by job.
+def facts_of(jobs: Facts, ids: pd.Index | None = None) -> dict[Any, Mapping[Any, Any]]:
+    """Return what is known of each job by column.
 
     A mapping of mappings is by job; with the `ids` of jobs, any other is of columns by name.
     """
-    if isinstance(jobs, pd.DataFrame) and max(jobs.index.nlevels, jobs.columns.nlevels) > 1:
+    if not isinstance(jobs, pd.DataFrame):
+        known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
+        by_job = all(isinstance(facts, Mapping) for facts in known.values())
+        no_jobs = ids is not None and not any(job in ids for job in known)  # one's own columns
+        columns = not by_job or no_jobs or all(name in JOB_COLUMNS for name in known)
+        if ids is None or not columns or (by_job and all(job in ids for job in known)):
+            return {
+                job: mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
+                for job, facts in known.items()
+            }
+        jobs = jobs_table(known, ids)
+    if max(jobs.index.nlevels, jobs.columns.nlevels) > 1:
         raise InputError("The rows and columns of the jobs table must have one level each.")
-    if jobs is None or isinstance(jobs, pd.DataFrame):
-        return jobs
-    known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
-    by_job = all(isinstance(facts, Mapping) for facts in known.values())
-    no_jobs = ids is not None and not any(job in ids for job in known)  # but columns of one's own
-    columns = not by_job or no_jobs or all(name in JOB_COLUMNS for name in known)
-    if ids is not None and columns and not (by_job and all(job in ids for job in known)):
-        return jobs_table(known, ids)
-    return {
-        job: mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
-        for job, facts in known.items()
-    }
+    check_unique("job id", jobs.index)
+    check_unique("column of the jobs table", jobs.columns)
+    return dict(zip(jobs.index, jobs.to_dict("records"), strict=True))
 
 
 def read_jobs(
     throughputs: Throughputs, jobs: Facts | None, cluster: Cluster
-) -> tuple[pd.Index, list[Tables]]:
-    """Return jobs in order, and throughputs and what else is known, by default what they carry.
+) -> tuple[ThroughputTensor, list[Mapping[Any, Any]]]:
+    """Return throughputs, and what else is known of each job, by default what they carry.
 
     Raises
     ------
@@ -145,9 +146,10 @@ def read_jobs(
         )
     if len(tensor.rows) != len(tensor.jobs) or not tensor.rows.equals(tensor.jobs):
         raise InputError("A session takes single jobs; combinations of jobs are for solve.")
-    facts = facts_of(jobs, tensor.jobs)
-    if facts is None or isinstance(facts, pd.DataFrame):
-        return tensor.jobs, [(tensor, tensor.jobs_table if facts is None else facts)]
+    given = tensor.jobs_table if jobs is None else jobs
+    if given is None:
+        return tensor, [{}] * len(tensor.jobs)
+    facts = facts_of(given, tensor.jobs)
     for job in tensor.jobs:
         if job not in facts:
             raise unknown_name("job in the throughput tensor (not in the jobs table)", job, facts)
@@ -155,43 +157,13 @@ def read_jobs(
         if job not in tensor.jobs:
             kind = "job in the jobs table (not in the throughput tensor)"
             raise unknown_name(kind, job, tensor.jobs)
-    speeds = map(tuple, tensor.values.to_numpy(dtype=float).tolist())
-    said = {job: (each, facts[job]) for job, each in zip(tensor.jobs, speeds, strict=True)}
-    return tensor.jobs, in_tables(said, tensor.options)
-
-
-def in_tables(jobs: Mapping[Hashable, Row], options: pd.Index | None) -> list[Tables]:
-    """Return jobs in tables, those of whom the same columns are known together.
-
-    Whose speeds are fewer than the options cannot run under the last of them.
-    """
-    alike: dict[tuple[str, ...], list[Hashable]] = {}
-    for job, (_, facts) in jobs.items():
-        alike.setdefault(tuple(facts), []).append(job)
-    width = 0 if options is None else len(options)
-    tables: list[Tables] = []
-    for names, ids in alike.items():
-        index = pd.Index(ids, tupleize_cols=False)
-        speeds = [[*jobs[job][0], *[0.0] * (width - len(jobs[job][0]))] for job in ids]
-        columns = {name: [jobs[job][1][name] for job in ids] for name in names}
-        tables.append(
-            (ThroughputTensor.of(pd.DataFrame(speeds, index, options)), table_of(columns, index))
-        )
-    return tables
+    return tensor, [facts[job] for job in tensor.jobs]
 
 
 def table_of(columns: Mapping[str, list[Any]], index: pd.Index) -> pd.DataFrame:
     """Return a table of columns of any values, pairs among them."""
     each = {name: pd.Series(column, index, dtype=object) for name, column in columns.items()}
     return pd.DataFrame(each, index).infer_objects()
-
-
-def rows_of(speeds: pd.DataFrame, jobs: pd.DataFrame | None) -> list[Row]:
-    """Return the rows of jobs in tables, in the order of the speeds."""
-    given = pd.DataFrame(index=speeds.index) if jobs is None else jobs
-    names = sorted(map(str, given.columns))
-    facts = [dict(zip(names, row, strict=True)) for row in given[names].to_numpy(object)]
-    return list(zip(map(tuple, speeds.to_numpy(dtype=float).tolist()), facts, strict=True))
 
 
 def columns_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
@@ -237,9 +209,7 @@ def types_of(options: pd.Index) -> pd.Index:
     return pd.Index([str(each) for each in options.get_level_values(place)])
 
 
-def with_options(
-    known: pd.Index | None, tensor: ThroughputTensor | None, cluster: Cluster
-) -> pd.Index | None:
+def with_options(known: pd.Index | None, new: pd.Index, cluster: Cluster) -> pd.Index:
     """Add to the options of a session what a cluster has and jobs are told under.
 
     Raises
@@ -247,31 +217,28 @@ def with_options(
     InputError
         For a type that no cluster of the session had, or options of other levels.
     """
-    options = known if tensor is None else tensor.options
-    if options is None:
-        return None
-    first = options[:0] if known is None else known
-    if first.nlevels != options.nlevels:
+    first = new[:0] if known is None else known
+    if first.nlevels != new.nlevels:
         raise InputError(
             f"The options of the session have {first.nlevels} levels (such as "
-            f"{written(first[0])}), those of the new jobs {options.nlevels}."
+            f"{written(first[0])}), those of the new jobs {new.nlevels}."
         )
     valid = dict.fromkeys([*cluster.accelerators, *types_of(first)])
-    for name in types_of(options):
+    for name in types_of(new):
         if name not in valid:
             raise unknown_name("accelerator type of this session", name, valid)
-    if options.nlevels > 1:
-        new = [option for option in options if option not in first]
-        return first if not new and known is not None else first.append(options[options.isin(new)])
-    label = dict(zip(types_of(options), options, strict=True))
-    new = [label.get(name, name) for name in valid if name not in set(types_of(first))]
-    return first if not new else pd.Index([*first, *new])
+    if new.nlevels > 1:
+        return first.append(new[~new.isin(first)])
+    label = dict(zip(types_of(new), new, strict=True))
+    there = {*types_of(first)}
+    return pd.Index([*first, *(label.get(name, name) for name in valid if name not in there)])
 
 
-def under(tensor: ThroughputTensor, options: pd.Index | None) -> pd.DataFrame:
-    """Return steps/s under the options of a session, 0 under those that nothing was said of."""
-    if options is None or tensor.options.nlevels > 1:
-        return tensor.values.reindex(columns=options, fill_value=0.0)
-    label = dict(zip(types_of(options), options, strict=True))
-    own = tensor.values.set_axis([label[name] for name in types_of(tensor.options)], axis=1)
-    return own.reindex(columns=options, fill_value=0.0)
+def under(tensor: ThroughputTensor, options: pd.Index) -> list[tuple[float, ...]]:
+    """Return steps/s of each job under the options of a session, 0 where nothing was said."""
+    own = tensor.values
+    if options.nlevels == 1:
+        label = dict(zip(types_of(options), options, strict=True))
+        own = own.set_axis([label[name] for name in types_of(tensor.options)], axis=1)
+    full = own.reindex(columns=options, fill_value=0.0).to_numpy(dtype=float)
+    return [*map(tuple, full.tolist())]

@@ -20,18 +20,15 @@ from apportion.policies.labels import missed_deadlines
 from apportion.policies.sessions.session_input import (
     columns_of,
     facts_of,
-    in_tables,
     options_on,
     plain_rows,
     read_jobs,
-    rows_of,
     table_of,
     under,
     with_options,
 )
 from apportion.policies.solution import ACCURATE
 from apportion.policies.solving.rows import GivenOrder
-from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
 from apportion.ties import order_of_submission
 
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.policies.base import Policy
     from apportion.policies.labelled import Read
-    from apportion.policies.sessions.session_input import Facts, Row, Tables, Throughputs
+    from apportion.policies.sessions.session_input import Facts, Row, Throughputs
     from apportion.policies.solution import Solution
     from apportion.types import Floats
 
@@ -132,17 +129,15 @@ class SessionJobs:
 
     def add(self, throughputs: Throughputs, jobs: Facts | None) -> SessionJobs:
         """Add jobs; return where they are, which is elsewhere if they bring new options."""
-        rows = self._at_once(throughputs, jobs)
-        if rows is not None:
-            self._enter(rows)
-            return self
-        order, tables = read_jobs(throughputs, jobs, self.cluster)
-        told = self.told
-        for tensor, _ in tables:
-            told = with_options(told, tensor, self.cluster)
-        there = self if told is self.told else self.on(self.cluster, told)
-        rows = there._in_full(tables)
-        there._enter({job: rows[job] for job in order})
+        there, rows = self, self._at_once(throughputs, jobs)
+        if rows is None:
+            tensor, facts = read_jobs(throughputs, jobs, self.cluster)
+            told = with_options(self.told, tensor.options, self.cluster)
+            if self.told is None or len(told) > len(self.told):
+                there = self.on(self.cluster, told)
+            said = zip(under(tensor, told), facts, strict=True)
+            rows = there._in_full(dict(zip(tensor.jobs, said, strict=True)))
+        there._enter(rows)
         return there
 
     def remove(self, jobs: Iterable[Hashable]) -> None:
@@ -160,19 +155,13 @@ class SessionJobs:
     def update(self, jobs: Facts) -> None:
         """Change what is known of some jobs, speeds by option among it: the rest stays."""
         facts = facts_of(jobs)
-        if facts is None:
-            raise InputError("There is nothing to update: jobs is None.")
-        if isinstance(facts, pd.DataFrame):
-            check_unique("job id", facts.index)
-            check_unique("column of the jobs table", facts.columns)
-            facts = dict(zip(facts.index, facts.to_dict("records"), strict=True))
         for job in facts:
             if job not in self.rows:
                 raise unknown_name("job to update", job, [*self.rows])
         new = {job: self._updated(job, facts[job]) for job in facts}
         speeds = {job: dict(zip(self._names, row[0], strict=False)) for job, row in new.items()}
         rows = self._at_once(speeds, {job: said for job, (_, said) in new.items()})
-        self.rows |= self._in_full(in_tables(new, self.told)) if rows is None else rows
+        self.rows |= self._in_full(new) if rows is None else rows
 
     def _updated(self, job: Hashable, facts: Mapping[Any, Any]) -> Row:
         """Return the row of a job with other columns: one called as an option is a speed."""
@@ -199,8 +188,7 @@ class SessionJobs:
     ) -> SessionJobs:
         """Return jobs of whom something was said, under the first of the options at least."""
         new = cls(policy, cluster, told)
-        read = new._in_full(in_tables(rows, told))
-        new._enter({job: read[job] for job in rows})
+        new._enter(new._in_full(rows))
         return new
 
     def posed(self) -> Posed | Read:
@@ -287,15 +275,24 @@ class SessionJobs:
                 return None
         return rows
 
-    def _in_full(self, tables: list[Tables]) -> dict[Hashable, Row]:
-        """Check jobs as `solve` does, and return their rows."""
-        rows: dict[Hashable, Row] = {}
-        for given, facts in tables:
-            speeds = under(given, self.told)
-            tensor = ThroughputTensor(speeds[self.options])
-            table = jobs_of(tensor, facts, self.policy)
-            instance_of(tensor, self.cluster, table)
-            known = None if facts is None else table[facts.columns]
-            rows |= zip(tensor.jobs, rows_of(speeds, known), strict=True)
-            self._checked.add(() if known is None else tuple(sorted(map(str, known.columns))))
-        return rows
+    def _in_full(self, rows: Mapping[Hashable, Row]) -> dict[Hashable, Row]:
+        """Check jobs as `solve` does, those of whom the same columns are known together."""
+        alike: dict[tuple[str, ...], list[Hashable]] = {}
+        for job, (_, facts) in rows.items():
+            alike.setdefault(tuple(facts), []).append(job)
+        read: dict[Hashable, Row] = {}
+        for names, ids in alike.items():
+            index = pd.Index(ids, tupleize_cols=False)
+            speeds = [rows[job][0] for job in ids]
+            padded = [(*each, *[0.0] * (len(self._names) - len(each))) for each in speeds]
+            given = ThroughputTensor.of(pd.DataFrame(padded, index, self.told)).values
+            tensor = ThroughputTensor(given[self.options])
+            said = table_of({name: [rows[job][1][name] for job in ids] for name in names}, index)
+            jobs = jobs_of(tensor, said, self.policy)
+            instance_of(tensor, self.cluster, jobs)
+            ordered = sorted(map(str, names))
+            facts = jobs[ordered].to_numpy(object).tolist()
+            for job, speed, each in zip(ids, given.to_numpy().tolist(), facts, strict=True):
+                read[job] = (*speed,), dict(zip(ordered, each, strict=True))
+            self._checked.add(tuple(ordered))
+        return {job: read[job] for job in rows}

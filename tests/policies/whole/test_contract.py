@@ -14,7 +14,7 @@ from tests.seeds import ranges_of_seeds, sampled
 
 from apportion.errors import InfeasibleError, InputError, SolveError
 from apportion.policies import WHOLE, Policy, get_policy
-from apportion.policies.solve import solve_instance
+from apportion.policies.solver import solve_instance
 from apportion.testing import check_policy
 from apportion.testing.policy_case import PolicyCase
 
