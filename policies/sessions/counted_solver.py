@@ -173,9 +173,14 @@ class CountedProblem(Problem):
     @cached_property
     def held(self) -> cp.Expression:
         """Units of each resource in use on average, at the parameter's counts."""
-        each = cp.reshape(self._parameter, (self.instance.rows, 1), order="F")
-        one = self._held_by_each(np.ones(self.instance.rows))
-        return one @ cp.vec(cp.multiply(each, self.X), order="C")
+        single = self.instance.with_columns(
+            {**self.instance.columns, "count": np.ones(self.instance.jobs)}
+        )
+        held = Problem(single)
+        held.__dict__["X"] = cp.multiply(
+            cp.reshape(self._parameter, (single.rows, 1), order="F"), self.X
+        )
+        return held.held
 
 
 def is_of_counts(policy: Policy, classes: Instance) -> bool:
