@@ -47,7 +47,7 @@ class AlloX(Policy):
     name = "allox"
     source = "AlloX (EuroSys 2020), section 4"
     columns = ("steps_remaining", "running_on")
-    traits = frozenset({"has_one_optimum", "runs_jobs_alone", "tells_identical_jobs_apart"})
+    traits = frozenset({"runs_jobs_alone", "tells_identical_jobs_apart"})
 
     heterogeneity_aware: bool = True
     keeps_running: bool = True

@@ -41,7 +41,7 @@ class GandivaPacking(Policy):
     name = "gandiva_packing"
     source = "Gandiva (OSDI 2018), section 4; Gavel (OSDI 2020), section 6"
     columns = ("order",)
-    traits = frozenset({"has_one_optimum", "tells_identical_jobs_apart"})
+    traits = frozenset({"tells_identical_jobs_apart"})
 
     heterogeneity_aware: bool = True
     space_sharing: bool = True

@@ -37,7 +37,7 @@ class ProportionalShare(Policy):
     name = "proportional"
     source = "Gavel (OSDI 2020), section 4.1 (its normaliser)"
     columns = ("weight",)
-    traits = frozenset({"has_one_optimum", "runs_jobs_alone"})
+    traits = frozenset({"runs_jobs_alone"})
 
     heterogeneity_aware: bool = True
 

@@ -50,7 +50,7 @@ class StrategyProof(Policy):
     name = "strategy_proof"
     source = "Cole, Gkatzelis, Goel (EC 2013); Gavel (OSDI 2020), section 4.4"
     columns = ("weight",)
-    traits = frozenset({"has_one_optimum", "leaves_gpus_idle", "runs_jobs_alone"})
+    traits = frozenset({"leaves_gpus_idle", "runs_jobs_alone"})
 
     heterogeneity_aware: bool = True
 
