@@ -11,7 +11,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.policies.resource import Resource
 from apportion.policies.solving.pairs import PairTable
-from apportion.policies.solving.whole.valid import check_pins
+from apportion.policies.whole.valid import check_pins
 from apportion.problem_inputs import COMBINATION
 
 if TYPE_CHECKING:

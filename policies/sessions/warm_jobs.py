@@ -22,11 +22,9 @@ from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.solving.certificate import make_feasible, relative_gap
 from apportion.policies.solving.demand_intervals import ROWS_TO_MERGE
 from apportion.policies.solving.demands import fills_further, read_off, reported
-from apportion.policies.solving.driver import TIME_LIMIT_S
 from apportion.policies.solving.ratio import at_best_bargains, best_of
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
-from apportion.policies.solving.whole.decide import at_prices
 from apportion.policies.solving.worst_off.filling_at_prices import filled_by_jobs
 from apportion.policies.solving.worst_off.last_filling import LastFilling
 from apportion.policies.solving.worst_off.levels import by_levels
@@ -112,9 +110,6 @@ class WarmJobs:
         Solution
             ``None`` where it is to be solved anew: of another kind, or no certified optimum.
         """
-        if self.policy.integral:
-            deadline = time.perf_counter() + TIME_LIMIT_S
-            return at_prices(self.policy, instance, deadline=deadline)
         if not self._may or not is_plain(instance):
             return None
         told = believed(self.policy, instance)

@@ -11,7 +11,7 @@ from apportion.errors import InputError
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
 from apportion.policies.solving.certificate import make_feasible
-from apportion.policies.solving.whole.valid import held_by
+from apportion.policies.whole.valid import held_by
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy

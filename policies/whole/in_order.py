@@ -25,7 +25,7 @@ from apportion.errors import InputError, SolveError
 from apportion.policies.base import Policy
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
-from apportion.policies.solving.whole.statement import state
+from apportion.policies.whole.statement import state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def decide_in_order(
     order
         All jobs, the one that is served first in front; pinned jobs keep what they have.
     decide
-        Decides the programs of single turns: `apportion.policies.solving.whole.decide.decide`.
+        Decides the programs of single turns: `apportion.policies.whole.decide.decide`.
     time_limit_s
         Seconds for all searches. After that jobs get the best option that is free, and the status
         is "time_limit".
@@ -81,13 +81,13 @@ def decide_in_order(
 def _values(policy: Policy, instance: Instance) -> Floats:
     """Return the value of each option to each job, 0 or less where it is better off without."""
     whole = state(policy, instance)
-    if not (whole.separable and instance.solo) or (instance.count != 1).any():
+    if not (whole.is_sum and instance.solo) or (instance.count != 1).any():
         raise InputError(
             f"{policy!r} serves jobs in order: its objective must be a sum of a value for each job "
             f"and option, without constraints of its own, and every row a single job."
         )
     value = np.zeros(instance.rows * instance.options)
-    value[whole.cells] = -whole.program.c[: whole.cells.size]
+    value[whole.cells] = -whole.c
     return np.where(instance.can_run, value.reshape(instance.rows, -1), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Whole decisions by states, against scipy's integer programs."""
+"""Whole decisions by the dynamic programme, against scipy's integer programs."""
 
 from dataclasses import replace
 from typing import Any
@@ -45,12 +45,12 @@ def most(instance: Instance, value: Floats) -> float:
 
 
 @pytest.mark.parametrize("seed", each_seed(10, 300))
-def test_states_decide_as_integer_programs_do(seed: int) -> None:
+def test_the_dynamic_programme_decides_as_integer_programs_do(seed: int) -> None:
     rng = np.random.default_rng(seed)
     instance = drawn(rng, jobs=int(rng.integers(1, 25)), types=int(rng.integers(2, 5)))
     found = solve_instance(Knapsack(), instance)
     assert found.objective == pytest.approx(most(instance, instance.throughput), rel=1e-9)
-    assert found.stats["proved_by"] in ("relaxation", "states")
+    assert found.stats["proved_by"] in ("relaxation", "dynamic programme")
     assert found.gap <= 1e-9
     held = np.einsum("jo,jor->r", found.X, instance.usage.toarray().reshape(*found.X.shape, -1))
     assert (held <= instance.capacity + 1e-9).all()

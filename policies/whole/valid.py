@@ -11,8 +11,10 @@ from apportion.errors import InputError, SolveError, written
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import cvxpy as cp
+
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.whole.program import WholeProgram
+    from apportion.policies.whole.statement import WholeProgram
     from apportion.types import Floats
 
 
@@ -88,8 +90,15 @@ def check_decision(whole: WholeProgram, x: Floats) -> None:
     SolveError
         If it does not, which is the solver's fault.
     """
-    program, shared = whole.program, slice(whole.own, None)
-    excess = program.A[shared] @ x - program.b[shared]
-    allowed = _ROUNDING * np.maximum(np.abs(program.b[shared]), 1.0)
-    if (excess > allowed).any() or whole.violation() > _MISSED:
+    shared = slice(whole.own, None)
+    allowed = _ROUNDING * np.maximum(np.abs(whole.most[shared]), 1.0)
+    over = (whole.A @ x - whole.most)[shared] > allowed
+    below = (x < whole.lower - _ROUNDING).any()
+    if over.any() or below or any(_missed(each) > _MISSED for each in whole.constraints):
         raise SolveError(f"What HiGHS found for {whole.policy!r} meets its constraints not quite.")
+
+
+def _missed(constraint: cp.Constraint) -> float:
+    """Violation of a constraint, relative to numbers above 1."""
+    sides = (np.abs(np.asarray(side.value)).max(initial=0.0) for side in constraint.args)
+    return float(np.max(constraint.violation(), initial=0.0)) / max(1.0, *map(float, sides))
