@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from apportion.allocation import Allocation
     from apportion.policies.core.forms import Form
     from apportion.policies.problem import Problem
     from apportion.types import Floats
@@ -33,20 +32,6 @@ class ChecksJobs(Protocol):
 
     def check_jobs(self, jobs: pd.DataFrame) -> None:
         """Refuse jobs that the policy cannot serve, by name; called by `solve` only."""
-        ...
-
-
-@runtime_checkable
-class HasEarlierObjectives(Protocol):
-    """A policy of shares whose objective is the last of several (lexicographic objectives)."""
-
-    def earlier_objectives(self, p: Problem) -> Sequence[cp.Maximize | cp.Minimize]:
-        """State what counts before the objective, the most important first.
-
-        ``X`` is among the optima of the first, among those it is an optimum of the second, and so
-        on. Where the objective is a ratio the earlier ones must be affine in `X` and in variables
-        of `p.variable`.
-        """
         ...
 
 
@@ -68,34 +53,6 @@ class PassesRatesOn(Protocol):
 
     def rates(self, p: Problem) -> Rates:
         """Return how fast the utilities rise."""
-        ...
-
-
-@runtime_checkable
-class PosedByItself(Protocol):
-    """What stands in `solve` in place of throughputs, and knows what a policy makes of it."""
-
-    def solved_by(self, policy: Policy, **how: Any) -> Allocation:
-        """Return what a policy decides; `how` are options of `apportion.policies.solve_instance`.
-
-        Raises
-        ------
-        InputError
-            If the policy is for others.
-        """
-        ...
-
-
-@runtime_checkable
-class ServesInOrder(Protocol):
-    """A policy of whole decisions that serves one job after the other.
-
-    Its objective is a sum of a value for each job and option. What the first job gets is as good as
-    can be, what the second gets is as good as the first one's leaves possible, and so on.
-    """
-
-    def serves_in_order(self, p: Problem) -> NDArray[np.intp]:
-        """Return all jobs, the one that is served first in front, shape (jobs,)."""
         ...
 
 
@@ -148,13 +105,17 @@ class Policy(ABC):
     ``form(p)``
         The objective in numbers, which is quicker than to read its expression.
     ``earlier_objectives(p)``
-        Objectives that count before the last one (`HasEarlierObjectives`).
+        A list of objectives that count before `objective`, the most important first: X is among
+        the optima of the first, among those it is an optimum of the second, and so on. Where the
+        objective is a ratio they must be affine in `X` and in variables of `p.variable`.
     ``check_jobs(jobs)``
         Refuses jobs that the policy cannot serve, by name.
     ``order(p)``
         A number for each job, shape (jobs,): the smaller, the earlier it is served.
     ``serves_in_order(p)``
-        Jobs in the order in which whole decisions serve them (`ServesInOrder`).
+        Of whole decisions: all jobs, the one that is served first in front, shape (jobs,). The
+        objective is a sum of a value for each job and option. What the first job gets is as good
+        as can be, what the second gets is as good as the first one's leaves possible, and so on.
     ``utility(p)``, ``rates(p)``
         What rises in water filling, and how fast (`apportion.policies.WaterFilling`).
     ``pairs_to_consider(instance)``

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import Policy
+from apportion.policies import Instance, Policy, Problem
 from apportion.policies.fixed_shares import time_by_type, total_time
 from apportion.policies.normalisers import isolated_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.policies.instance import Instance
-    from apportion.policies.problem import Problem
     from apportion.types import Bools, Ints
 
 

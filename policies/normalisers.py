@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.policies.instance import Instance
-    from apportion.types import Floats, Ints
+    from apportion.types import Floats
 
 
 class SoloSpeeds(NamedTuple):
@@ -77,10 +77,10 @@ def average_speeds(instance: Instance) -> Floats:
     speed, average = instance.throughput, np.zeros_like(instance.throughput)
     held = instance.gpus[instance.member_row]
     weight = (speed > 0) * instance.capacity[instance.option_accelerator]
-    for gpus in (None,) if (held == held[:, :1]).all() else np.unique(held):
-        there = weight if gpus is None else weight * (held == gpus)
+    for gpus in np.unique(held):
+        there = weight * (held == gpus)
         mean = (there * speed).sum(axis=1) / np.maximum(there.sum(axis=1), 1e-300)
-        average += mean[:, None] if gpus is None else (held == gpus) * mean[:, None]
+        average += (held == gpus) * mean[:, None]
     return np.asarray((speed > 0) * average, dtype=float)
 
 
@@ -178,49 +178,30 @@ def slice_throughput(
         Type of each option, shape (options,).
     """
     held = np.where(throughput > 0, gpus, np.inf)
-    kinks = [np.zeros((throughput.shape[0], 1)), throughput]
-    types = [np.flatnonzero(accelerator == kind) for kind in np.unique(accelerator)]
-    for options in types:
-        a, b = (options[pair] for pair in np.triu_indices(options.size, 1))
-        runs = (throughput[:, a] > 0) & (throughput[:, b] > 0) & (gpus[:, a] != gpus[:, b])
-        crossing = np.divide(
-            gpus[:, b] * throughput[:, a] - gpus[:, a] * throughput[:, b],
-            gpus[:, b] - gpus[:, a],
-            out=np.zeros(runs.shape),
-            where=runs,
-        )
-        kinks.append(np.maximum(crossing, 0.0))
-    price = np.hstack(kinks)
+    a, b = np.triu_indices(accelerator.size, 1)
+    alike = accelerator[a] == accelerator[b]
+    a, b = a[alike], b[alike]
+    fewer = gpus[:, b] - gpus[:, a]
+    crossing = gpus[:, b] * throughput[:, a] - gpus[:, a] * throughput[:, b]
+    np.divide(crossing, fewer, out=crossing, where=fewer != 0)
+    price = np.hstack([np.zeros((throughput.shape[0], 1)), throughput, np.maximum(crossing, 0.0)])
     cost = price.copy()
-    for options in types:
+    for kind in np.unique(accelerator):
         worth = np.zeros_like(price)
-        for option in options:
+        for option in np.flatnonzero(accelerator == kind):
             gain = (throughput[:, option, None] - price) / held[:, option, None]
             np.maximum(worth, gain, out=worth)
-        cost += slice_gpus[options[0]] * worth
+        cost += slice_gpus[option] * worth
     return np.asarray(cost.min(axis=1), dtype=float)
-
-
-def nothing_but_gpus(instance: Instance) -> Floats | None:
-    """Return GPUs that rows hold under options, shape (rows, options), if there is nothing else."""
-    shape, usage = (instance.rows, instance.options), instance.usage
-    if usage.nnz != instance.rows * instance.options:
-        return None
-    only = (usage.indices.reshape(shape) == _gpu_columns(instance)).all()
-    return np.asarray(usage.data.reshape(shape), dtype=float) if only else None
 
 
 def gpus_of_rows(instance: Instance) -> Floats:
     """Return GPUs that rows hold under options, shape (rows, options)."""
-    only = nothing_but_gpus(instance)
-    if only is not None:
-        return only
-    return np.asarray(instance.usage[:, _gpu_columns(instance)].toarray(), dtype=float)
-
-
-def _gpu_columns(instance: Instance) -> Ints:
-    """Columns of the usage that are GPUs of an option, shape (options,)."""
-    return np.arange(instance.options) * instance.capacity.size + instance.option_accelerator
+    usage, held = instance.usage.tocoo(), np.zeros((instance.rows, instance.options))
+    row, (option, resource) = usage.coords[0], np.divmod(usage.coords[1], instance.capacity.size)
+    own = resource == instance.option_accelerator[option]
+    np.add.at(held, (row[own], option[own]), usage.data[own])
+    return held
 
 
 def hourly_price(instance: Instance) -> Floats:

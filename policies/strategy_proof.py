@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import Policy
+from apportion.policies import Instance, NashWelfare, Policy, Problem, solve_instance
 from apportion.policies.fixed_shares import by_themselves, refuse_combinations_only, total_time
-from apportion.policies.nash_welfare import NashWelfare
-from apportion.policies.solving.driver import solve_instance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.policies.instance import Instance
-    from apportion.policies.problem import Problem
     from apportion.policies.solution import Solution
 
 

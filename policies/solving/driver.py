@@ -29,10 +29,10 @@ from apportion.policies.solving.options import (
 from apportion.policies.solving.ratio import at_best_bargains
 from apportion.policies.solving.rows import Reduction, reduce
 from apportion.policies.solving.solvable import unsolvable
-from apportion.policies.whole.decide import decide
 from apportion.policies.solving.worst_off.arrow_share import ArrowShare
 from apportion.policies.solving.worst_off.filling_at_prices import filled_at_prices
 from apportion.policies.solving.worst_off.levels import ROWS_FOR_ARROW, by_levels
+from apportion.policies.whole.decide import decide
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
