@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from apportion.annotations import check_fields
 from apportion.errors import InputError, unknown_name
@@ -17,43 +17,9 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
     import cvxpy as cp
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.policies.core.forms import Form
     from apportion.policies.problem import Problem
-    from apportion.types import Floats
-
-
-@runtime_checkable
-class ChecksJobs(Protocol):
-    """A policy that cannot serve all jobs."""
-
-    def check_jobs(self, jobs: pd.DataFrame) -> None:
-        """Refuse jobs that the policy cannot serve, by name; called by `solve` only."""
-        ...
-
-
-class Rates(Protocol):
-    """How fast each job's level rises, given which jobs still can."""
-
-    def __call__(self, active: NDArray[np.bool_], /) -> Floats:
-        """Return a rate >= 0 for each job, 0 for those that are not active, not all of them 0."""
-        ...
-
-
-@runtime_checkable
-class PassesRatesOn(Protocol):
-    """A policy that is water filling, at rates which a job that can rise no further passes on."""
-
-    def utility(self, p: Problem) -> cp.Expression:
-        """State what rises, an affine expression of shape (jobs,)."""
-        ...
-
-    def rates(self, p: Problem) -> Rates:
-        """Return how fast the utilities rise."""
-        ...
 
 
 Trait = Literal[

@@ -32,7 +32,7 @@ from apportion.policies.labels import (
 )
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
-from apportion.policies.solving.driver import solve_instance
+from apportion.policies.solver import solve_instance
 from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
 

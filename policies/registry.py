@@ -29,9 +29,6 @@ _FILES = {
     "hierarchical_fairness": "hierarchical",
     "fair_over_time": "entities",
     "cohort": "entities",
-    "least_workload": "whole.least_workload",
-    "rotations": "whole.rotations",
-    **dict.fromkeys(POLICIES_OF["(type, GPUs)"], "whole.elastic"),
 }
 """Files of policies that do not stand in the file of their name."""
 

@@ -4,7 +4,7 @@ One road: the problem is stated, its relaxation is solved, and the best decision
 a dynamic programme where jobs share nothing but capacities, else by branch and bound. Of decisions
 that are equal but for rounding, the one is taken in which more jobs keep the option that they have;
 of those the first that is found, which depends on the order of jobs and options in the instance
-alone (`apportion.policies.solve` puts them in an order of its own).
+alone (`apportion.policies.solver` puts them in an order of its own).
 """
 
 from __future__ import annotations

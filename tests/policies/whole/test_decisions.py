@@ -14,7 +14,7 @@ from tests.policies.whole.oracle import Knapsack, Rotations, best_value, random_
 
 from apportion.errors import InputError, SolveError
 from apportion.policies.instance import Instance
-from apportion.policies.solving.driver import solve_instance
+from apportion.policies.solver import solve_instance
 
 if TYPE_CHECKING:
     from apportion.policies.problem import Problem
