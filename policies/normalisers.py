@@ -20,10 +20,8 @@ from scipy import sparse
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
-    from apportion.types import Floats
+    from apportion.types import Bools, Floats, Ints
 
 
 class SoloSpeeds(NamedTuple):
@@ -35,14 +33,10 @@ class SoloSpeeds(NamedTuple):
         Steps/s of each job under each option, 0 where it cannot run, shape (jobs, options).
     gpus
         GPUs that it holds there, shape (jobs, options).
-    alone
-        Whether a row of its own runs anywhere; else the numbers are those of combinations,
-        shape (jobs,).
     """
 
     speed: Floats
     gpus: Floats
-    alone: NDArray[np.bool_]
 
     @property
     def held(self) -> Floats:
@@ -50,7 +44,7 @@ class SoloSpeeds(NamedTuple):
         return np.asarray(np.where(self.speed > 0, self.gpus, 0.0).max(axis=1, initial=0.0))
 
     @property
-    def elastic(self) -> NDArray[np.bool_]:
+    def elastic(self) -> Bools:
         """Whether the options of a job hold different numbers of GPUs, shape (jobs,)."""
         fewest = np.where(self.speed > 0, self.gpus, np.inf).min(axis=1, initial=np.inf)
         return np.asarray(fewest < self.held, dtype=bool)
@@ -62,14 +56,13 @@ def speeds_in_combinations(instance: Instance) -> SoloSpeeds:
     single = np.bincount(row, minlength=instance.rows)[row] == 1
     speed = np.zeros((instance.jobs, instance.options))
     np.maximum.at(speed, job[single], instance.throughput[single])
-    alone = np.asarray((speed > 0).any(axis=1))
     together = np.where(instance.can_run[row], instance.throughput, 0.0)
-    taken = single | ~alone[job]
+    taken = single | ~(speed > 0).any(axis=1)[job]
     np.maximum.at(speed, job[taken], together[taken])
     fastest = taken[:, None] & (together == speed[job])
     gpus = np.full(speed.shape, np.inf)
     np.minimum.at(gpus, job, np.where(fastest, instance.gpus[row], np.inf))
-    return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0), alone)
+    return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0))
 
 
 def average_speeds(instance: Instance) -> Floats:
@@ -156,7 +149,7 @@ def isolated_throughput(instance: Instance) -> Floats:
 
 
 def slice_throughput(
-    throughput: Floats, gpus: Floats, slice_gpus: Floats, accelerator: NDArray[np.intp]
+    throughput: Floats, gpus: Floats, slice_gpus: Floats, accelerator: Ints
 ) -> Floats:
     """Return the most steps/s that jobs can make in a slice, by options that hold several GPUs.
 
