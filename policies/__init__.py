@@ -38,9 +38,6 @@ These decide in whole numbers: each job has one of its options, or none.
 
 Each is in the file of its name. A policy of one's own states an objective, and may say it in
 numbers too (`Form`), which is quicker.
-Policies of one's own that derive from `WeightedThroughput` (what a step/s of each job adds) or
-`SlowestJob` (the latest of all jobs) say numbers in place of an expression, and are decided as
-quickly as those of the package.
 
 `reallocation_factor`, `one_job` and `rotation_problem` make what they need.
 

@@ -13,9 +13,9 @@ from scipy import sparse
 from apportion.allocation import Allocation
 from apportion.annotations import checked
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts, refuse_misplaced
-from apportion.policies.base import ChecksJobs, PosedByItself
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.labels import (
+    PosedByItself,
     aligned,
     check_alone,
     check_pinned,
@@ -277,7 +277,7 @@ def columns_of(
     order[submitted] = np.arange(size)
     if missing := [name for name in policy.columns if name not in columns]:
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
-    if isinstance(policy, ChecksJobs):
+    if hasattr(policy, "check_jobs"):
         policy.check_jobs(pd.DataFrame(columns, index=tensor.jobs))
     return columns
 

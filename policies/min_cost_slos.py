@@ -9,14 +9,12 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.policies.min_cost import MinCost
+from apportion.policies import MinCost, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-
-    from apportion.policies.problem import Problem
 
 
 @dataclass(frozen=True)

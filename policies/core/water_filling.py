@@ -21,8 +21,8 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_right
-from fractions import Fraction
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import cvxpy as cp
@@ -30,24 +30,24 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InputError, SolveError
-from apportion.policies.base import PassesRatesOn
 from apportion.policies.core.even import least_squares
 from apportion.policies.core.level_program import EXACT, LevelProgram, fractions
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.demands import levels_of, pose, posed_value
+from apportion.policies.solving.demands import levels_of, pose
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.second_stage import evenness
 from apportion.policies.solving.solvable import unsolvable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from apportion.policies.base import Policy, Rates
+    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solving.cone import Point
+    from apportion.policies.water_filling import Rates
     from apportion.types import Bools, Floats
 
 _LOG = logging.getLogger(__name__)
@@ -387,7 +387,7 @@ class _Stated(NamedTuple):
     def of(cls, policy: Policy, instance: Instance) -> _Stated:
         """Read it off a policy."""
         none = np.zeros(instance.jobs)
-        if isinstance(policy, PassesRatesOn):
+        if hasattr(policy, "rates"):
             p = Problem(instance)
             rates = policy.rates(p)
             rate = rates(np.ones(instance.jobs, dtype=bool))

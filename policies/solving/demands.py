@@ -102,7 +102,7 @@ def levels_of(policy: Policy, instance: Instance) -> Levels | None:
 
 
 def has_earlier(policy: Policy) -> bool:
-    """Whether a policy `HasEarlierObjectives`: quicker than ``isinstance``, for small solves."""
+    """Whether objectives of a policy count before its last one."""
     return hasattr(policy, "earlier_objectives")
 
 

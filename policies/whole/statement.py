@@ -14,7 +14,6 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InputError
-from apportion.policies.base import HasEarlierObjectives
 from apportion.policies.problem import Problem
 from apportion.policies.solving.canonical import canonicalise
 from apportion.policies.solving.solvable import check_finite, solvable
@@ -130,7 +129,7 @@ def state(policy: Policy, instance: Instance) -> WholeProgram:
     InputError
         If it is not linear once cvxpy has rewritten it, or has several objectives.
     """
-    if isinstance(policy, HasEarlierObjectives):
+    if hasattr(policy, "earlier_objectives"):
         raise InputError(f"{policy!r} decides in whole numbers, by one objective only.")
     p = Problem(instance)
     objective, constraints = _stated(policy, p)
