@@ -281,7 +281,7 @@ def _optimum(policy: Policy, stated: _Statement, program: Program, start: object
 
 
 def _over_scale(program: Program, paid: cp.Variable) -> Program:
-    """Pose a ratio over ``Y = x * scale``, where its denominator is 1; the scale is the last column.
+    """Pose a ratio over ``Y = x * scale``, its denominator 1; the scale is the last column.
 
     Bounds are all zero or infinite, so that they hold for Y as for x.
     """
@@ -396,7 +396,7 @@ def _unit(program: Program) -> float:
 
 
 def _box(stated: _Statement, program: Program, point: Point) -> tuple[Floats, Floats]:
-    """Return where all optima lie: shares in [0, 1], others within ten times their value or unit."""
+    """Return where optima lie: shares in [0, 1], others within ten times their value or unit."""
     most = 10 * np.maximum(np.abs(point.x), 1.0)
     lower, upper = np.maximum(-most, program.lower), np.minimum(most, program.upper)
     cells, scale = stated.place(stated.p.X, program), stated.scale(program, point.x)
