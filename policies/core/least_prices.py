@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MET = 1e-13
 """By how much, relative to what everything costs, a limit on prices may be missed."""
+_OTHER = 1e-10
+"""By how much, relative to that, other prices differ."""
 _MOST_STEPS, _MOST_GROUPS = 60, 512
 
 
@@ -60,7 +62,8 @@ def least_prices(dual: Dual, X: Floats, prices: Floats, t: float = 0.0) -> Float
         new = rows @ near < needed - _MET * size
         new[jobs.groups :] |= step == 0
         if step and not new.any():
-            return near
+            is_other = (np.abs(near - prices) * jobs.capacity).max() > _OTHER * size
+            return near if is_other else prices
         G = np.vstack([G, rows[new][:, scarce] / root[scarce]])
         h = np.append(h, needed[new] / size - _MET / 10)
         found = _nearest(G, h)

@@ -29,6 +29,8 @@ _ONE = 1 << 400
 """The number 1 in units of whole numbers."""
 EXACT = 2.0**-150
 """Error of a refined point, in numbers around 1."""
+_ROUNDING = 2.0**-40
+"""Error of a point of HiGHS that is no rounding error, in numbers around 1."""
 _STEP, _FAR, _APART, _MOST_ROUNDS = 2.0**40, 1e9, 1e6, 40
 """Digits that one round adds at most, what is as good as infinite to it, by how much more the two
 objectives may differ than either side is off, and rounds."""
@@ -83,9 +85,7 @@ class LevelProgram:
     every, solved
         Nothing known of columns and rows yet; programs that were solved.
     error
-        By what part of t it may be off, as far as the last point misses the optimality conditions.
-    short
-        By how much a limit is missed at most, in numbers around 1.
+        By what part of itself t may be larger.
     """
 
     def __init__(self, program: ConeProgram, rows: Ints, column: int) -> None:
@@ -205,12 +205,14 @@ class LevelProgram:
         self._entries, self.solved = entries, self.solved + 1
         x, y = self._run()
         if not exact:
-            self._read(x, y)
-            value: Any = x[self.column] / size
-            return value, y[self._own] * unit / size
+            if self._misses(x) > _ROUNDING:  # by a little, which others may have a lot of
+                whole = self._refined(_whole(x), _whole(y), _whole(entries), _ROUNDING * _ROUNDING)
+                x, y = map(_floats, whole)
+            self._keep(x, y)
+            return x[self.column] / size, y[self._own] * unit / size
         entries = _times(_whole(wanted), _whole(unit / size))
-        x, y = self._refined(_whole(x), _whole(y), entries)
-        self._read(_floats(x), _floats(y))
+        x, y = self._refined(_whole(x), _whole(y), entries, EXACT)
+        self._keep(_floats(x), _floats(y))
         scale = Fraction(size) * _ONE
         dual = np.array([Fraction(each) for each in y[self._own].tolist()], dtype=object)
         return Fraction(x[self.column]) / scale, dual * fractions(unit) / scale
@@ -231,23 +233,31 @@ class LevelProgram:
         # What HiGHS calls it does not matter: all that it misses is counted.
         return np.array(found.col_value), -np.array(found.row_dual)
 
-    def _read(self, x: Floats, y: Floats) -> None:
-        """Tell what a point leaves of the optimality conditions, in numbers around 1."""
+    def _misses(self, x: Floats) -> float:
+        """Return by how much a point misses a limit, at most, in numbers around 1."""
+        left = self._b.copy()
+        np.subtract.at(left, self._A.coords[0], self._A.data * x[self._A.coords[1]])
+        left[self._own] -= self._entries * x[self.column]
+        return max(float(np.abs(left).max()), float((self._lower - x).max()), float((x-self._upper).max()))
+
+    def _keep(self, x: Floats, y: Floats) -> None:
+        """Keep a point, and what its dual values prove: no allocation has a larger t than that.
+
+        Shares of time are up to 1; variables of a policy's own are taken to be within ten times
+        their value.
+        """
         row, column, data = self._A.coords[0], self._A.coords[1], self._A.data
-        used, paid = np.zeros(y.size), self._costs.copy()
-        np.add.at(used, row, data * x[column])
-        used[self._own] += self._entries * x[self.column]
+        free = np.isfinite(self._upper[self._size :])
+        y = np.where(free, y, np.maximum(y, 0.0))
+        paid = self._costs.copy()
         np.add.at(paid, column, data * y[row])
         paid[self.column] += self._entries @ y[self._own]
-        over = np.maximum(self._lower - x, 0.0) + np.maximum(x - self._upper, 0.0)
-        short = np.abs(self._b - used) + over[self._size :]
-        held = np.isfinite(self._lower) & (self._lower < self._upper)
-        free = np.where(held, np.maximum(-paid, 0.0), np.where(self._lower < 0, np.abs(paid), 0.0))
-        miss = float(np.abs(y) @ short + free @ np.maximum(np.abs(x), 1.0))
-        miss += abs(float(self._costs @ x + self._b @ y))
-        self.error = miss / max(abs(float(x[self.column])), 1e-300)
-        self.short = float(short.max(initial=0.0)) + float(over[: self._size].max(initial=0.0))
         self.x, self.reduced = x[: self._size], paid[: self._size]
+        most = np.maximum(1 / self.scales.column, 10 * np.abs(self.x))
+        short = np.where(np.isfinite(self._lower[: self._size]), -self.reduced, np.abs(self.reduced))
+        t, rounding = abs(float(self.x[self.column])), 2.0**-52 * float(np.abs(self._b) @ np.abs(y))
+        bound = float(self._b @ y) + float(np.maximum(short, 0.0) @ most)
+        self.error = (abs(bound - t) + rounding) / max(t, 1e-300)
         self.y = np.zeros(self.program.b.size)
         self.y[self.kept] = y
 
@@ -265,7 +275,7 @@ class LevelProgram:
         y[row] = np.maximum(self.reduced[column], 0.0) / factor
         return Point(self.x, y, "optimal", "highs")
 
-    def _refined(self, x: Any, y: Any, entries: Any) -> tuple[Any, Any]:
+    def _refined(self, x: Any, y: Any, entries: Any, until: float) -> tuple[Any, Any]:
         """Correct a point, round by round, in whole numbers of units."""
         if self._exact is None:
             self._exact = _whole(self._A.data), _whole(self._b)
@@ -284,7 +294,7 @@ class LevelProgram:
             costs = np.where(slack, 0.0, _floats(paid))
             over = max(-costs[held].min(), np.abs(costs[~held]).max())
             apart = abs(_floats(-x[self.column] + _times(b, y).sum()))
-            if max(missed, over, apart) <= EXACT:
+            if max(missed, over, apart) <= until:
                 break
             primal, dual = _scale(missed, primal), _scale(over, dual)
             if apart > _APART * max(missed, over):  # what is left is far on one side

@@ -131,9 +131,9 @@ def room_for_all(form: Form, jobs: Jobs) -> Floats | None:
     return X if alone and (jobs.used(X) <= jobs.capacity).all() else None
 
 
-def gap_of(value: float, bound: float) -> float:
-    """Return the distance of a value from its bound, relative to the larger of the two."""
-    return abs(value - bound) / max(abs(value), abs(bound), 1e-300)
+def gap_of(value: float, bound: float, size: float = 1e-300) -> float:
+    """Return the distance of a value from its bound, relative to the larger, at least `size`."""
+    return abs(value - bound) / max(abs(value), abs(bound), size)
 
 
 def _to_nine_digits(numbers: Floats) -> Floats:
@@ -162,11 +162,15 @@ def _levels(form: Form, jobs: Jobs, low: float = -np.inf) -> Level:
 
 
 def _answer(form: Form, jobs: Jobs, X: Floats, bound: float, prices: Floats, by: str) -> Answer:
-    """Compare shares with a bound on the level, or on the sum without its constant."""
+    """Compare shares with a bound on the level, or on the sum without its constant.
+
+    A sum of logarithms may be 0; it rises by the sum of k if all jobs are e times as fast.
+    """
     value = form.value(jobs.speed(X), X)
     sign = 1.0 if form.maximise else -1.0
     most = sign * (bound if form.about_worst else bound + form.constant)
-    return Answer(X, value, gap_of(value, most), prices, by)
+    size = float(form.k.sum()) if form.kind == "log" else 1e-300
+    return Answer(X, value, gap_of(value, most, size), prices, by)
 
 
 def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) -> Answer:

@@ -124,7 +124,10 @@ class Choices:
         open_ = np.flatnonzero(second <= reach)
         open_ = open_[np.argsort(-second[open_], kind="stable")]
         near = self.cost[open_] <= reach
-        packed, guard = self.held << self.shift, int((1 << (self.shift + bits_of(self.room) - 1)).sum())
+        packed, guard = (
+            self.held << self.shift,
+            int((1 << (self.shift + bits_of(self.room) - 1)).sum()),
+        )
         packed = packed.sum(axis=2)
         waits, takes = self._of_those_that_wait(open_, near)
         left = self.room - self.held[second > reach, 0].sum(axis=0)

@@ -1,4 +1,4 @@
-"""Whole decisions near prices, against integer programs of scipy and the worths as expressions."""
+"""Whole decisions whose objective is a sum over options, against integer programs of scipy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy import optimize
 from tests.seeds import each_seed
 
 import apportion as ap
-from apportion.policies import Instance, WeightedOptions, solve_instance
+from apportion.policies import Instance, solve_instance
 from apportion.sim.resolve import Resolver
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ def test_the_best_whole_decision_is_found(seed: int) -> None:
     if not instance.jobs:
         return
     found = solve_instance(POLICY, instance)
-    assert found.stats["solver"] == "prices"
     assert found.status == "optimal"
     assert np.isin(found.X, (0.0, 1.0)).all()
     assert (found.X.sum(axis=1) <= 1).all()
@@ -103,20 +102,10 @@ def elastic(rng: np.random.Generator) -> Instance:
 
 
 @dataclass(frozen=True)
-class Paid(WeightedOptions):
-    """What options are worth by a column of one's own, as numbers."""
+class Paid(ap.Policy):
+    """What options are worth by a column of one's own."""
 
     name, integral, columns = "paid", True, ("weight", "usd")
-
-    def worth(self, p: Problem) -> Floats:
-        return np.where(p.speed > 0, p.column("usd")[:, None] * np.sqrt(p.speed + 1e-9), 0.0)
-
-
-@dataclass(frozen=True)
-class PaidAsStated(ap.Policy):
-    """The same, as an expression."""
-
-    name, integral, columns = "paid_as_stated", True, ("weight", "usd")
 
     def objective(self, p: Problem) -> cp.Maximize:
         each = (p.column("weight") * p.column("usd"))[:, None] * np.sqrt(p.speed + 1e-9)
@@ -125,17 +114,13 @@ class PaidAsStated(ap.Policy):
 
 
 @pytest.mark.parametrize("seed", each_seed(10, 300))
-def test_worths_of_ones_own_are_decided_as_the_expression(seed: int) -> None:
+def test_worths_of_ones_own_are_decided(seed: int) -> None:
     drawn = elastic(np.random.default_rng(seed))
     usd = np.random.default_rng(seed).uniform(1, 9, drawn.jobs)
-    instance = drawn.with_columns({**drawn.columns, "usd": usd})
-    found, stated = solve_instance(Paid(), instance), solve_instance(PaidAsStated(), instance)
-    assert stated.stats["solver"] != "prices"
-    assert found.objective == pytest.approx(stated.objective, rel=2e-9)
+    found = solve_instance(Paid(), drawn.with_columns({**drawn.columns, "usd": usd}))
     each = (drawn.columns["weight"] * usd)[:, None] * np.sqrt(drawn.throughput + 1e-9)
     best = best_of_all(np.where(drawn.throughput > 0, each, 0.0), drawn)
     assert found.objective == pytest.approx(best, rel=2e-9)
-    np.testing.assert_allclose(found.prices, stated.prices, rtol=1e-7, atol=1e-10)
 
 
 def test_worths_of_ones_own_that_are_none_are_told() -> None:
@@ -143,25 +128,6 @@ def test_worths_of_ones_own_that_are_none_are_told() -> None:
     for usd in (np.full(instance.jobs, np.nan), np.full(instance.jobs, np.inf)):
         with pytest.raises(ap.InputError, match="Paid"):
             solve_instance(Paid(), instance.with_columns({**instance.columns, "usd": usd}))
-
-
-@pytest.mark.parametrize("made", [cp.Constant, pd.DataFrame], ids=["expression", "table"])
-def test_worths_that_are_no_array_are_stated(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = elastic(np.random.default_rng(5))
-    instance = drawn.with_columns({**drawn.columns, "usd": np.ones(drawn.jobs)})
-    found = solve_instance(Paid(), instance)
-    told = Paid.worth
-    monkeypatch.setattr(Paid, "worth", lambda self, p: made(told(self, p)))
-    stated = solve_instance(Paid(), instance)
-    assert stated.stats["solver"] != "prices"
-    assert stated.objective == pytest.approx(found.objective, rel=1e-9)
-
-
-def test_most_elastic_jobs_need_no_program() -> None:
-    drawn = [elastic(np.random.default_rng(seed)) for seed in range(60)]
-    of_types = [each for each in drawn if each.capacity.size > 1]
-    solvers = [solve_instance(ap.Sia(), each).stats["solver"] for each in of_types]
-    assert solvers.count("prices") > len(solvers) / 2
 
 
 def test_the_first_of_jobs_that_are_alike_are_served_in_any_order_of_rows() -> None:
