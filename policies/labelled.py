@@ -139,8 +139,8 @@ def solve(
         tensor = ThroughputTensor.of(tensor, workers=workers, jobs=jobs)
     problem = read(chosen, tensor, resources, gang_packing=gang_packing)
     shared, order = None, problem.order
-    if chosen.space_sharing:
-        shared = pair_table(chosen, pairs, problem.tensor, problem.jobs)
+    if chosen.space_sharing and problem.tensor is not None:
+        shared = pair_table(chosen, pairs, problem.tensor, problem.table)
     solution = solve_instance(
         chosen,
         problem.instance,
@@ -163,25 +163,30 @@ class Read(NamedTuple):
         The arrays.
     order
         The way back to the order of the labels.
-    tensor, columns
-        What labels there are; columns of the jobs table in the order of the tensor.
-    resources
-        Names of the resources as given, types first.
+    rows, jobs, options, resources
+        Labels in the order in which they were given; types come first among the resources.
+    columns
+        Columns of the jobs table, in the order of the jobs.
     note
         What a reader of the result must know.
+    tensor
+        The throughputs, under every type of the cluster.
     """
 
     instance: Instance
     order: GivenOrder
-    tensor: ThroughputTensor
+    rows: pd.Index
+    jobs: pd.Index
+    options: pd.Index
+    resources: pd.Index
     columns: Mapping[str, Any]
-    resources: tuple[str, ...]
     note: str = ""
+    tensor: ThroughputTensor | None = None
 
     @property
-    def jobs(self) -> pd.DataFrame:
-        """The jobs table in the order of the tensor."""
-        return pd.DataFrame(self.columns, index=self.tensor.jobs)
+    def table(self) -> pd.DataFrame:
+        """The jobs table."""
+        return pd.DataFrame({**self.columns}, index=self.jobs)
 
     def allocation(self, policy: Policy, solution: Solution) -> Allocation:
         """Put labels on a solution, and warn of one that is not what was asked for."""
@@ -189,18 +194,14 @@ class Read(NamedTuple):
             _LOG.warning("%r: %s", policy, solution.message)
         elif solution.gap > 1e-6:
             _LOG.warning("%r: the gap is %.1e", policy, solution.gap)
-        tensor = self.tensor
-        late = missed_deadlines(self.jobs, solution) if "deadline_s" in policy.columns else ""
-        rows = names_of_pairs(tensor, solution) if len(solution.pairs) else tensor.rows
-        names, types = tensor.type_labels, tensor.accelerator_of_option
-        if names is not types or names.tolist() != [*self.resources]:
-            label = dict(zip(types, names, strict=True))
-            names = pd.Index([*map(label.get, self.resources, self.resources)])
+        late = missed_deadlines(self.table, solution) if "deadline_s" in policy.columns else ""
+        pairs = len(solution.pairs) > 0
+        rows = names_of_pairs(self.rows, self.jobs, solution) if pairs else self.rows
         return Allocation(
-            X=pd.DataFrame(solution.X, index=rows, columns=tensor.options),
-            throughput=pd.Series(solution.throughput, index=tensor.jobs, name="throughput"),
+            X=pd.DataFrame(solution.X, index=rows, columns=self.options),
+            throughput=pd.Series(solution.throughput, index=self.jobs, name="throughput"),
             objective=solution.objective,
-            prices=pd.Series(solution.prices, index=names, name="price"),
+            prices=pd.Series(solution.prices, index=self.resources, name="price"),
             gap=solution.gap,
             status=solution.status,
             policy=repr(policy),
@@ -241,7 +242,12 @@ def read(
     if "pinned" in given.columns:
         check_pinned(policy, given, tensor)
     order = GivenOrder.of(given, tensor.options)
-    return Read(order.apply(given), order, tensor, columns, given.resource_names, note)
+    names, types, named = tensor.type_labels, tensor.accelerator_of_option, given.resource_names
+    if names is not types or names.tolist() != [*named]:
+        label = dict(zip(types, names, strict=True))
+        names = pd.Index([*map(label.get, named, named)])
+    labels = tensor.rows, tensor.jobs, tensor.options, names
+    return Read(order.apply(given), order, *labels, columns, note, tensor)
 
 
 def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:

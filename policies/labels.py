@@ -187,11 +187,11 @@ def check_pinned(policy: Policy, instance: Instance, tensor: ThroughputTensor) -
     check_pins(instance, tensor.rows.tolist())
 
 
-def names_of_pairs(tensor: ThroughputTensor, solution: Solution) -> pd.Index:
-    """Labels of the rows of X: those of the tensor, then pairs of jobs."""
-    jobs = tensor.jobs.tolist()
-    pairs = [COMBINATION.join((str(jobs[a]), str(jobs[b]))) for a, b in solution.pairs.tolist()]
-    return pd.Index([*tensor.rows.tolist(), *pairs])
+def names_of_pairs(rows: pd.Index, jobs: pd.Index, solution: Solution) -> pd.Index:
+    """Labels of the rows of X: those that were given, then pairs of jobs."""
+    ids = jobs.tolist()
+    pairs = [COMBINATION.join((str(ids[a]), str(ids[b]))) for a, b in solution.pairs.tolist()]
+    return pd.Index([*rows.tolist(), *pairs])
 
 
 def missed_deadlines(table: pd.DataFrame, solution: Solution) -> str:
