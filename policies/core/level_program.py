@@ -238,7 +238,11 @@ class LevelProgram:
         left = self._b.copy()
         np.subtract.at(left, self._A.coords[0], self._A.data * x[self._A.coords[1]])
         left[self._own] -= self._entries * x[self.column]
-        return max(float(np.abs(left).max()), float((self._lower - x).max()), float((x-self._upper).max()))
+        return max(
+            float(np.abs(left).max()),
+            float((self._lower - x).max()),
+            float((x - self._upper).max()),
+        )
 
     def _keep(self, x: Floats, y: Floats) -> None:
         """Keep a point, and what its dual values prove: no allocation has a larger t than that.
@@ -254,7 +258,9 @@ class LevelProgram:
         paid[self.column] += self._entries @ y[self._own]
         self.x, self.reduced = x[: self._size], paid[: self._size]
         most = np.maximum(1 / self.scales.column, 10 * np.abs(self.x))
-        short = np.where(np.isfinite(self._lower[: self._size]), -self.reduced, np.abs(self.reduced))
+        short = np.where(
+            np.isfinite(self._lower[: self._size]), -self.reduced, np.abs(self.reduced)
+        )
         t, rounding = abs(float(self.x[self.column])), 2.0**-52 * float(np.abs(self._b) @ np.abs(y))
         bound = float(self._b @ y) + float(np.maximum(short, 0.0) @ most)
         self.error = (abs(bound - t) + rounding) / max(t, 1e-300)

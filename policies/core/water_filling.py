@@ -341,9 +341,7 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
             raise SolveError("Water filling found nobody who can rise no further.")
         if first is None:
             made = np.asarray(stop.level, dtype=float)
-            first = First(
-                float(stop.height), stop.own, made, stop.rise, stop.last, program.point()
-            )
+            first = First(float(stop.height), stop.own, made, stop.rise, stop.last, program.point())
         # By so much may all together, at their dual values, have more than is said.
         over = stop.over + stop.dual @ np.where(active, 0.0, err)
         alone, all_ = np.where(priced, cost, np.inf), float(cost @ stop.rise)
@@ -432,12 +430,12 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
     """
     clock, stated = [time.perf_counter()], _Stated.of(policy, instance)
     p, jobs, step = stated.p, instance.jobs, cp.Variable(name="step")
-    demand = (stated.utility - cp.multiply(np.ones(jobs), step) >= np.zeros(jobs)).set_label("demand")
+    demand = (stated.utility - cp.multiply(np.ones(jobs), step) >= np.zeros(jobs)).set_label(
+        "demand"
+    )
     constraints = [demand, *stated.constraints]
     try:
-        compiled = Compiled.of(
-            p, cp.Maximize(step), constraints, scaled=False, stated_by=policy
-        )
+        compiled = Compiled.of(p, cp.Maximize(step), constraints, scaled=False, stated_by=policy)
     except (cp.error.DCPError, cp.error.SolverError) as error:
         raise unsolvable(policy, error) from error
     rows = np.arange(jobs) + compiled.program.rows[demand.id].start
@@ -520,7 +518,9 @@ def _evened(
     squares = evenness(p.instance).ravel(order="F")[open_]
     shares = np.zeros(X.size)
     shares[open_] = least_squares(squares, A, right, tight, at)
-    p.X.value = even = _at_their_levels(shares.reshape(X.shape, order="F"), p, utility, filled.level)
+    p.X.value = even = _at_their_levels(
+        shares.reshape(X.shape, order="F"), p, utility, filled.level
+    )
     if _missed(utility, filled.level, filled.most) <= _TIE:
         return even
     p.X.value = X
