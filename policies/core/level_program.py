@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _ONE = 1 << 400
 """The number 1 in units of whole numbers."""
-EXACT = 2.0**-150
-"""Error of a refined point, in numbers around 1."""
+EXACT, TIE = 2.0**-110, 2.0**-70
+"""Error of a refined point, and dual value of one that may be zero, in numbers around 1."""
 _ROUNDING = 2.0**-40
 """Error of a point of HiGHS that is no rounding error, in numbers around 1."""
 _STEP, _FAR, _APART, _MOST_ROUNDS = 2.0**40, 1e9, 1e6, 40
@@ -238,7 +238,11 @@ class LevelProgram:
         left = self._b.copy()
         np.subtract.at(left, self._A.coords[0], self._A.data * x[self._A.coords[1]])
         left[self._own] -= self._entries * x[self.column]
-        return max(float(np.abs(left).max()), float((self._lower - x).max()), float((x-self._upper).max()))
+        return max(
+            float(np.abs(left).max()),
+            float((self._lower - x).max()),
+            float((x - self._upper).max()),
+        )
 
     def _keep(self, x: Floats, y: Floats) -> None:
         """Keep a point, and what its dual values prove: no allocation has a larger t than that.
@@ -254,7 +258,9 @@ class LevelProgram:
         paid[self.column] += self._entries @ y[self._own]
         self.x, self.reduced = x[: self._size], paid[: self._size]
         most = np.maximum(1 / self.scales.column, 10 * np.abs(self.x))
-        short = np.where(np.isfinite(self._lower[: self._size]), -self.reduced, np.abs(self.reduced))
+        short = np.where(
+            np.isfinite(self._lower[: self._size]), -self.reduced, np.abs(self.reduced)
+        )
         t, rounding = abs(float(self.x[self.column])), 2.0**-52 * float(np.abs(self._b) @ np.abs(y))
         bound = float(self._b @ y) + float(np.maximum(short, 0.0) @ most)
         self.error = (abs(bound - t) + rounding) / max(t, 1e-300)
@@ -298,7 +304,8 @@ class LevelProgram:
                 break
             primal, dual = _scale(missed, primal), _scale(over, dual)
             if apart > _APART * max(missed, over):  # what is left is far on one side
-                primal, dual = (1.0, dual) if turn % 2 else (primal, 1.0)
+                far = float(_power_of_two(1 / apart))
+                primal, dual = (1.0, far) if turn % 2 else (far, 1.0)
             lower = np.where(held, np.maximum(-primal * _floats(x), -_FAR), -np.inf)
             upper = np.where(slack, -primal * _floats(x), np.inf)
             self._pose(np.minimum(dual * _floats(paid), _FAR), lower, upper, primal * _floats(left))

@@ -21,8 +21,8 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_right
-from fractions import Fraction
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import cvxpy as cp
@@ -32,18 +32,18 @@ from scipy import sparse
 from apportion.errors import InputError, SolveError
 from apportion.policies.base import PassesRatesOn
 from apportion.policies.core.choice import least_squares
-from apportion.policies.core.level_program import EXACT, LevelProgram, fractions
+from apportion.policies.core.level_program import EXACT, TIE, LevelProgram, fractions
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
 from apportion.policies.solving.certificate import make_feasible, relative_gap
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.demands import levels_of, pose, posed_value
+from apportion.policies.solving.demands import levels_of, pose
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.second_stage import evenness
 from apportion.policies.solving.solvable import unsolvable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from apportion.policies.base import Policy, Rates
     from apportion.policies.instance import Instance
@@ -290,7 +290,7 @@ def _last_with_room(
 ) -> _Stop:
     """Rise until there is room for nothing higher."""
     exact, first = level.dtype == object, path.begin(active, level, most)
-    tie, rounding, close = (EXACT**0.5, EXACT, 2.0**-100) if exact else (_TIE, 2.0**-52, 1e-13)
+    tie, rounding, close = (TIE, EXACT, 2.0**-90) if exact else (_TIE, 2.0**-52, 1e-13)
     own = float(first) if path.at(first)[2].any() else np.inf
     worth, bound = program.worth
     dual, bound = (fractions(worth), Fraction(bound)) if exact else (worth, bound)
@@ -329,7 +329,7 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
     most = program.most(open_, exact=exact)
     size = np.where(most < np.inf, most, 0)
     level, size = 0 * size, size.astype(float)
-    counts = EXACT**0.5 if exact else _COUNTS
+    counts = TIE if exact else _COUNTS
     active, err, first = np.ones(size.size, dtype=bool), 0 * size, None
     while (active := active & (level < most)).any():
         stop = _last_with_room(program, path, active, level, most)
@@ -341,9 +341,7 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
             raise SolveError("Water filling found nobody who can rise no further.")
         if first is None:
             made = np.asarray(stop.level, dtype=float)
-            first = First(
-                float(stop.height), stop.own, made, stop.rise, stop.last, program.point()
-            )
+            first = First(float(stop.height), stop.own, made, stop.rise, stop.last, program.point())
         # By so much may all together, at their dual values, have more than is said.
         over = stop.over + stop.dual @ np.where(active, 0.0, err)
         alone, all_ = np.where(priced, cost, np.inf), float(cost @ stop.rise)
@@ -432,12 +430,12 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
     """
     clock, stated = [time.perf_counter()], _Stated.of(policy, instance)
     p, jobs, step = stated.p, instance.jobs, cp.Variable(name="step")
-    demand = (stated.utility - cp.multiply(np.ones(jobs), step) >= np.zeros(jobs)).set_label("demand")
+    demand = (stated.utility - cp.multiply(np.ones(jobs), step) >= np.zeros(jobs)).set_label(
+        "demand"
+    )
     constraints = [demand, *stated.constraints]
     try:
-        compiled = Compiled.of(
-            p, cp.Maximize(step), constraints, scaled=False, stated_by=policy
-        )
+        compiled = Compiled.of(p, cp.Maximize(step), constraints, scaled=False, stated_by=policy)
     except (cp.error.DCPError, cp.error.SolverError) as error:
         raise unsolvable(policy, error) from error
     rows = np.arange(jobs) + compiled.program.rows[demand.id].start
@@ -520,7 +518,9 @@ def _evened(
     squares = evenness(p.instance).ravel(order="F")[open_]
     shares = np.zeros(X.size)
     shares[open_] = least_squares(squares, A, right, tight, at)
-    p.X.value = even = _at_their_levels(shares.reshape(X.shape, order="F"), p, utility, filled.level)
+    p.X.value = even = _at_their_levels(
+        shares.reshape(X.shape, order="F"), p, utility, filled.level
+    )
     if _missed(utility, filled.level, filled.most) <= _TIE:
         return even
     p.X.value = X

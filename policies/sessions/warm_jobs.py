@@ -27,8 +27,6 @@ from apportion.policies.solving.ratio import at_best_bargains, best_of
 from apportion.policies.solving.rows import believed
 from apportion.policies.solving.second_stage import evenness, relative_throughput
 from apportion.policies.solving.whole.decide import at_prices
-from apportion.policies.solving.worst_off.filling_at_prices import filled_by_jobs
-from apportion.policies.solving.worst_off.last_filling import LastFilling
 from apportion.policies.solving.worst_off.levels import by_levels
 
 if TYPE_CHECKING:
@@ -86,7 +84,7 @@ class WarmJobs:
         self._may = not (policy.space_sharing or policy.integral)
         self.places: JobPlaces | None = None
         self._room: RoomForAll | None = None
-        self._last, self._demands, self._filling = LastWalk(), LastDemands(), LastFilling()
+        self._last, self._demands = LastWalk(), LastDemands()
 
     def certified(
         self,
@@ -119,8 +117,7 @@ class WarmJobs:
             return None
         told = believed(self.policy, instance)
         if fills_further(self.policy):
-            alone = filled_by_jobs(self.policy, told, self._filling, least=least_prices)
-            return None if alone is None else _solution(told, alone)
+            return None
         try:
             read = read_off(self.policy, told)
         except ValueError:  # the policy's own text: solved anew, it is told where it is wrong

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -15,7 +15,6 @@ from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.demands import (
     SpeedProblem,
-    fills_further,
     is_of_each,
     levels_of,
 )
@@ -25,13 +24,11 @@ from apportion.policies.solving.rows import group_identical
 from apportion.policies.solving.second_stage import (
     choose_among_optima,
     evenness,
-    least_squares_on,
     most_even,
     relative_throughput,
 )
 from apportion.policies.solving.solvers.logarithmic_interior_point import restored
 from apportion.policies.solving.worst_off.demand_scaling import demand_scales
-from apportion.policies.solving.worst_off.lexicographic import further_levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,102 +49,19 @@ _ROUNDING = 1e-12
 """By how much a mean may be worse than what it is the mean of, though it is no worse."""
 
 
-class Chosen(NamedTuple):
-    """An allocation, and by what part of itself a job's level may be off, at most.
-
-    `missed` counts what the allocation misses of the levels that were found, and what these may be
-    off themselves; it is 0 for a policy that has an objective only.
-    """
-
-    X: Floats
-    missed: float = 0.0
-
-
-def choose(
-    policy: Policy, compiled: Compiled, first: Point, solver: SolverName, *, second_stage: bool
-) -> Chosen:
+def choose(policy: Policy, compiled: Compiled, first: Point, solver: SolverName) -> Floats:
     """Choose among the optima (`apportion.policies.solving.second_stage`); the variables take it.
-
-    Where a policy has further objectives, none but an allocation that meets them is an optimum,
-    also without the second stage, which leaves open what is done with the rest.
 
     Parameters
     ----------
     first
         An optimum, whose values the variables have; `leaves_a_choice` holds of it.
-
-    Raises
-    ------
-    SolveError
-        If the further objectives of a policy could not be found.
     """
-    chosen = choose_with_levels(policy, compiled.p, solver, second_stage=second_stage)
-    if chosen is not None:
-        return chosen
     reached = compiled.objective()
     X = _optimum(policy, compiled, first, solver)
     if compiled.worse_by(reached) > _MET:  # rounding errors, where data span many magnitudes
         X = compiled.X_at(first)
-    return Chosen(X if compiled.program.is_linear_program else _alike(policy, compiled, X))
-
-
-def choose_with_levels(
-    policy: Policy, p: Problem, solver: SolverName, *, second_stage: bool
-) -> Chosen | None:
-    """Spend what the levels of a policy leave, then share it evenly, as far as they are met.
-
-    ``None`` for a policy without further objectives.
-
-    Raises
-    ------
-    SolveError
-        If the further objectives of a policy could not be found.
-    """
-    if not fills_further(policy):
-        return None
-    levels, doubt = further_levels(policy, p)
-    filled = np.asarray(p.X.value, dtype=float)
-    settled = all(isinstance(each, Equality) and each.size == p.count.size for each in levels)
-    choices = _even if settled else _spent
-    best = Chosen(filled, _missed(levels))
-    for X in choices(policy, p, levels, solver) if second_stage or best.missed > _MET else ():
-        missed = _missed(levels)
-        if missed <= _MET:
-            return Chosen(X, max(missed, doubt))
-        best = min(best, Chosen(X, missed), key=lambda each: each.missed)
-    p.X.value = best.X
-    return Chosen(best.X, max(best.missed, doubt))
-
-
-def _even(
-    policy: Policy, p: Problem, settled: Sequence[cp.Constraint], solver: SolverName
-) -> Iterator[Floats]:
-    """Yield the most even of the allocations in which every job has its level, to the last bit.
-
-    There is nothing to spend beyond settled levels. Where all gave way by a hair, so that it could
-    be spent, one job that makes thousands of steps for one of another's would get all of that.
-    """
-    squares = evenness(p.instance)
-    nothing = cp.Maximize(0 * cp.sum(p.X))
-    spending = _in_units_of_levels(policy, p, nothing, settled)
-    even = least_squares_on(spending.program, spending.over_columns(squares, power=2))
-    if even is not None:
-        spending.X_at(even)
-        yield _at_their_levels(p, settled)
-
-
-def _at_their_levels(p: Problem, settled: Sequence[cp.Constraint]) -> Floats:
-    """Scale the time of each job until it has its level, and all of it into the limits.
-
-    What a solver's rounding errors add up to is shared in proportion to what the jobs have: as much
-    as one job has too much may be a multiple of what another one has.
-    """
-    X = np.asarray(p.X.value, dtype=float)
-    for constraint in settled if p.instance.solo else ():
-        has, level = (np.asarray(side.value, dtype=float) for side in constraint.args)
-        p.X.value = X = X * np.divide(level, has, out=np.ones_like(has), where=has > 0)[:, None]
-    p.X.value = X = make_feasible(X, p.instance)
-    return X
+    return X if compiled.program.is_linear_program else _alike(policy, compiled, X)
 
 
 def _spent(

@@ -221,15 +221,14 @@ def _takes_levels(policy: Policy, instance: Instance, solver: SolverName, merge:
     """Whether a policy is to be solved level by level on an instance.
 
     Objectives that are no linear program always are; the others where there are jobs to merge, or
-    so many rows that the interior point of arrow form is ahead. Water filling has levels of its
-    own, which the others follow from the first on.
+    so many rows that the interior point of arrow form is ahead.
     """
     levels = read_off(policy, instance).levels
     if levels is None or levels.constrained:
         return False
     if not levels.proportional:
         return True
-    if not instance.solo or fills_further(policy):
+    if not instance.solo:
         return False
     large = instance.jobs > ROWS_FOR_ARROW and ArrowShare.fits(instance)
     if solver == "arrow" or (solver == "auto" and large):
@@ -276,14 +275,14 @@ class DeclaredProblem:
         self.last = first.solver
         bound = compiled.bound(first, own=bool(compiled.p.variables))
         solved = time.perf_counter()
-        X, doubt = compiled.X_at(first), 0.0
+        X = compiled.X_at(first)
         off = compiled.missed(first)
         open_ = self.second_stage and not first.unique and "has_one_optimum" not in policy.traits
-        if open_ or fills_further(policy):
-            X, doubt = choose(policy, compiled, first, solver, second_stage=self.second_stage)
+        if open_:
+            X = choose(policy, compiled, first, solver)
         objective = compiled.objective()
         value = -objective if compiled.maximises else objective
-        gap = max(compiled.distance(value, bound), doubt, compiled.p.inexact)
+        gap = max(compiled.distance(value, bound), compiled.p.inexact)
         chosen = time.perf_counter()
         prices = compiled.least_prices(first)
         prices = compiled.prices(first) if prices is None else prices
