@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.allocation import Allocation
+    from apportion.policies.core.forms import Form
     from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
     from apportion.types import Floats
@@ -264,6 +265,14 @@ class Policy(ABC):
         """State what must hold beside capacity and time."""
         return ()
 
+    def form(self, p: Problem) -> Form | None:
+        """Return the objective in numbers, which is quicker than to read its expression.
+
+        `objective` stays the definition, and `check_policy` compares the two. For ``None`` the
+        expression is read, as for a subclass that states another objective.
+        """
+        return None
+
     @property
     def label(self) -> str:
         """Name in the registry, with what differs from the plain policy."""
@@ -279,3 +288,13 @@ def depends_on_time(policy: Policy) -> bool:
     """
     told = {"now_s"} if isinstance(policy, ChangesAtTimes) else set[str]()
     return not (_BY_THE_CLOCK - told).isdisjoint(policy.columns)
+
+
+def form_of(policy: Policy, p: Problem) -> Form | None:
+    """Return the objective of a policy in numbers, ``None`` where its expression has to be read.
+
+    A form is of the objective of its class or of a class above. One that a subclass states anew has
+    a form only if the subclass says it.
+    """
+    own = (each for each in type(policy).__mro__ if {"form", "objective"} & vars(each).keys())
+    return policy.form(p) if "form" in vars(next(own)) else None

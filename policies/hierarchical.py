@@ -14,7 +14,7 @@ from apportion.checks import number
 from apportion.errors import InputError, unknown_name
 from apportion.policies.instance import Instance
 from apportion.policies.problem import Problem
-from apportion.policies.solving.driver import solve_instance
+from apportion.policies.solver import solve_instance
 from apportion.policies.water_filling import RatesOfGroups, WaterFilling
 from apportion.ties import ranks
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from apportion.allocation import Allocation
 from apportion.annotations import checked
@@ -22,16 +24,15 @@ from apportion.policies.labels import (
     names_of_pairs,
     names_of_resources,
     pair_table,
+    places_of_accelerators,
     places_of_options,
     places_of_types,
     refuse_beside,
     speeds_of_rows,
-    unknown_type,
 )
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
-from apportion.policies.resource import usage_of
-from apportion.policies.solving.driver import solve_instance
+from apportion.policies.solver import solve_instance
 from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.resource import Resource
     from apportion.policies.solution import Solution
-    from apportion.policies.solving.highs import SolverName
     from apportion.policies.solving.options import Fallback
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
@@ -76,9 +76,8 @@ def solve(
     pairs: PairThroughputs | None = None,
     gang_packing: bool = True,
     group: bool = True,
-    intervals: bool = True,
     second_stage: bool = True,
-    solver: SolverName = "auto",
+    solver: str = "auto",
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
@@ -112,8 +111,10 @@ def solve(
     gang_packing
         Whether gangs must also pack into whole machines and racks, where the options are
         (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.placements.tiers`.
-    group, intervals, second_stage, solver
+    group, second_stage
         See `solve_instance`; the defaults are right for all but comparisons.
+    solver
+        Has no effect: the one that suits the problem is chosen.
     fallback
         See `solve_instance`: what to do when every solver fails.
     time_limit_s, gap
@@ -126,6 +127,8 @@ def solve(
     InfeasibleError, SolveError
         If there is no allocation, or no solver found one.
     """
+    if solver != "auto":
+        warnings.warn("solver= has no effect; leave it out.", FutureWarning, stacklevel=3)
     chosen = get_policy(policy)
     tensor = throughput_tensor
     if isinstance(tensor, PosedByItself):
@@ -143,9 +146,7 @@ def solve(
         problem.instance,
         pairs=None if shared is None else shared.in_order(order.jobs, order.options),
         group=group,
-        intervals=intervals,
         second_stage=second_stage,
-        solver=solver,
         fallback=fallback,
         time_limit_s=time_limit_s,
         gap=gap,
@@ -253,8 +254,7 @@ def columns_of(
 ) -> dict[str, Any]:
     """Columns of `jobs_of`, an array of shape (jobs,) each."""
     size = len(tensor.jobs)
-    by_default = np.repeat([*DEFAULTS.values()], size).reshape(len(DEFAULTS), size)
-    columns = dict[str, Any](zip(DEFAULTS, by_default, strict=True))
+    columns: dict[str, Any] = {name: np.full(size, value) for name, value in DEFAULTS.items()}
     if jobs is not None:
         known = jobs if jobs is tensor.jobs_table else check_jobs(jobs)  # the tensor's own is
         refuse_misplaced(known.columns, policy.columns, tensor.accelerator_of_option)
@@ -301,11 +301,7 @@ def instance_of(
     types, named = len(cluster.gpus), tuple(cluster.gpus)
     capacity = np.array([*cluster.gpus.values()], dtype=float)
     prices = np.array([*map(cluster.prices_per_gpu_hour.get, named, [np.nan] * types)], dtype=float)
-    of_type = dict(zip(named, range(types), strict=True))
-    places = [*map(of_type.get, tensor.accelerator_of_option)]
-    if None in places:
-        raise unknown_type(tensor, cluster)
-    accelerator = np.array(places, dtype=np.intp)
+    accelerator = places_of_accelerators(tensor, cluster)
     columns, texts = _columns_and_texts(jobs, tensor, cluster)
     row, job = tensor.member_places
     held, per_option = np.zeros((len(tensor.rows), len(tensor.options))), tensor.gpus_of_option
@@ -320,13 +316,16 @@ def instance_of(
         speed, fits = speeds_of_rows(tensor, held, room)
     if not fits.all():
         raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
-    plain = per_option is None and tensor.solo and not resources
-    usage = None if plain else usage_of_gpus(held, accelerator, types)
-    if resources:
+    usage = None
+    if per_option is not None or not tensor.solo or resources:
         named = names_of_resources(cluster, resources)
         capacity = np.append(capacity, [resource.limit for resource in resources])
         prices = np.append(prices, np.zeros(len(resources)))
-        usage = usage_of(tensor, held, accelerator, resources, types)
+        usage = usage_of_gpus(held, accelerator, capacity.size)
+    for place, resource in enumerate(resources, start=types):
+        used = resource.used(tensor).tocoo()
+        cell = used.coords[0], used.coords[1] * capacity.size + place
+        usage = usage + sparse.csr_array((used.data, cell), shape=usage.shape)
     return Instance(
         throughput=speed,
         member_row=row,

@@ -11,7 +11,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.policies.resource import Resource
 from apportion.policies.solving.pairs import PairTable
-from apportion.policies.solving.whole.valid import check_pins
+from apportion.policies.whole.valid import check_pins
 from apportion.problem_inputs import COMBINATION
 
 if TYPE_CHECKING:
@@ -61,10 +61,13 @@ def names_of_resources(cluster: Cluster, resources: Sequence[Resource]) -> tuple
     return named
 
 
-def unknown_type(tensor: ThroughputTensor, cluster: Cluster) -> InputError:
-    """Name the first accelerator of a tensor that a cluster does not have."""
-    unknown = (name for name in tensor.accelerator_of_option if name not in cluster.gpus)
-    return unknown_name("accelerator in the throughput tensor", next(unknown), cluster.gpus)
+def places_of_accelerators(tensor: ThroughputTensor, cluster: Cluster) -> Ints:
+    """Place in a cluster of the accelerator type of each option, shape (options,)."""
+    places = {name: place for place, name in enumerate(cluster.gpus)}
+    for name in tensor.accelerator_of_option:
+        if name not in places:
+            raise unknown_name("accelerator in the throughput tensor", name, cluster.gpus)
+    return np.array([places[name] for name in tensor.accelerator_of_option], dtype=np.intp)
 
 
 def speeds_of_rows(

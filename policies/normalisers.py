@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.chunks import chunks
-from apportion.policies.fixed_shares import isolated_share
+from apportion.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,6 +107,36 @@ def gpus_held(instance: Instance) -> Floats:
     return np.where(held > 0, held, named)
 
 
+def isolated_share(capacity: Floats, scale_factor: Floats, jobs: float | None = None) -> Floats:
+    """Return the time shares of jobs that each own a 1/n slice of every accelerator type.
+
+    ``X[i, j] = (capacity[j] / n) / scale_factor[i]``, scaled down where a job would run more than
+    all the time (Gavel, section 4.2: the isolated allocation of finish-time fairness). Types on
+    which a job does not run take their part of its time as well.
+
+    Parameters
+    ----------
+    capacity
+        GPUs of each type of the cluster, shape (types,).
+    scale_factor
+        GPUs of each job, shape (jobs,).
+    jobs
+        The number n of jobs that share the cluster; the number of rows by default.
+
+    Raises
+    ------
+    InputError
+        If capacity or scale_factor is no list of numbers.
+    """
+    capacity, scale_factor = np.asarray(capacity, float), np.asarray(scale_factor, float)
+    for name, each in (("capacity", capacity), ("scale_factor", scale_factor)):
+        if each.ndim != 1:
+            raise InputError(f"{name} has the shape {each.shape}; it must be a list of numbers.")
+    n = scale_factor.size if jobs is None else jobs
+    share = capacity[None, :] / (max(n, 1) * scale_factor[:, None])
+    return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
+
+
 def isolated_throughput(instance: Instance) -> Floats:
     """Return the steps/s of each job in an isolated 1/n slice of the cluster, shape (jobs,).
 
@@ -115,22 +144,14 @@ def isolated_throughput(instance: Instance) -> Floats:
     One with options of several sizes has a choice in its slice, and takes the best
     (`slice_throughput`).
     """
-    alike = alike_speeds(instance) if instance.alike else None
-    n = float(instance.count.sum())
-    capacity = instance.shared_gpus
-    by_type = instance.alone if alike is None else instance.best_of_types(alike.speed)
-    held, speed = instance.gpus_held, np.empty(instance.jobs)
-    for jobs in chunks(instance.jobs):
-        share = isolated_share(capacity, held[jobs], n)
-        speed[jobs] = (share * by_type[jobs]).sum(axis=1)
-    if instance.own_usage is None:
-        return speed
-    solo = alike or instance.solo_speeds
-    if (elastic := solo.elastic).any():
-        each = capacity[instance.option_accelerator] / max(n, 1.0)
-        speed[elastic] = slice_throughput(
-            solo.speed[elastic], solo.gpus[elastic], each, instance.option_accelerator
-        )
+    solo = alike_speeds(instance) if instance.alike else instance.solo_speeds
+    capacity, n = instance.shared_gpus, float(instance.count.sum())
+    share = isolated_share(capacity, instance.gpus_held, n)
+    speed = np.asarray((share * instance.best_of_types(solo.speed)).sum(axis=1), dtype=float)
+    if instance.own_usage is not None and (elastic := solo.elastic).any():
+        kind = instance.option_accelerator
+        each = capacity[kind] / max(n, 1.0)
+        speed[elastic] = slice_throughput(solo.speed[elastic], solo.gpus[elastic], each, kind)
     return speed
 
 

@@ -16,23 +16,34 @@ from apportion.names import (
     is_scheduler_name,
     standard,
 )
+from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
-from apportion.policies.completion import AlloX, FinishTimeFairness, Makespan
+from apportion.policies.dally_round import DallyRound
+from apportion.policies.deepboot import DeepBoot
 from apportion.policies.entities import Cohort, FairOverTime
-from apportion.policies.fairness import MaxMinFairness, NashWelfare, PowerCapped, StrategyProof
-from apportion.policies.fixed_shares import GandivaPacking, IsolatedShare, ProportionalShare
+from apportion.policies.fifo import FIFO
+from apportion.policies.finish_time_fairness import FinishTimeFairness
+from apportion.policies.gandiva_packing import GandivaPacking
 from apportion.policies.hierarchical import HierarchicalFairness
-from apportion.policies.in_order import FIFO, DallyRound, ShortestJobFirst
-from apportion.policies.total_throughput import (
-    LeastMeanCompletion,
-    MaxTotalThroughput,
-    MinCost,
-    MinCostWithSLOs,
-    NetworkSensitive,
-)
-from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
-from apportion.policies.whole.least_workload import LeastWorkload
-from apportion.policies.whole.rotations import Rotations
+from apportion.policies.isolated import IsolatedShare
+from apportion.policies.least_mean_completion import LeastMeanCompletion
+from apportion.policies.least_workload import LeastWorkload
+from apportion.policies.lyra import Lyra
+from apportion.policies.makespan import Makespan
+from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies.max_total_throughput import MaxTotalThroughput
+from apportion.policies.min_cost import MinCost
+from apportion.policies.min_cost_slos import MinCostWithSLOs
+from apportion.policies.nash_welfare import NashWelfare
+from apportion.policies.network_sensitive import NetworkSensitive
+from apportion.policies.optimus import Optimus
+from apportion.policies.pollux import Pollux
+from apportion.policies.power_capped import PowerCapped
+from apportion.policies.proportional import ProportionalShare
+from apportion.policies.rotations import Rotations
+from apportion.policies.shortest_job_first import ShortestJobFirst
+from apportion.policies.sia import Sia
+from apportion.policies.strategy_proof import StrategyProof
 from apportion.registry import Registry
 
 if TYPE_CHECKING:

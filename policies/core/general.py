@@ -1,129 +1,437 @@
-"""Every other problem: what cvxpy makes of it, in HiGHS if it is linear, else in Clarabel."""
+"""Whatever a policy states in cvxpy, by one canonical form: own variables and constraints, ratios.
+
+The statement is compiled once. Then one cost after the other is optimised over it, each over the
+optima of the one before (`apportion.policies.core.faces`): earlier objectives, the policy's own,
+what could be spent beyond it, and squares:
+
+    max  sum over members of count * speed * X / equal-share throughput
+    min  sum over cells of GPUs * X**2 / capacity
+
+The last is strictly convex, so that the allocation is unique, whichever solver found it.
+
+A ratio N(X) / D(X) is linear over ``Y = X * scale`` with ``D = 1`` (Charnes and Cooper, 1962): the
+limits b of the canonical form become a column, ``A Y - b * scale``; the most that can be spent is
+then the least scale.
+"""
+
 from __future__ import annotations
 
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
 import cvxpy as cp
-import highspy
 import numpy as np
-import clarabel
 from cvxpy.atoms.affine.binary_operators import DivExpression
 from scipy import sparse
 
+from apportion.errors import InputError, SolveError
+from apportion.policies.core.canonical import Program, compile_statement
+from apportion.policies.core.certificate import dual_bound, make_feasible, relative_gap, violation
+from apportion.policies.core.conic import interior_point, optimum
+from apportion.policies.core.faces import optimal_face
+from apportion.policies.core.least_duals import least_duals
+from apportion.policies.core.unsolvable import check_finite, no_optimum, unsolvable
 from apportion.policies.problem import Problem
+from apportion.policies.solution import Attempted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from apportion.policies.base import Policy
+    from apportion.policies.core.canonical import Point
+    from apportion.policies.instance import Instance
+    from apportion.types import Floats
+
+Objective: TypeAlias = cp.Maximize | cp.Minimize
+
+_LOG = logging.getLogger(__name__)
+_WORSE = 1e-9
+"""By what part of itself an objective may be worse for what was chosen among its optima."""
+_MET = 1e-7
+"""By how much own constraints may be missed, in numbers around 1."""
+_NEAR_ZERO = 0.1
+"""Part of the smallest cost that a value near zero is compared with."""
+_NOTHING = 1e-7
+"""Part of the largest cost that is taken for none."""
 
 
-def canonical(goal, constraints):
-    """Return the cone program of a problem: c, A, b, cones, where the variables are."""
-    problem = cp.Problem(goal, constraints)
-    data = problem.get_problem_data(cp.CLARABEL)[0] if not problem.is_mixed_integer() else problem.get_problem_data(cp.HIGHS)[0]
-    return problem, data
+def solve(policy: Policy, instance: Instance, *, second_stage: bool = True) -> Attempted:
+    """Solve what a policy states on a reduced instance.
+
+    Parameters
+    ----------
+    policy, instance
+        The policy and its problem, one row a class of jobs.
+    second_stage
+        Whether what the objective leaves open is spent, then shared most evenly.
+
+    Raises
+    ------
+    InputError
+        If the problem is not convex by cvxpy's rules, not finite, or has boolean variables.
+    InfeasibleError
+        If no allocation meets the constraints; it names the ones that cannot hold together.
+    SolveError
+        If the objective is unbounded, or no solver found an optimum.
+    """
+    started = time.perf_counter()
+    stated = _Statement.of(policy, instance)
+    program = stated.compiled(policy)
+    compiled = time.perf_counter()
+    program, first = _first_stage(policy, stated, program)
+    solved = time.perf_counter()
+    open_ = second_stage and not first.unique and "has_one_optimum" not in policy.traits
+    points = _second_stage(stated, program, first) if open_ else iter([first])
+    X, value, x = _best_of(stated, program, first, points)
+    bound = stated.declared(dual_bound(program, first.x, first.y, *_box(stated, program, first)))
+    off = _missed(stated, program, x)
+    gap = max(relative_gap(value, bound, _unit(program)), stated.p.inexact)
+    return Attempted(
+        X,
+        value,
+        gap if off <= _MET else max(gap, off),
+        stated.slope(value) * _prices(stated, program, first),
+        {
+            "solver": first.solver,
+            "rows": instance.rows,
+            "compile_s": compiled - started,
+            "solve_s": solved - compiled,
+            "second_stage_s": time.perf_counter() - solved,
+        },
+    )
 
 
-def run(goal, constraints):
-    """Solve; return the optimal value, a relative gap, and leave values in the variables."""
-    problem, data = canonical(goal, constraints)
-    up = isinstance(goal, cp.Maximize)
-    dims, A, b, c = data["dims"], data["A"], data["b"], data["c"]
-    place = data["param_prob"].var_id_to_col
-    linear = not (dims.soc or dims.exp or dims.psd or dims.p3d) and data.get("P") is None
-    if linear:
-        x, y, value, dual = _highs(c, A, b, dims.zero, data.get("bool_vars_idx", data.get("bool_idx", [])))
-    else:
-        s = clarabel.DefaultSettings()
-        s.verbose = False
-        s.tol_gap_abs = s.tol_gap_rel = s.tol_feas = 1e-10
-        cones = [clarabel.ZeroConeT(dims.zero)] * (dims.zero > 0) + [clarabel.NonnegativeConeT(dims.nonneg)] * (dims.nonneg > 0)
-        cones += [clarabel.SecondOrderConeT(k) for k in dims.soc] + [clarabel.ExponentialConeT()] * dims.exp + [clarabel.PowerConeT(a) for a in dims.p3d]
-        P = data.get("P")
-        P = sparse.csc_matrix((c.size, c.size)) if P is None else sparse.triu(P, format="csc")
-        r = clarabel.DefaultSolver(P, c, sparse.csc_matrix(A), b, cones, s).solve()
-        if "Solved" not in str(r.status):
-            raise RuntimeError(str(r.status))
-        x, y, value, dual = np.array(r.x), np.array(r.z), r.obj_val, r.obj_val_dual
-    for v in problem.variables():
-        if v.id in place:
-            v.save_value(x[place[v.id] : place[v.id] + v.size].reshape(v.shape, order="F"))
-    offset = data["param_prob"].apply_parameters()[1]
-    value, dual = float(value + offset), float(dual + offset)
-    gap = abs(value - dual) / max(abs(value), abs(dual), 1e-300)
-    return (-value if up else value), gap, y, A, b
+class _Statement(NamedTuple):
+    """What a policy states over a problem.
 
+    Attributes
+    ----------
+    p, objective
+        The problem and the objective as the policy states it.
+    posed, constraints
+        What is compiled for them.
+    earlier
+        A variable for each earlier objective, and its cost.
+    paid
+        The variable that is the denominator of a ratio.
+    inverse
+        Whether ``max of k / u`` is posed as ``min of u / k``, which is linear.
+    """
 
-def _highs(c, A, b, zero, whole=()):
-    """min c x, A x + s = b, s zero for the first rows, >= 0 for the others."""
-    A = sparse.csc_matrix(A)
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = c.size, b.size
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = c, np.full(c.size, -np.inf), np.full(c.size, np.inf)
-    lp.row_lower_, lp.row_upper_ = np.append(b[:zero], np.full(b.size - zero, -np.inf)), b
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
-    whole = [int(np.ravel(i)[0]) for i in whole]
-    if whole:
-        kinds = [highspy.HighsVarType.kContinuous] * c.size
-        for i in whole:
-            kinds[i] = highspy.HighsVarType.kInteger
-        lp.integrality_ = kinds
-    h = highspy.Highs()
-    for k, v in dict(output_flag=False, threads=1, primal_feasibility_tolerance=1e-9, dual_feasibility_tolerance=1e-9, mip_rel_gap=1e-9).items():
-        h.setOptionValue(k, v)
-    h.passModel(lp)
-    h.run()
-    if h.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-        raise RuntimeError(h.modelStatusToString(h.getModelStatus()))
-    s, info = h.getSolution(), h.getInfo()
-    x, y = np.array(s.col_value), -np.array(s.row_dual)
-    return x, y, info.objective_function_value, (info.mip_dual_bound if whole else -float(b @ y))
+    p: Problem
+    objective: Objective
+    posed: Objective
+    constraints: list[cp.Constraint]
+    earlier: list[tuple[cp.Variable, float]]
+    paid: cp.Variable | None
+    inverse: bool
 
+    @classmethod
+    def of(cls, policy: Policy, instance: Instance) -> _Statement:
+        """Ask a policy, and pose what it says."""
+        p = Problem(instance)
+        objective, constraints = policy.objective(p), list(policy.constraints(p))
+        for name, own in p.variables.items():
+            if own.boolean:
+                raise InputError(
+                    f"{policy!r} asks for the boolean variable {name!r}, which only a policy with "
+                    f"integral = True can have."
+                )
+        earlier = list[tuple[cp.Variable, float]]()
+        if hasattr(policy, "earlier_objectives"):
+            for each in policy.earlier_objectives(p):
+                level, reached = _level(each)
+                constraints.append(reached.set_label("earlier objective"))
+                earlier.append((level, -1.0 if isinstance(each, cp.Maximize) else 1.0))
+        posed, paid, value = objective, None, objective.args[0]
+        if isinstance(value, DivExpression) and not value.args[1].is_constant():
+            if not all(side.is_affine() for side in value.args):
+                raise InputError(
+                    f"The objective of {policy!r} is a ratio: both its sides must be affine in X."
+                )
+            paid, posed = cp.Variable(name="paid"), type(objective)(value.args[0])
+            constraints.append((paid == value.args[1]).set_label("denominator"))
+        least = None if earlier or paid else _least_of_inverse(policy, p, objective)
+        posed = posed if least is None else cp.Maximize(cp.min(least))
+        if isinstance(posed.args[0], cp.min | cp.max) and posed.args[0].axis is None:
+            level, reached = _level(posed)
+            constraints.append(reached)
+            posed = type(posed)(level)
+        return cls(p, objective, posed, constraints, earlier, paid, least is not None)
 
-def solve(policy, instance, second=True):
-    """Solve a problem as it is stated: own variables and constraints, combinations, whole shares."""
-    from apportion.policies.core.solve import Answer
-
-    p = Problem(instance)
-    if policy.integral:
-        p.__dict__["X"] = cp.Variable((instance.rows, instance.options), boolean=True)
-    goal, limits = policy.objective(p), []
-    for earlier in getattr(policy, "earlier_objectives", lambda p: [])(p):
-        stated = [*p.constraints, *policy.constraints(p), *limits]
-        best = run(earlier, stated)[0]
-        slack = 1e-9 * abs(best) + 1e-12
-        limits.append(earlier.args[0] <= best + slack if isinstance(earlier, cp.Minimize) else earlier.args[0] >= best - slack)
-    stated = [*p.constraints, *policy.constraints(p), *limits]
-    e = goal.args[0]
-    if isinstance(e, DivExpression) and not e.args[1].is_constant():
-        made, paid = e.args  # Dinkelbach: the root of max made - ratio * paid
-        ratio, gap = 0.0, 0.0
-        stated.append(paid <= float(np.abs(instance.hourly_price).max() * instance.count.sum()))
-        for _ in range(30):
-            _, gap, y, A, b = run(cp.Maximize(made / max(ratio, 1.0) - (ratio / max(ratio, 1.0)) * paid), stated)
-            if float(paid.value) <= 1e-12:
-                break
-            new = float(made.value) / float(paid.value)
-            if abs(new - ratio) <= 1e-12 * abs(new):
-                break
-            ratio = new
-        return Answer(p.X.value, ratio, 0.0, np.zeros(instance.capacity.size), "general ratio")
-    value, gap, y, A, b = run(goal, stated)
-    X = p.X.value
-    prices = _prices(p, y, A, b, instance)
-    if second and not policy.integral:
-        slack = 1e-9 * abs(value)
-        held = e >= value - slack if isinstance(goal, cp.Maximize) else e <= value + slack
-        gain = (instance.throughput / np.where(instance.equal_share_throughput > 0, instance.equal_share_throughput, np.inf)[instance.member_job][:, None])
-        total = cp.sum(cp.multiply(instance.count / np.where(instance.equal_share_throughput > 0, instance.equal_share_throughput, np.inf), p.throughput))
+    def compiled(self, policy: Policy) -> Program:
+        """Compile it, unscaled; say in words what cannot be."""
         try:
-            run(cp.Maximize(total / float(np.abs(gain).max())), [*stated, held])
-            X = p.X.value
-        except (RuntimeError, cp.error.SolverError):
-            p.X.save_value(X)
-    return Answer(X, value, gap, prices, "general")
+            program = compile_statement(self.posed, self.constraints, self.p)
+        except (cp.error.DCPError, cp.error.SolverError) as error:
+            raise unsolvable(policy, error) from error
+        check_finite(policy, program)
+        return program
+
+    @property
+    def maximised(self) -> bool:
+        """Whether what is posed is maximised."""
+        return isinstance(self.posed, cp.Maximize)
+
+    def declared(self, minimised: float) -> float:
+        """Turn a value of the canonical objective into that of the policy's."""
+        value = -minimised if self.maximised else minimised
+        if not self.inverse:
+            return value
+        return 1 / value if value > 0 else np.inf
+
+    def slope(self, value: float) -> float:
+        """Return how fast the policy's objective moves with what is posed."""
+        return value**2 if self.inverse and np.isfinite(value) else 1.0
+
+    def place(self, variable: cp.Variable, program: Program) -> slice:
+        """Return the columns of a variable."""
+        start = program.columns[variable.id]
+        return slice(start, start + variable.size)
+
+    def scale(self, program: Program, x: Floats) -> float:
+        """Return what X is multiplied by in the columns of a program: 1, but for a ratio."""
+        return max(float(program.column[-1] * x[-1]), 1e-300) if self.paid is not None else 1.0
+
+    def at(self, program: Program, x: Floats) -> tuple[Floats, float]:
+        """Give the variables the values of a point; return X, made feasible, and the objective."""
+        values = program.column * x / self.scale(program, x)
+        variables = [*self.objective.variables(), *(v.variable for v in self.p.variables.values())]
+        for variable in (self.p.X, *variables):
+            each = values[self.place(variable, program)].reshape(variable.shape, order="F")
+            variable.save_value(each)
+        for own in self.p.variables.values():
+            if own.nonneg:
+                own.variable.save_value(np.maximum(np.asarray(own.variable.value), 0.0))
+        X = make_feasible(np.asarray(self.p.X.value), self.p.instance)
+        self.p.X.save_value(X)
+        return X, float(np.asarray(self.objective.args[0].value).item())
 
 
-def _prices(p, y, A, b, instance):
-    """Return the dual values of the capacities: the rows whose right side and cells are theirs."""
-    R = instance.capacity.size
-    A = sparse.csr_array(A)
-    for i in np.flatnonzero(b == instance.capacity[0]).tolist():
-        if i + R <= b.size and np.array_equal(b[i : i + R], instance.capacity) and np.diff(A[i : i + R].indptr).min() > 1:
-            return np.maximum(y[i : i + R], 0.0)
-    return np.full(R, np.nan)
+def _level(objective: Objective) -> tuple[cp.Variable, cp.Constraint]:
+    """Return a variable that an objective reaches, and that it does."""
+    level, value = cp.Variable(), objective.args[0]
+    maximised = isinstance(objective, cp.Maximize)
+    if isinstance(value, cp.min if maximised else cp.max) and value.axis is None:
+        value = value.args[0]
+    return level, value >= level if maximised else value <= level
+
+
+class _SpeedProblem(Problem):
+    """A problem in which the throughput is a variable by itself, not a sum over X."""
+
+    throughput = property(lambda self: self.variable("throughput", self.instance.jobs))  # type: ignore[assignment]
+
+
+def _least_of_inverse(policy: Policy, p: Problem, objective: Objective) -> cp.Expression | None:
+    """Return ``u / k`` where the largest of ``k / u`` is minimised; ``None`` for another one.
+
+    Of which kind it is shows at two throughputs, and is checked at a third.
+    """
+    worst = objective.args[0]
+    if not (isinstance(objective, cp.Minimize) and isinstance(worst, cp.max)):
+        return None
+    u, fastest = _SpeedProblem(p.instance), p.instance.fastest_throughput
+    stated = policy.objective(u).args[0].args[0]
+    if {each.id for each in stated.variables()} != {u.throughput.id} or not fastest.all():
+        return None
+    if stated.shape != fastest.shape:
+        return None
+    part = np.random.default_rng(0).uniform(0.5, 1.0, fastest.size)
+    k = []
+    for speed in (fastest, 2 * fastest, part * fastest):
+        u.throughput.save_value(speed)
+        k.append(np.asarray(stated.value, dtype=float) * speed)
+    fits = (k[0] > 0).all() and all(np.allclose(each, k[0], rtol=1e-12, atol=0) for each in k)
+    return cp.multiply(1 / k[0], p.throughput) if fits else None
+
+
+def _first_stage(policy: Policy, stated: _Statement, program: Program) -> tuple[Program, Point]:
+    """Optimise earlier objectives, then the policy's own over their optima.
+
+    Returns
+    -------
+    program
+        That of the policy's own objective, scaled.
+    point
+        Its optimum.
+    """
+    scaled = program.scaled()
+    now, start = scaled, None
+    for level, cost in stated.earlier:
+        c, none = np.zeros(scaled.c.size), sparse.csc_array(scaled.P.shape)
+        c[scaled.columns[level.id]] = cost
+        posed = replace(now, c=c, P=none)
+        point = _optimum(policy, stated, posed, start)
+        now, start = optimal_face(posed, point), point.basis
+    own = replace(now, c=scaled.c, P=scaled.P)
+    if stated.paid is not None:
+        own, start = _over_scale(own, stated.paid).scaled(), None
+    return own, _optimum(policy, stated, own, start)
+
+
+def _optimum(policy: Policy, stated: _Statement, program: Program, start: object) -> Point:
+    """Solve, or say which constraints cannot hold together."""
+    point = optimum(program, start)
+    if point.status == "optimal":
+        return point
+    raise no_optimum(policy, stated.p, stated.posed, stated.constraints, point.status)
+
+
+def _over_scale(program: Program, paid: cp.Variable) -> Program:
+    """Pose a ratio over ``Y = x * scale``, where its denominator is 1; the scale is the last column.
+
+    Bounds are all zero or infinite, so that they hold for Y as for x.
+    """
+    lower, upper = np.append(program.lower, 0.0), np.append(program.upper, np.inf)
+    place = program.columns[paid.id]
+    lower[place] = upper[place] = 1 / program.column[place]
+    one = sparse.csc_array((1, 1))
+    return replace(
+        program,
+        P=sparse.csc_array(sparse.block_diag([program.P, one])),
+        c=np.append(program.c, program.offset / program.cost),
+        A=sparse.csc_array(sparse.hstack([program.A, -program.b[:, None]])),
+        b=np.zeros(program.b.size),
+        lower=lower,
+        upper=upper,
+        column=np.append(program.column, 1.0),
+        offset=0.0,
+    )
+
+
+def _second_stage(stated: _Statement, program: Program, first: Point) -> Iterator[Point]:
+    """Yield the most even of the optima that spend most, one that spends most, and the first."""
+    instance, cells = stated.p.instance, stated.place(stated.p.X, program)
+    c = np.zeros(program.c.size)
+    if stated.paid is not None:
+        c[-1] = 1.0
+    else:
+        c[cells] = -relative_throughput(instance).ravel(order="F") * program.column[cells]
+        c /= np.abs(c).max(initial=0.0) or 1.0
+    spending = replace(optimal_face(program, first), c=c)
+    try:
+        most = optimum(spending, first.basis)
+    except SolveError as error:
+        _LOG.info("kept the first optimum: %s", error)
+        most = replace(first, status=str(error))
+    if most.status == "optimal":
+        if not most.unique:
+            weight = evenness(instance).ravel(order="F") * program.column[cells] ** 2
+            yield most_even(optimal_face(spending, most), cells, weight)
+        yield most
+    yield first
+
+
+def most_even(program: Program, cells: slice, weight: Floats) -> Point:
+    """Return the point with the least weighted squares of some columns, the costs left out.
+
+    In units in which every square weighs the same. In units that suit a linear program the weights
+    are the squares of these, and the lightest below what a solver takes for zero.
+    """
+    movable = (program.lower < program.upper).astype(float)
+    squares = np.zeros(program.c.size)
+    squares[cells] = 1.0
+    column = squares * movable
+    column[cells] /= np.sqrt(weight / weight.max())
+    linear = np.arange(program.b.size) < program.equality.size
+    entries = abs(program.A)
+    largest = (entries @ sparse.diags_array(column)).max(axis=1).toarray().ravel()
+    row = np.where(linear & (largest > 0), 1 / np.maximum(largest, 1e-300), 1.0)
+    beside = (sparse.diags_array(row) @ entries).max(axis=0).toarray().ravel()
+    column = np.where(column > 0, column, 1 / np.where(beside > 0, beside, 1.0))
+    posed = program.scaled_by(column, row)
+    P = sparse.csc_array(sparse.diags_array(squares))
+    point = interior_point(replace(posed, P=P, c=np.zeros(column.size)))
+    return replace(point, x=column * point.x)
+
+
+def relative_throughput(instance: Instance) -> Floats:
+    """Return what each cell of X adds to the total of throughput / equal share, (rows, options)."""
+    share = instance.equal_share_throughput
+    # A job that runs in combinations only has no share of its own to compare with.
+    per_step = np.divide(instance.count, share, out=np.zeros(share.size), where=share > 0)
+    gain = np.zeros((instance.rows, instance.options))
+    each = (instance.member_share * per_step[instance.member_job])[:, None] * instance.throughput
+    np.add.at(gain, instance.member_row, each)
+    return gain
+
+
+def evenness(instance: Instance) -> Floats:
+    """Weight of each squared cell of X in the last choice, shape (rows, options).
+
+    The part of its type's GPUs that a row holds. A type without GPUs, of which every share is zero,
+    weighs like the largest type: its weights must not dwarf those of the others.
+    """
+    largest = instance.capacity[instance.hard].max(initial=0.0) or 1.0
+    usable = (instance.capacity > 0) & np.isfinite(instance.capacity)
+    capacity = np.where(usable, instance.capacity, largest)[instance.option_accelerator]
+    # Next to nothing for an option without GPUs, but not 0: squares have one minimum.
+    return instance.row_count[:, None] * np.maximum(instance.gpus, 1e-9) / capacity
+
+
+def _best_of(
+    stated: _Statement, program: Program, first: Point, points: Iterator[Point]
+) -> tuple[Floats, float, Floats]:
+    """Return X, the objective and the columns of the first point that is no worse than an optimum.
+
+    Rounding errors, where data span many magnitudes, may spoil what was chosen among optima.
+    """
+    reached = stated.at(program, first.x)[1]
+    sign = 1.0 if isinstance(stated.objective, cp.Minimize) else -1.0
+    for point in points:
+        X, value = stated.at(program, point.x)
+        worse = sign * (value - reached)
+        if worse <= 0 or relative_gap(value, reached, _unit(program)) <= _WORSE:
+            break
+    return X, value, point.x
+
+
+def _unit(program: Program) -> float:
+    """Return what a value near zero is compared with."""
+    costs = np.abs(np.append(program.c, program.P.data))
+    return _NEAR_ZERO * float(costs[costs > _NOTHING].min(initial=1.0)) * program.cost
+
+
+def _box(stated: _Statement, program: Program, point: Point) -> tuple[Floats, Floats]:
+    """Return where all optima lie: shares in [0, 1], others within ten times their value or unit."""
+    most = 10 * np.maximum(np.abs(point.x), 1.0)
+    lower, upper = np.maximum(-most, program.lower), np.minimum(most, program.upper)
+    cells, scale = stated.place(stated.p.X, program), stated.scale(program, point.x)
+    lower[cells] = 0.0
+    upper[cells] = (1.0 if stated.paid is None else 10 * scale) / program.column[cells]
+    return lower, np.where(program.upper == 0, 0.0, upper)
+
+
+def _missed(stated: _Statement, program: Program, x: Floats) -> float:
+    """Tell by how much own constraints are missed where the variables are, in numbers around 1.
+
+    Those that all policies share are met: that is what `make_feasible` is for.
+    """
+    if not stated.constraints:
+        return 0.0
+    x, scale = x.copy(), stated.scale(program, x)
+    for variable in (stated.p.X, *(own.variable for own in stated.p.variables.values())):
+        place = stated.place(variable, program)
+        x[place] = scale * np.ravel(variable.value, order="F") / program.column[place]
+    return violation(program, x)
+
+
+def _prices(stated: _Statement, program: Program, point: Point) -> Floats:
+    """Dual value of one more unit of each resource, shape (resources,).
+
+    A ratio holds what is used against ``capacity * scale``, so that one more unit of a resource is
+    `scale` more on that side. An interior point leaves a rounding error where a resource is not
+    used up.
+    """
+    instance, rows = stated.p.instance, np.arange(stated.p.instance.hard.size)
+    y = least_duals(program, point, rows, instance.capacity[instance.hard])
+    if not point.exact:
+        slack = program.b - program.A @ point.x
+        y = np.where(y < np.abs(slack), 0.0, y)
+    prices = np.zeros(instance.capacity.size)
+    unit = program.row[rows] * program.cost * stated.scale(program, point.x)
+    prices[instance.hard] = np.maximum(y[rows], 0.0) * unit
+    return prices

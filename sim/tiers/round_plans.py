@@ -11,9 +11,9 @@ from apportion.mechanism.offers.candidates import InOrder, Planned, accepts_from
 from apportion.mechanism.orders import MostSlowedFirst
 from apportion.mechanism.scheduler import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
-from apportion.policies.placements.round_places import RoundPlaces, Taken
 from apportion.policies.stated_resources import stated_resources, states_constraints
 from apportion.sim.solves.standing import Answer, Solves
+from apportion.sim.tiers.round_places import RoundPlaces, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,312 @@
+"""Curved programs: Clarabel, and one polish of its optimum to rounding errors.
+
+An interior point stops where the objective is right to 1e-13, and where it is flat a share is right
+to the root of that. The point does tell which bounds, rows and cones hold it: those with more dual
+value than slack. Where the boundary of a cone is smooth it is an equation ``h(s) = 0`` of the slack
+``s = b - A x``, with dual values ``y = -h'(s) m``. The optimum is a root of smooth equations,
+
+    P x + c + A'y = 0 in the free columns,  h(b - A x) = 0 for all that holds
+
+to which Newton's method converges quadratically. After each step what holds is told anew, by the
+same rule. So the most even point of a face, which is a quadratic program, is exact as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import clarabel
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from apportion.errors import SolveError
+from apportion.policies.core.canonical import Point
+from apportion.policies.core.certificate import optimality_error
+from apportion.policies.core.cones import apex, surface
+from apportion.policies.core.highs import linear_optimum
+
+if TYPE_CHECKING:
+    from apportion.policies.core.canonical import Cone, Program
+    from apportion.types import Floats, Ints
+
+# pyright: reportAttributeAccessIssue=false
+# clarabel is a compiled module without stubs.
+
+_TOLERANCE = 1e-9
+_LARGE = 3000
+"""Columns above which Clarabel rarely gets beyond its tolerance, and pays for the attempt."""
+_ROUNDS, _PATIENCE = 30, 4
+_ACCEPTED = 1e-10
+"""Error in the conditions of optimality, in numbers around 1, of what is taken as exact."""
+_EXACT, _ROUNDING = 1e-15, 1e-13
+"""Errors at which no other step is tried: at once, and after one that made it no less."""
+_REGULAR = 1e-9
+"""Keeps the equations regular where some repeat others; refinement takes it out again."""
+_WORDS = {
+    "Solved": "optimal",
+    "AlmostSolved": "optimal",  # the certificate tells how far off it is
+    "PrimalInfeasible": "infeasible",
+    "AlmostPrimalInfeasible": "infeasible",
+    "DualInfeasible": "unbounded",
+    "AlmostDualInfeasible": "unbounded",
+}
+
+
+def optimum(program: Program, start: Any = None) -> Point:
+    """Solve a scaled program: by HiGHS if it is linear, else by Clarabel, polished.
+
+    Parameters
+    ----------
+    program
+        The program.
+    start
+        The basis of a vertex to begin with, if it is linear.
+
+    Raises
+    ------
+    SolveError
+        If no solver found an optimum, an infeasibility or an unbounded ray.
+    """
+    tried = ""
+    if program.is_linear:
+        try:
+            point = linear_optimum(program, start)
+        except SolveError as error:
+            tried = f"highs: {error}; "
+        else:
+            if point.status in _WORDS.values():
+                return point
+            tried = f"highs: {point.status}; "
+    point = interior_point(program)
+    if point.status in _WORDS.values():
+        return point
+    raise SolveError(
+        f"No solver found an optimum ({tried}clarabel: {point.status}). The same objective in "
+        f"other atoms, or with numbers nearer to 1, may be solved; fallback='isolated' gives "
+        f"isolated shares."
+    )
+
+
+def interior_point(program: Program) -> Point:
+    """Solve by Clarabel without the columns that are fixed, and polish what it finds."""
+    free = np.flatnonzero(program.lower < program.upper)
+    fixed = np.where(program.lower < program.upper, 0.0, program.lower)
+    small = replace(
+        program,
+        P=sparse.csc_array(program.P[free][:, free]),
+        c=(program.c + program.P @ fixed)[free],
+        A=sparse.csc_array(program.A[:, free]),
+        b=program.b - program.A @ fixed,
+        lower=program.lower[free],
+        upper=program.upper[free],
+    )
+    point = _clarabel(small)
+    if point.status not in _WORDS.values() or point.status == "optimal":
+        point = polish(small, point)
+    x = fixed
+    x[free] = point.x
+    return replace(point, x=x)
+
+
+def _clarabel(program: Program) -> Point:
+    linear, columns = program.equality.size, np.arange(program.c.size)
+    equal, below = np.flatnonzero(program.equality), np.flatnonzero(~program.equality)
+    low, up = (columns[np.isfinite(each)] for each in (program.lower, program.upper))
+    A, one = program.A.tocsr(), sparse.eye_array(columns.size, format="csr")
+    rows = [A[equal], A[below], -one[low], one[up], A[linear:]]
+    limits = [program.b[equal], program.b[below], -program.lower[low], program.upper[up]]
+    signed = below.size + low.size + up.size
+    cones = [clarabel.ZeroConeT(equal.size), clarabel.NonnegativeConeT(signed)]
+    cones += map(_cone, program.cones)
+    b = np.concatenate([*limits, program.b[linear:]])
+    stacked, P = sparse.csc_array(sparse.vstack(rows)), sparse.csc_array(sparse.triu(program.P))
+    # Where the objective is curved, an error in its value shows as its root in the solution.
+    curved = not program.is_linear and columns.size <= _LARGE
+    for gap in (_TOLERANCE / 10_000, _TOLERANCE) if curved else (_TOLERANCE,):
+        settings = _settings(gap, strict=curved)
+        result = _run(clarabel.DefaultSolver(P, program.c, stacked, b, cones, settings))
+        word = str(result.status)
+        if word in _WORDS:
+            break
+    z, y = np.array(result.z), np.zeros(program.b.size)
+    y[equal], y[below] = z[: equal.size], z[equal.size :][: below.size]
+    y[linear:] = z[equal.size + signed :]
+    return Point(np.array(result.x), y, _WORDS.get(word, word), "clarabel")
+
+
+def _run(solver: Any) -> Any:
+    """Run Clarabel, whose compiled code may give up in a way of its own."""
+    try:
+        return solver.solve()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # which is no Exception, and has no other name
+            raise
+        raise SolveError(f"Clarabel stopped: {error}") from error
+
+
+def _cone(cone: Cone) -> Any:
+    """Return a cone as Clarabel calls it."""
+    if cone.kind == "second order":
+        return clarabel.SecondOrderConeT(cone.size)
+    if cone.kind == "semidefinite":
+        return clarabel.PSDTriangleConeT(cone.order)
+    if cone.kind == "exponential":
+        return clarabel.ExponentialConeT()
+    if len(cone.powers) == 2:
+        return clarabel.PowerConeT(cone.powers[0])
+    return clarabel.GenPowerConeT(list(cone.powers), 1)
+
+
+def _settings(gap: float, *, strict: bool) -> clarabel.DefaultSettings:
+    """Tolerances: a relative gap; `strict` lets "almost solved" pass only near the usual one."""
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_iter = 100
+    settings.max_threads = 1
+    settings.tol_feas = _TOLERANCE
+    settings.tol_gap_rel = gap
+    settings.tol_gap_abs = min(gap, _TOLERANCE / 1000)
+    if strict and gap < _TOLERANCE:
+        settings.reduced_tol_gap_rel = settings.reduced_tol_gap_abs = _TOLERANCE
+        settings.reduced_tol_feas = _TOLERANCE
+        settings.max_iter = 30  # what is not there by then never comes, and the next try is quick
+    else:  # with caution: exponential cones may end in a corner otherwise
+        settings.linesearch_backtrack_step, settings.min_switch_step_length = 0.5, 1e-3
+    return settings
+
+
+def polish(program: Program, point: Point) -> Point:
+    """Return the optimum of a program to rounding errors, or the best point on the way there.
+
+    Parameters
+    ----------
+    program
+        A program whose numbers are around 1.
+    point
+        Its optimum, to within a solver's tolerances.
+    """
+    if not (np.isfinite(point.x).all() and np.isfinite(point.y).all()):
+        return point
+    with np.errstate(all="ignore"):
+        best, since = (optimality_error(program, point.x, point.y), point.x, point.y), 0
+        x, y = point.x, point.y
+        for _ in range(_ROUNDS):
+            step = _step(program, x, y)
+            if step is None:
+                break
+            x, y = step
+            y = _on_surfaces(program, x, y)
+            error = optimality_error(program, x, y)
+            since = 0 if error < best[0] / 2 else since + 1
+            if error < best[0]:
+                best = error, x, y
+            done = best[0] <= (_EXACT if since == 0 else _ROUNDING)
+            if done or since > _PATIENCE or not np.isfinite(error):
+                break
+    error, x, y = best
+    exact = error <= _ACCEPTED
+    return replace(point, x=x, y=y, exact=exact, status="optimal" if exact else point.status)
+
+
+def _on_surfaces(program: Program, x: Floats, y: Floats) -> Floats:
+    """Return dual values that are exactly normal to the cones at x."""
+    slack, y = program.b - program.A @ x, y.copy()
+    for cone, place in program.cone_rows():
+        found = surface(cone, slack[place], y[place])
+        y[place] = 0.0 if found is None else -found.slope.T @ found.multiplier
+    return y
+
+
+def _step(program: Program, x: Floats, y: Floats) -> tuple[Floats, Floats] | None:
+    """Linearise the conditions about a point and solve them; ``None`` if they are not smooth.
+
+    With multipliers m and the Hessian H of ``x'Px/2 + m'h(b - Ax)``::
+
+        H dx + J'(m + dm) = -(P x + c),    J dx = -h
+    """
+    reduced, slack = program.reduced(x, y), program.b - program.A @ x
+    low, up = reduced > x - program.lower, -reduced > program.upper - x
+    at_bounds = np.where(low, program.lower, np.where(up, program.upper, x))
+    low[_kept_for_logarithms(program, slack, at_bounds, x)] = False
+    x = np.where(low, program.lower, np.where(up, program.upper, x))
+    free, slack = np.flatnonzero(~(low | up)), program.b - program.A @ x
+    linear = program.equality.size
+    rows = np.flatnonzero(program.equality | (y[:linear] > slack[:linear]))
+    held = [(rows, apex(slack[rows], y[rows]))]
+    bends, bent = [], []
+    for cone, place in program.cone_rows():
+        found = surface(cone, slack[place], y[place])
+        if found is not None:
+            held.append((np.arange(place.start, place.stop), found))
+            if found.bend is not None:
+                bends.append(found.bend)
+                bent.append(held[-1][0])
+    places = np.concatenate([place for place, _ in held])
+    A = sparse.csc_array(program.A[:, free]).tocsr()
+    slopes = [-sparse.eye_array(rows.size), *(each.slope for _, each in held[1:])]
+    J = sparse.csc_array(-sparse.block_diag(slopes) @ A[places])
+    H = sparse.csc_array(program.P[free][:, free])
+    if bends:
+        curved = A[np.concatenate(bent)]
+        H = sparse.csc_array(H + curved.T @ sparse.block_diag(bends) @ curved)
+    m = np.concatenate([each.multiplier for _, each in held])
+    h = np.concatenate([each.h for _, each in held])
+    right = -np.append((program.P @ x + program.c)[free] + J.T @ m, h)
+    solution = _solved(H, J, right)
+    if solution is None:
+        return None
+    x, dual, first = x.copy(), np.zeros(y.size), 0
+    x[free] += solution[: free.size]
+    m = m + solution[free.size :]
+    for place, each in held:
+        dual[place] = -m[first : (first := first + each.h.size)] @ each.slope
+    return x, dual
+
+
+def _kept_for_logarithms(program: Program, slack: Floats, at_bounds: Floats, x: Floats) -> Ints:
+    """Return columns that may not be zero, though they are small: a logarithm would be of zero."""
+    left, A = program.b - program.A @ at_bounds, program.A.tocsr()
+    curved = [place for cone, place in program.cone_rows() if cone.kind == "exponential"]
+    last = np.array([place.stop - 1 for place in curved], dtype=np.intp)
+    kept = []
+    for row in last[(left[last] <= 0) & (slack[last] > 0)].tolist():
+        entries = slice(A.indptr[row], A.indptr[row + 1])
+        column = A.indices[entries]
+        if column.size:
+            kept.append(column[np.argmin(A.data[entries] * x[column])])
+    return np.array(kept, dtype=np.intp)
+
+
+def _solved(H: sparse.csc_array, J: sparse.csc_array, right: Floats) -> Floats | None:
+    """Solve ``[[H, J'], [J, 0]] z = right``, each column and row in a unit of its own."""
+    columns, rows = H.shape[0], J.shape[0]
+    column = 1 / np.sqrt(np.maximum(_largest(H, columns), 1.0))
+    J = sparse.csc_array(J @ sparse.diags_array(column))
+    row = 1 / np.maximum(_largest(sparse.csc_array(J.T), rows), 1e-300)
+    unit = np.append(column, np.minimum(row, 1e150))
+    by_column = sparse.diags_array(column)
+    J = sparse.diags_array(unit[columns:]) @ J
+    system = sparse.block_array([[by_column @ H @ by_column, J.T], [J, None]], format="csc")
+    if system.shape != (columns + rows, columns + rows):
+        return None
+    sign = np.repeat([_REGULAR, -_REGULAR], [columns, rows])
+    right = right * unit
+    if not (np.isfinite(system.data).all() and np.isfinite(right).all()):
+        return None
+    try:
+        factors = splu(sparse.csc_array(system + sparse.diags_array(sign)))
+    except RuntimeError:  # a pivot that rounding made zero
+        return None
+    solution = factors.solve(right)
+    for _ in range(3):
+        solution = solution + factors.solve(right - system @ solution)
+    return unit * solution
+
+
+def _largest(matrix: sparse.csc_array, columns: int) -> Floats:
+    """Return the largest entry of each column."""
+    largest = np.zeros(columns)
+    np.maximum.at(largest, np.repeat(np.arange(columns), np.diff(matrix.indptr)), abs(matrix.data))
+    return largest
