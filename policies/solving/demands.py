@@ -272,11 +272,6 @@ def posed_objective(policy: Policy, p: Problem) -> Objective:
     return cp.Maximize(cp.min(cp.multiply(1 / levels.rate, p.throughput)))
 
 
-def posed_value(policy: Policy, p: Problem) -> float:
-    """Evaluate what is posed for a policy about the worst off job, where the variables are."""
-    return float(np.asarray(posed_objective(policy, p).args[0].value).item())
-
-
 def reported(policy: Policy, instance: Instance, value: float) -> tuple[float, float]:
     """Turn a posed optimal value into that of the declared problem, and give the slope there."""
     return declared(levels_of(policy, instance), value)
