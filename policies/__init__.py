@@ -36,9 +36,8 @@ These decide in whole numbers: each job has one of its options, or none.
 `DallyRound`              gangs on free GPUs in order of priority, each at its best
 ========================  ==========================================================
 
-Policies of one's own that derive from `WeightedThroughput` (what a step/s of each job adds),
-`WeightedOptions` (what each option of a job is worth) or `SlowestJob` (the latest of all jobs) say
-numbers in place of an expression, and are decided as quickly as those of the package.
+Each is in the file of its name. A policy of one's own states an objective, and may say it in
+numbers too (`Form`), which is quicker.
 
 `reallocation_factor`, `one_job` and `rotation_problem` make what they need.
 
@@ -53,31 +52,42 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
+    from apportion.policies.allox import AlloX as AlloX
     from apportion.policies.base import Policy as Policy
-    from apportion.policies.completion import AlloX as AlloX
-    from apportion.policies.completion import FinishTimeFairness as FinishTimeFairness
-    from apportion.policies.completion import Makespan as Makespan
+    from apportion.policies.core.forms import Form as Form
+    from apportion.policies.dally_round import DallyRound as DallyRound
+    from apportion.policies.deepboot import DeepBoot as DeepBoot
+    from apportion.policies.elastic_values import reallocation_factor as reallocation_factor
     from apportion.policies.entities import Cohort as Cohort
     from apportion.policies.entities import FairOverTime as FairOverTime
-    from apportion.policies.fairness import MaxMinFairness as MaxMinFairness
-    from apportion.policies.fairness import NashWelfare as NashWelfare
-    from apportion.policies.fairness import PowerCapped as PowerCapped
-    from apportion.policies.fairness import StrategyProof as StrategyProof
-    from apportion.policies.fixed_shares import GandivaPacking as GandivaPacking
-    from apportion.policies.fixed_shares import IsolatedShare as IsolatedShare
-    from apportion.policies.fixed_shares import ProportionalShare as ProportionalShare
-    from apportion.policies.fixed_shares import isolated_share as isolated_share
+    from apportion.policies.fifo import FIFO as FIFO
+    from apportion.policies.finish_time_fairness import FinishTimeFairness as FinishTimeFairness
+    from apportion.policies.gandiva_packing import GandivaPacking as GandivaPacking
     from apportion.policies.hierarchical import HierarchicalFairness as HierarchicalFairness
-    from apportion.policies.in_order import FIFO as FIFO
-    from apportion.policies.in_order import DallyRound as DallyRound
-    from apportion.policies.in_order import ShortestJobFirst as ShortestJobFirst
     from apportion.policies.instance import Instance as Instance
+    from apportion.policies.isolated import IsolatedShare as IsolatedShare
     from apportion.policies.labelled import solve as solve
+    from apportion.policies.least_mean_completion import LeastMeanCompletion as LeastMeanCompletion
+    from apportion.policies.least_workload import LeastWorkload as LeastWorkload
+    from apportion.policies.least_workload import one_job as one_job
+    from apportion.policies.lyra import Lyra as Lyra
+    from apportion.policies.makespan import Makespan as Makespan
+    from apportion.policies.max_min_fairness import MaxMinFairness as MaxMinFairness
+    from apportion.policies.max_total_throughput import MaxTotalThroughput as MaxTotalThroughput
+    from apportion.policies.min_cost import MinCost as MinCost
+    from apportion.policies.min_cost_slos import MinCostWithSLOs as MinCostWithSLOs
+    from apportion.policies.nash_welfare import NashWelfare as NashWelfare
+    from apportion.policies.network_sensitive import NetworkSensitive as NetworkSensitive
+    from apportion.policies.normalisers import isolated_share as isolated_share
+    from apportion.policies.optimus import Optimus as Optimus
     from apportion.policies.placements.place_round import RoundPlacement as RoundPlacement
     from apportion.policies.placements.place_round import place_round as place_round
     from apportion.policies.placements.tiers import Eligible as Eligible
     from apportion.policies.placements.tiers import eligible as eligible
+    from apportion.policies.pollux import Pollux as Pollux
+    from apportion.policies.power_capped import PowerCapped as PowerCapped
     from apportion.policies.problem import Problem as Problem
+    from apportion.policies.proportional import ProportionalShare as ProportionalShare
     from apportion.policies.registry import BUILT_IN as BUILT_IN
     from apportion.policies.registry import SPECIALISED as SPECIALISED
     from apportion.policies.registry import WHOLE as WHOLE
@@ -85,32 +95,19 @@ if TYPE_CHECKING:
     from apportion.policies.registry import policy_table as policy_table
     from apportion.policies.registry import register as register
     from apportion.policies.resource import Resource as Resource
+    from apportion.policies.rotations import RotationProblem as RotationProblem
+    from apportion.policies.rotations import Rotations as Rotations
+    from apportion.policies.rotations import rotation_problem as rotation_problem
     from apportion.policies.sessions.session import Session as Session
     from apportion.policies.sessions.session import session as session
-    from apportion.policies.slowest_job import SlowestJob as SlowestJob
+    from apportion.policies.shortest_job_first import ShortestJobFirst as ShortestJobFirst
+    from apportion.policies.sia import Sia as Sia
     from apportion.policies.solution import Solution as Solution
-    from apportion.policies.solving.driver import solve_instance as solve_instance
+    from apportion.policies.solver import solve_instance as solve_instance
     from apportion.policies.solving.pairs import PairTable as PairTable
-    from apportion.policies.total_throughput import LeastMeanCompletion as LeastMeanCompletion
-    from apportion.policies.total_throughput import MaxTotalThroughput as MaxTotalThroughput
-    from apportion.policies.total_throughput import MinCost as MinCost
-    from apportion.policies.total_throughput import MinCostWithSLOs as MinCostWithSLOs
-    from apportion.policies.total_throughput import NetworkSensitive as NetworkSensitive
-    from apportion.policies.total_throughput import WeightedThroughput as WeightedThroughput
+    from apportion.policies.strategy_proof import StrategyProof as StrategyProof
     from apportion.policies.water_filling import RatesOfGroups as RatesOfGroups
     from apportion.policies.water_filling import WaterFilling as WaterFilling
-    from apportion.policies.whole.elastic import DeepBoot as DeepBoot
-    from apportion.policies.whole.elastic import Lyra as Lyra
-    from apportion.policies.whole.elastic import Optimus as Optimus
-    from apportion.policies.whole.elastic import Pollux as Pollux
-    from apportion.policies.whole.elastic import Sia as Sia
-    from apportion.policies.whole.least_workload import LeastWorkload as LeastWorkload
-    from apportion.policies.whole.least_workload import one_job as one_job
-    from apportion.policies.whole.option_worth import WeightedOptions as WeightedOptions
-    from apportion.policies.whole.rotations import RotationProblem as RotationProblem
-    from apportion.policies.whole.rotations import Rotations as Rotations
-    from apportion.policies.whole.rotations import rotation_problem as rotation_problem
-    from apportion.policies.whole.values import reallocation_factor as reallocation_factor
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from scipy.optimize import linprog
 
 from apportion.annotations import checked
 from apportion.errors import InputError
 from apportion.policies.labelled import jobs_of, solve
 from apportion.policies.registry import get_policy
-from apportion.policies.solving.highs import optimal_vertex
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -110,12 +110,13 @@ class _Case:
         kept = (gain * self.X).sum(axis=1)
         limits = np.vstack([time, capacity, -time * gain.ravel()])
         most = np.concatenate([np.ones(count), self.gpus, -kept * (1 - TELLING**2)])
-        rows = np.full(most.size, -np.inf), most
-        found = optimal_vertex(-gain.ravel(), sparse.csr_array(limits), rows)
-        more = 0.0 if found is None else float(gain.ravel() @ found - kept.sum())
-        if found is None or more <= TELLING * max(kept.sum(), 1.0):
+        close: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        rows: Any = sparse.csr_array(limits)
+        found = linprog(-gain.ravel(), rows, most, method="highs", options=close)
+        more = float(gain.ravel() @ found.x - kept.sum()) if found.success else 0.0
+        if more <= TELLING * max(kept.sum(), 1.0):
             return 0.0, None
-        better = np.where(self.speed > 0, found.reshape(count, kinds), 0.0)
+        better = np.where(self.speed > 0, found.x.reshape(count, kinds), 0.0)
         table = pd.DataFrame(better, index=self.jobs, columns=self.types)
         return more, table
 

@@ -47,15 +47,6 @@ def usage_of_gpus(gpus: Floats, accelerator: Ints, resources: int) -> sparse.csr
     return sparse.csr_array(held, shape=(rows, options * resources))
 
 
-def _among_all(usage: sparse.csr_array, last: int, resources: int) -> sparse.csr_array:
-    """Return usage of the last resources, shape (rows, options * last), as one of all of them."""
-    used = usage.tocoo()
-    option, resource = np.divmod(used.coords[1], last)
-    cells = (used.coords[0], (option + 1) * resources - last + resource)
-    shape = (usage.shape[0], usage.shape[1] // last * resources)
-    return sparse.csr_array((used.data, cells), shape=shape)
-
-
 @dataclass(frozen=True, eq=False)
 class Instance:
     """One allocation problem: jobs, options, resources and what is known of them, as arrays.
@@ -312,7 +303,9 @@ class Instance:
             each = np.broadcast_to(np.asarray(gpus, dtype=float), speed.shape)
             held = usage_of_gpus(each, accelerator, resources)
         if held is not None and usage is not None and beside.size:
-            held = held + _among_all(usage, beside.size, resources)
+            option, resource = np.divmod(usage.indices, beside.size)
+            column = option * resources + types.size + resource
+            held = held + sparse.csr_array((usage.data, column, usage.indptr), shape=held.shape)
         ones, own = np.ones(jobs), np.arange(jobs)
         known = {name: np.asarray(each, dtype=float) for name, each in (columns or {}).items()}
         return cls(
@@ -354,7 +347,7 @@ class Instance:
         """How each job runs by itself under each option, or else in combinations."""
         if not self.solo:
             return speeds_in_combinations(self)
-        return SoloSpeeds(self.throughput, self.gpus, np.ones(self.jobs, dtype=bool))
+        return SoloSpeeds(self.throughput, self.gpus)
 
     @cached_property
     def alone(self) -> Floats:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from apportion.allocation import Allocation
 from apportion.annotations import checked
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts, refuse_misplaced
-from apportion.policies.base import ChecksJobs, PosedByItself
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.labels import (
+    PosedByItself,
     aligned,
     check_alone,
     check_pinned,
@@ -22,16 +24,15 @@ from apportion.policies.labels import (
     names_of_pairs,
     names_of_resources,
     pair_table,
+    places_of_accelerators,
     places_of_options,
     places_of_types,
     refuse_beside,
     speeds_of_rows,
-    unknown_type,
 )
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
-from apportion.policies.resource import usage_of
-from apportion.policies.solving.driver import solve_instance
+from apportion.policies.solver import solve_instance
 from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.resource import Resource
     from apportion.policies.solution import Solution
-    from apportion.policies.solving.highs import SolverName
     from apportion.policies.solving.options import Fallback
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
@@ -76,9 +76,8 @@ def solve(
     pairs: PairThroughputs | None = None,
     gang_packing: bool = True,
     group: bool = True,
-    intervals: bool = True,
     second_stage: bool = True,
-    solver: SolverName = "auto",
+    solver: str = "auto",
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
@@ -112,8 +111,10 @@ def solve(
     gang_packing
         Whether gangs must also pack into whole machines and racks, where the options are
         (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.placements.tiers`.
-    group, intervals, second_stage, solver
+    group, second_stage
         See `solve_instance`; the defaults are right for all but comparisons.
+    solver
+        Has no effect: the one that suits the problem is chosen.
     fallback
         See `solve_instance`: what to do when every solver fails.
     time_limit_s, gap
@@ -126,6 +127,8 @@ def solve(
     InfeasibleError, SolveError
         If there is no allocation, or no solver found one.
     """
+    if solver != "auto":
+        warnings.warn("solver= has no effect; leave it out.", FutureWarning, stacklevel=3)
     chosen = get_policy(policy)
     tensor = throughput_tensor
     if isinstance(tensor, PosedByItself):
@@ -136,16 +139,14 @@ def solve(
         tensor = ThroughputTensor.of(tensor, workers=workers, jobs=jobs)
     problem = read(chosen, tensor, resources, gang_packing=gang_packing)
     shared, order = None, problem.order
-    if chosen.space_sharing:
-        shared = pair_table(chosen, pairs, problem.tensor, problem.jobs)
+    if chosen.space_sharing and problem.tensor is not None:
+        shared = pair_table(chosen, pairs, problem.tensor, problem.table)
     solution = solve_instance(
         chosen,
         problem.instance,
         pairs=None if shared is None else shared.in_order(order.jobs, order.options),
         group=group,
-        intervals=intervals,
         second_stage=second_stage,
-        solver=solver,
         fallback=fallback,
         time_limit_s=time_limit_s,
         gap=gap,
@@ -162,25 +163,30 @@ class Read(NamedTuple):
         The arrays.
     order
         The way back to the order of the labels.
-    tensor, columns
-        What labels there are; columns of the jobs table in the order of the tensor.
-    resources
-        Names of the resources as given, types first.
+    rows, jobs, options, resources
+        Labels in the order in which they were given; types come first among the resources.
+    columns
+        Columns of the jobs table, in the order of the jobs.
     note
         What a reader of the result must know.
+    tensor
+        The throughputs, under every type of the cluster.
     """
 
     instance: Instance
     order: GivenOrder
-    tensor: ThroughputTensor
+    rows: pd.Index
+    jobs: pd.Index
+    options: pd.Index
+    resources: pd.Index
     columns: Mapping[str, Any]
-    resources: tuple[str, ...]
     note: str = ""
+    tensor: ThroughputTensor | None = None
 
     @property
-    def jobs(self) -> pd.DataFrame:
-        """The jobs table in the order of the tensor."""
-        return pd.DataFrame(self.columns, index=self.tensor.jobs)
+    def table(self) -> pd.DataFrame:
+        """The jobs table."""
+        return pd.DataFrame({**self.columns}, index=self.jobs)
 
     def allocation(self, policy: Policy, solution: Solution) -> Allocation:
         """Put labels on a solution, and warn of one that is not what was asked for."""
@@ -188,18 +194,14 @@ class Read(NamedTuple):
             _LOG.warning("%r: %s", policy, solution.message)
         elif solution.gap > 1e-6:
             _LOG.warning("%r: the gap is %.1e", policy, solution.gap)
-        tensor = self.tensor
-        late = missed_deadlines(self.jobs, solution) if "deadline_s" in policy.columns else ""
-        rows = names_of_pairs(tensor, solution) if len(solution.pairs) else tensor.rows
-        names, types = tensor.type_labels, tensor.accelerator_of_option
-        if names is not types or names.tolist() != [*self.resources]:
-            label = dict(zip(types, names, strict=True))
-            names = pd.Index([*map(label.get, self.resources, self.resources)])
+        late = missed_deadlines(self.table, solution) if "deadline_s" in policy.columns else ""
+        pairs = len(solution.pairs) > 0
+        rows = names_of_pairs(self.rows, self.jobs, solution) if pairs else self.rows
         return Allocation(
-            X=pd.DataFrame(solution.X, index=rows, columns=tensor.options),
-            throughput=pd.Series(solution.throughput, index=tensor.jobs, name="throughput"),
+            X=pd.DataFrame(solution.X, index=rows, columns=self.options),
+            throughput=pd.Series(solution.throughput, index=self.jobs, name="throughput"),
             objective=solution.objective,
-            prices=pd.Series(solution.prices, index=names, name="price"),
+            prices=pd.Series(solution.prices, index=self.resources, name="price"),
             gap=solution.gap,
             status=solution.status,
             policy=repr(policy),
@@ -240,7 +242,12 @@ def read(
     if "pinned" in given.columns:
         check_pinned(policy, given, tensor)
     order = GivenOrder.of(given, tensor.options)
-    return Read(order.apply(given), order, tensor, columns, given.resource_names, note)
+    names, types, named = tensor.type_labels, tensor.accelerator_of_option, given.resource_names
+    if names is not types or names.tolist() != [*named]:
+        label = dict(zip(types, names, strict=True))
+        names = pd.Index([*map(label.get, named, named)])
+    labels = tensor.rows, tensor.jobs, tensor.options, names
+    return Read(order.apply(given), order, *labels, columns, note, tensor)
 
 
 def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:
@@ -253,8 +260,7 @@ def columns_of(
 ) -> dict[str, Any]:
     """Columns of `jobs_of`, an array of shape (jobs,) each."""
     size = len(tensor.jobs)
-    by_default = np.repeat([*DEFAULTS.values()], size).reshape(len(DEFAULTS), size)
-    columns = dict[str, Any](zip(DEFAULTS, by_default, strict=True))
+    columns: dict[str, Any] = {name: np.full(size, value) for name, value in DEFAULTS.items()}
     if jobs is not None:
         known = jobs if jobs is tensor.jobs_table else check_jobs(jobs)  # the tensor's own is
         refuse_misplaced(known.columns, policy.columns, tensor.accelerator_of_option)
@@ -277,7 +283,7 @@ def columns_of(
     order[submitted] = np.arange(size)
     if missing := [name for name in policy.columns if name not in columns]:
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
-    if isinstance(policy, ChecksJobs):
+    if hasattr(policy, "check_jobs"):
         policy.check_jobs(pd.DataFrame(columns, index=tensor.jobs))
     return columns
 
@@ -301,11 +307,7 @@ def instance_of(
     types, named = len(cluster.gpus), tuple(cluster.gpus)
     capacity = np.array([*cluster.gpus.values()], dtype=float)
     prices = np.array([*map(cluster.prices_per_gpu_hour.get, named, [np.nan] * types)], dtype=float)
-    of_type = dict(zip(named, range(types), strict=True))
-    places = [*map(of_type.get, tensor.accelerator_of_option)]
-    if None in places:
-        raise unknown_type(tensor, cluster)
-    accelerator = np.array(places, dtype=np.intp)
+    accelerator = places_of_accelerators(tensor, cluster)
     columns, texts = _columns_and_texts(jobs, tensor, cluster)
     row, job = tensor.member_places
     held, per_option = np.zeros((len(tensor.rows), len(tensor.options))), tensor.gpus_of_option
@@ -320,13 +322,16 @@ def instance_of(
         speed, fits = speeds_of_rows(tensor, held, room)
     if not fits.all():
         raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
-    plain = per_option is None and tensor.solo and not resources
-    usage = None if plain else usage_of_gpus(held, accelerator, types)
-    if resources:
+    usage = None
+    if per_option is not None or not tensor.solo or resources:
         named = names_of_resources(cluster, resources)
         capacity = np.append(capacity, [resource.limit for resource in resources])
         prices = np.append(prices, np.zeros(len(resources)))
-        usage = usage_of(tensor, held, accelerator, resources, types)
+        usage = usage_of_gpus(held, accelerator, capacity.size)
+        for place, resource in enumerate(resources, start=types):
+            used = resource.used(tensor).tocoo()
+            cells = used.coords[0], used.coords[1] * capacity.size + place
+            usage = usage + sparse.csr_array((used.data, cells), shape=usage.shape)
     return Instance(
         throughput=speed,
         member_row=row,

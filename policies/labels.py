@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.policies.resource import Resource
 from apportion.policies.solving.pairs import PairTable
-from apportion.policies.solving.whole.valid import check_pins
+from apportion.policies.whole.valid import check_pins
 from apportion.problem_inputs import COMBINATION
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.allocation import Allocation
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
-    from apportion.policies.base import Policy, PosedByItself
+    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solution import Solution
     from apportion.tensor import ThroughputTensor
@@ -37,6 +38,21 @@ def aligned(jobs: pd.DataFrame, ids: pd.Index) -> pd.DataFrame:
     for job in jobs.index.difference(ids, sort=False):
         raise unknown_name("job in the jobs table (not in the throughput tensor)", job, ids)
     return jobs.loc[ids]
+
+
+@runtime_checkable
+class PosedByItself(Protocol):
+    """What stands in `solve` in place of throughputs, and knows what a policy makes of it."""
+
+    def solved_by(self, policy: Policy, **how: Any) -> Allocation:
+        """Return what a policy decides; `how` are options of `apportion.policies.solve_instance`.
+
+        Raises
+        ------
+        InputError
+            If the policy is for others.
+        """
+        ...
 
 
 def refuse_beside(posed: PosedByItself, given: Mapping[str, Any]) -> None:
@@ -61,10 +77,13 @@ def names_of_resources(cluster: Cluster, resources: Sequence[Resource]) -> tuple
     return named
 
 
-def unknown_type(tensor: ThroughputTensor, cluster: Cluster) -> InputError:
-    """Name the first accelerator of a tensor that a cluster does not have."""
-    unknown = (name for name in tensor.accelerator_of_option if name not in cluster.gpus)
-    return unknown_name("accelerator in the throughput tensor", next(unknown), cluster.gpus)
+def places_of_accelerators(tensor: ThroughputTensor, cluster: Cluster) -> Ints:
+    """Place in a cluster of the accelerator type of each option, shape (options,)."""
+    places = {name: place for place, name in enumerate(cluster.gpus)}
+    for name in tensor.accelerator_of_option:
+        if name not in places:
+            raise unknown_name("accelerator in the throughput tensor", name, cluster.gpus)
+    return np.array([places[name] for name in tensor.accelerator_of_option], dtype=np.intp)
 
 
 def speeds_of_rows(
@@ -168,11 +187,11 @@ def check_pinned(policy: Policy, instance: Instance, tensor: ThroughputTensor) -
     check_pins(instance, tensor.rows.tolist())
 
 
-def names_of_pairs(tensor: ThroughputTensor, solution: Solution) -> pd.Index:
-    """Labels of the rows of X: those of the tensor, then pairs of jobs."""
-    jobs = tensor.jobs.tolist()
-    pairs = [COMBINATION.join((str(jobs[a]), str(jobs[b]))) for a, b in solution.pairs.tolist()]
-    return pd.Index([*tensor.rows.tolist(), *pairs])
+def names_of_pairs(rows: pd.Index, jobs: pd.Index, solution: Solution) -> pd.Index:
+    """Labels of the rows of X: those that were given, then pairs of jobs."""
+    ids = jobs.tolist()
+    pairs = [COMBINATION.join((str(ids[a]), str(ids[b]))) for a, b in solution.pairs.tolist()]
+    return pd.Index([*rows.tolist(), *pairs])
 
 
 def missed_deadlines(table: pd.DataFrame, solution: Solution) -> str:

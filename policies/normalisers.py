@@ -17,14 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.chunks import chunks
-from apportion.policies.fixed_shares import isolated_share
+from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
-    from apportion.types import Floats, Ints
+    from apportion.types import Bools, Floats, Ints
 
 
 class SoloSpeeds(NamedTuple):
@@ -36,14 +33,10 @@ class SoloSpeeds(NamedTuple):
         Steps/s of each job under each option, 0 where it cannot run, shape (jobs, options).
     gpus
         GPUs that it holds there, shape (jobs, options).
-    alone
-        Whether a row of its own runs anywhere; else the numbers are those of combinations,
-        shape (jobs,).
     """
 
     speed: Floats
     gpus: Floats
-    alone: NDArray[np.bool_]
 
     @property
     def held(self) -> Floats:
@@ -51,7 +44,7 @@ class SoloSpeeds(NamedTuple):
         return np.asarray(np.where(self.speed > 0, self.gpus, 0.0).max(axis=1, initial=0.0))
 
     @property
-    def elastic(self) -> NDArray[np.bool_]:
+    def elastic(self) -> Bools:
         """Whether the options of a job hold different numbers of GPUs, shape (jobs,)."""
         fewest = np.where(self.speed > 0, self.gpus, np.inf).min(axis=1, initial=np.inf)
         return np.asarray(fewest < self.held, dtype=bool)
@@ -63,14 +56,13 @@ def speeds_in_combinations(instance: Instance) -> SoloSpeeds:
     single = np.bincount(row, minlength=instance.rows)[row] == 1
     speed = np.zeros((instance.jobs, instance.options))
     np.maximum.at(speed, job[single], instance.throughput[single])
-    alone = np.asarray((speed > 0).any(axis=1))
     together = np.where(instance.can_run[row], instance.throughput, 0.0)
-    taken = single | ~alone[job]
+    taken = single | ~(speed > 0).any(axis=1)[job]
     np.maximum.at(speed, job[taken], together[taken])
     fastest = taken[:, None] & (together == speed[job])
     gpus = np.full(speed.shape, np.inf)
     np.minimum.at(gpus, job, np.where(fastest, instance.gpus[row], np.inf))
-    return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0), alone)
+    return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0))
 
 
 def average_speeds(instance: Instance) -> Floats:
@@ -78,10 +70,10 @@ def average_speeds(instance: Instance) -> Floats:
     speed, average = instance.throughput, np.zeros_like(instance.throughput)
     held = instance.gpus[instance.member_row]
     weight = (speed > 0) * instance.capacity[instance.option_accelerator]
-    for gpus in (None,) if (held == held[:, :1]).all() else np.unique(held):
-        there = weight if gpus is None else weight * (held == gpus)
+    for gpus in np.unique(held):
+        there = weight * (held == gpus)
         mean = (there * speed).sum(axis=1) / np.maximum(there.sum(axis=1), 1e-300)
-        average += mean[:, None] if gpus is None else (held == gpus) * mean[:, None]
+        average += (held == gpus) * mean[:, None]
     return np.asarray((speed > 0) * average, dtype=float)
 
 
@@ -108,6 +100,36 @@ def gpus_held(instance: Instance) -> Floats:
     return np.where(held > 0, held, named)
 
 
+def isolated_share(capacity: Floats, scale_factor: Floats, jobs: float | None = None) -> Floats:
+    """Return the time shares of jobs that each own a 1/n slice of every accelerator type.
+
+    ``X[i, j] = (capacity[j] / n) / scale_factor[i]``, scaled down where a job would run more than
+    all the time (Gavel, section 4.2: the isolated allocation of finish-time fairness). Types on
+    which a job does not run take their part of its time as well.
+
+    Parameters
+    ----------
+    capacity
+        GPUs of each type of the cluster, shape (types,).
+    scale_factor
+        GPUs of each job, shape (jobs,).
+    jobs
+        The number n of jobs that share the cluster; the number of rows by default.
+
+    Raises
+    ------
+    InputError
+        If capacity or scale_factor is no list of numbers.
+    """
+    capacity, scale_factor = np.asarray(capacity, float), np.asarray(scale_factor, float)
+    for name, each in (("capacity", capacity), ("scale_factor", scale_factor)):
+        if each.ndim != 1:
+            raise InputError(f"{name} has the shape {each.shape}; it must be a list of numbers.")
+    n = scale_factor.size if jobs is None else jobs
+    share = capacity[None, :] / (max(n, 1) * scale_factor[:, None])
+    return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
+
+
 def isolated_throughput(instance: Instance) -> Floats:
     """Return the steps/s of each job in an isolated 1/n slice of the cluster, shape (jobs,).
 
@@ -115,27 +137,19 @@ def isolated_throughput(instance: Instance) -> Floats:
     One with options of several sizes has a choice in its slice, and takes the best
     (`slice_throughput`).
     """
-    alike = alike_speeds(instance) if instance.alike else None
-    n = float(instance.count.sum())
-    capacity = instance.shared_gpus
-    by_type = instance.alone if alike is None else instance.best_of_types(alike.speed)
-    held, speed = instance.gpus_held, np.empty(instance.jobs)
-    for jobs in chunks(instance.jobs):
-        share = isolated_share(capacity, held[jobs], n)
-        speed[jobs] = (share * by_type[jobs]).sum(axis=1)
-    if instance.own_usage is None:
-        return speed
-    solo = alike or instance.solo_speeds
-    if (elastic := solo.elastic).any():
-        each = capacity[instance.option_accelerator] / max(n, 1.0)
-        speed[elastic] = slice_throughput(
-            solo.speed[elastic], solo.gpus[elastic], each, instance.option_accelerator
-        )
+    solo = alike_speeds(instance) if instance.alike else instance.solo_speeds
+    capacity, n = instance.shared_gpus, float(instance.count.sum())
+    share = isolated_share(capacity, instance.gpus_held, n)
+    speed = np.asarray((share * instance.best_of_types(solo.speed)).sum(axis=1), dtype=float)
+    if instance.own_usage is not None and (elastic := solo.elastic).any():
+        kind = instance.option_accelerator
+        each = capacity[kind] / max(n, 1.0)
+        speed[elastic] = slice_throughput(solo.speed[elastic], solo.gpus[elastic], each, kind)
     return speed
 
 
 def slice_throughput(
-    throughput: Floats, gpus: Floats, slice_gpus: Floats, accelerator: NDArray[np.intp]
+    throughput: Floats, gpus: Floats, slice_gpus: Floats, accelerator: Ints
 ) -> Floats:
     """Return the most steps/s that jobs can make in a slice, by options that hold several GPUs.
 
@@ -157,49 +171,30 @@ def slice_throughput(
         Type of each option, shape (options,).
     """
     held = np.where(throughput > 0, gpus, np.inf)
-    kinks = [np.zeros((throughput.shape[0], 1)), throughput]
-    types = [np.flatnonzero(accelerator == kind) for kind in np.unique(accelerator)]
-    for options in types:
-        a, b = (options[pair] for pair in np.triu_indices(options.size, 1))
-        runs = (throughput[:, a] > 0) & (throughput[:, b] > 0) & (gpus[:, a] != gpus[:, b])
-        crossing = np.divide(
-            gpus[:, b] * throughput[:, a] - gpus[:, a] * throughput[:, b],
-            gpus[:, b] - gpus[:, a],
-            out=np.zeros(runs.shape),
-            where=runs,
-        )
-        kinks.append(np.maximum(crossing, 0.0))
-    price = np.hstack(kinks)
+    a, b = np.triu_indices(accelerator.size, 1)
+    alike = accelerator[a] == accelerator[b]
+    a, b = a[alike], b[alike]
+    fewer = gpus[:, b] - gpus[:, a]
+    crossing = gpus[:, b] * throughput[:, a] - gpus[:, a] * throughput[:, b]
+    np.divide(crossing, fewer, out=crossing, where=fewer != 0)
+    price = np.hstack([np.zeros((throughput.shape[0], 1)), throughput, np.maximum(crossing, 0.0)])
     cost = price.copy()
-    for options in types:
+    for kind in np.unique(accelerator):
         worth = np.zeros_like(price)
-        for option in options:
+        for option in np.flatnonzero(accelerator == kind):
             gain = (throughput[:, option, None] - price) / held[:, option, None]
             np.maximum(worth, gain, out=worth)
-        cost += slice_gpus[options[0]] * worth
+        cost += slice_gpus[option] * worth
     return np.asarray(cost.min(axis=1), dtype=float)
-
-
-def nothing_but_gpus(instance: Instance) -> Floats | None:
-    """Return GPUs that rows hold under options, shape (rows, options), if there is nothing else."""
-    shape, usage = (instance.rows, instance.options), instance.usage
-    if usage.nnz != instance.rows * instance.options:
-        return None
-    only = (usage.indices.reshape(shape) == _gpu_columns(instance)).all()
-    return np.asarray(usage.data.reshape(shape), dtype=float) if only else None
 
 
 def gpus_of_rows(instance: Instance) -> Floats:
     """Return GPUs that rows hold under options, shape (rows, options)."""
-    only = nothing_but_gpus(instance)
-    if only is not None:
-        return only
-    return np.asarray(instance.usage[:, _gpu_columns(instance)].toarray(), dtype=float)
-
-
-def _gpu_columns(instance: Instance) -> Ints:
-    """Columns of the usage that are GPUs of an option, shape (options,)."""
-    return np.arange(instance.options) * instance.capacity.size + instance.option_accelerator
+    usage, held = instance.usage.tocoo(), np.zeros((instance.rows, instance.options))
+    row, (option, resource) = usage.coords[0], np.divmod(usage.coords[1], instance.capacity.size)
+    own = resource == instance.option_accelerator[option]
+    np.add.at(held, (row[own], option[own]), usage.data[own])
+    return held
 
 
 def hourly_price(instance: Instance) -> Floats:

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InputError, unknown_name, written
-from apportion.policies.own_variables import OwnVariable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,30 +18,24 @@ if TYPE_CHECKING:
     from apportion.types import Floats, Ints
 
 
-class Limits(NamedTuple):
-    """Constraints that every policy shares, of one kind, in arrays.
+class OwnVariable(NamedTuple):
+    """A variable of a policy's own.
 
     Attributes
     ----------
-    label
-        That of the constraint.
-    equality
-        Whether the two sides are equal, or the first no larger than the second.
-    row, cell, amount
-        Coefficients of the cells of X, which are counted option by option, shape (entries,) each.
-    scale
-        Coefficients of the scale of a policy that maximises a ratio, shape (rows,).
-    most
-        The second side, shape (rows,).
+    variable
+        The variable; continuous here, `boolean` is left to who solves.
+    shape, nonneg, boolean
+        As asked for.
+    limits
+        Constraints that keep it in its range.
     """
 
-    label: str
-    equality: bool
-    row: Ints
-    cell: Ints
-    amount: Floats
-    scale: Floats
-    most: Floats
+    variable: cp.Variable
+    shape: tuple[int, ...]
+    nonneg: bool
+    boolean: bool
+    limits: list[cp.Constraint]
 
 
 class Problem:
@@ -94,10 +87,7 @@ class Problem:
     @property
     def own_limits(self) -> list[cp.Constraint]:
         """What holds for the policy's own variables."""
-        found: list[cp.Constraint] = []
-        for own in self.variables.values():
-            found += own.limits
-        return found
+        return [limit for own in self.variables.values() for limit in own.limits]
 
     @cached_property
     def _shared(self) -> list[cp.Constraint]:
@@ -110,46 +100,6 @@ class Problem:
         if cannot.size:
             shared.append((cp.vec(self.X, order="C")[cannot] == 0).set_label("cannot run"))
         return shared
-
-    @property
-    def limits(self) -> list[Limits]:
-        """Return the constraints that every policy shares as arrays, in their order."""
-        instance, size = self.instance, self.X.size
-        rows, hard, usage = instance.rows, instance.hard, instance.usage.tocoo()
-        option, resource = np.divmod(usage.coords[1], instance.capacity.size)
-        place = np.full(instance.capacity.size, -1)
-        place[hard] = np.arange(hard.size)
-        used = (place >= 0)[resource]
-        row, option, resource = usage.coords[0][used], option[used], place[resource[used]]
-        held, cell = (
-            usage.data[used] * instance.row_count[row],
-            (option * rows + row).astype(np.intp),
-        )
-        every, one, none = np.arange(size), np.ones(size), np.zeros(0, dtype=np.intp)
-        job: Ints = every % rows
-        running, share = every, one
-        if not instance.solo:
-            members = np.arange(instance.options)[:, None] * rows + instance.member_row
-            job = np.broadcast_to(instance.member_job, members.shape).ravel()
-            share = np.broadcast_to(instance.member_share, members.shape).ravel()
-            running = members.ravel()
-        most, time = instance.capacity[hard], np.ones(instance.jobs)
-        nothing = np.zeros(size)
-        limits = [
-            Limits("X >= 0", False, every, every, -one, nothing, nothing),
-            Limits("capacity", False, resource, cell, held, -most, most),
-            Limits("time of a job <= 1", False, job, running, share, -time, time),
-        ]
-        if isinstance(self.scale, cp.Variable):
-            limits = [each._replace(most=0 * each.most) for each in limits]
-            zero = np.zeros(1)
-            limits.append(Limits("scale >= 0", False, none, none, zero[:0], zero - 1, zero))
-        cannot = np.nonzero(~instance.can_run)
-        if cannot[0].size:
-            zero, places = np.zeros(cannot[0].size), np.arange(cannot[0].size)
-            cells = cannot[1] * rows + cannot[0]
-            limits.append(Limits("cannot run", True, places, cells, zero + 1, zero, zero))
-        return limits
 
     def variable(
         self,
@@ -178,8 +128,13 @@ class Problem:
         """
         asked = (shape if isinstance(shape, tuple) else (shape,), nonneg, boolean)
         if name not in self.variables:
-            self.variables[name] = OwnVariable.of(name, *asked)
-        if self.variables[name].asked != asked:
+            made, limits = cp.Variable(asked[0], name=name), []
+            if nonneg or boolean:
+                limits.append((made >= 0).set_label(f"{name} >= 0"))
+            if boolean:
+                limits.append((made <= 1).set_label(f"{name} <= 1"))
+            self.variables[name] = OwnVariable(made, *asked, limits)
+        if self.variables[name][1:4] != asked:
             raise InputError(
                 f"The variable {name!r} was asked for with other dimensions or limits before; a "
                 f"name stands for one variable."
@@ -202,16 +157,13 @@ class Problem:
         The accelerator types come first. ``p.held[p.resource("link 1")]`` is one by name,
         ``p.held[p.soft]`` are all without a hard capacity.
         """
-        return self._held_by_each(self.instance.row_count) @ cp.vec(self.X, order="C")
-
-    def _held_by_each(self, count: Floats) -> sparse.csr_array:
-        """Units of each resource in each cell of X, of rows that count so often."""
         instance, resources = self.instance, self.instance.capacity.size
         usage = instance.usage.tocoo()
         row, (option, resource) = usage.coords[0], np.divmod(usage.coords[1], resources)
         cells = (resource, row * instance.options + option)
         shape = (resources, instance.rows * instance.options)
-        return sparse.csr_array((usage.data * count[row], cells), shape=shape)
+        each = sparse.csr_array((usage.data * instance.row_count[row], cells), shape=shape)
+        return each @ cp.vec(self.X, order="C")
 
     @property
     def soft(self) -> Ints:
@@ -285,16 +237,21 @@ class Problem:
         )
         return rows_of_job @ by_row
 
-    @cached_property
-    def cost_per_hour(self) -> cp.Expression:
-        """US dollars per hour for everything that runs (times `scale`)."""
+    @property
+    def hourly_cost(self) -> Floats:
+        """US dollars for an hour of the jobs behind each cell of X, shape (rows, options)."""
         price = self.instance.hourly_price * self.instance.row_count[:, None]
         if not np.all(price > 0):
             raise InputError(
                 "A policy that weighs cost needs a price above 0 for an hour of every accelerator; "
                 "give prices_per_gpu_hour for each type of the cluster."
             )
-        return cp.multiply(price, self.X).sum()
+        return price
+
+    @cached_property
+    def cost_per_hour(self) -> cp.Expression:
+        """US dollars per hour for everything that runs (times `scale`)."""
+        return cp.multiply(self.hourly_cost, self.X).sum()
 
     def total(self, expression: cp.Expression | int) -> cp.Expression:
         """Sum an expression over all jobs, the ones behind each class counted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
@@ -11,70 +12,47 @@ import pandas as pd
 from apportion.errors import InputError, unknown_name, written
 from apportion.names import (
     OTHER_POLICY_NAMES,
+    POLICIES_OF,
+    POLICY_NAMES,
     as_policy,
     comes_with_schedulers,
     is_scheduler_name,
     standard,
 )
 from apportion.policies.base import Policy
-from apportion.policies.completion import AlloX, FinishTimeFairness, Makespan
-from apportion.policies.entities import Cohort, FairOverTime
-from apportion.policies.fairness import MaxMinFairness, NashWelfare, PowerCapped, StrategyProof
-from apportion.policies.fixed_shares import GandivaPacking, IsolatedShare, ProportionalShare
-from apportion.policies.hierarchical import HierarchicalFairness
-from apportion.policies.in_order import FIFO, DallyRound, ShortestJobFirst
-from apportion.policies.total_throughput import (
-    LeastMeanCompletion,
-    MaxTotalThroughput,
-    MinCost,
-    MinCostWithSLOs,
-    NetworkSensitive,
-)
-from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
-from apportion.policies.whole.least_workload import LeastWorkload
-from apportion.policies.whole.rotations import Rotations
 from apportion.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BUILT_IN: tuple[type[Policy], ...] = (
-    MaxMinFairness,
-    Makespan,
-    FinishTimeFairness,
-    HierarchicalFairness,
-    FairOverTime,
-    Cohort,
-    PowerCapped,
-    FIFO,
-    ShortestJobFirst,
-    LeastMeanCompletion,
-    MaxTotalThroughput,
-    MinCost,
-    MinCostWithSLOs,
-    IsolatedShare,
-    ProportionalShare,
-    NashWelfare,
-    StrategyProof,
-    NetworkSensitive,
-)
+_FILES = {
+    "hierarchical_fairness": "hierarchical",
+    "fair_over_time": "entities",
+    "cohort": "entities",
+}
+"""Files of policies that do not stand in the file of their name."""
+
+
+def _of_file(name: str) -> type[Policy]:
+    """Return the policy of a name, which stands in the file of this name."""
+    module = import_module(f"apportion.policies.{_FILES.get(name, name)}")
+    classes = (each for each in vars(module).values() if isinstance(each, type))
+    return next(each for each in classes if getattr(each, "name", None) == name)
+
+
+_COMES_WITH = {name: _of_file(name) for name in POLICY_NAMES}
+
+BUILT_IN = tuple(_COMES_WITH[name] for name in POLICIES_OF["any jobs"])
 """Policies for any jobs."""
 
-SPECIALISED: tuple[type[Policy], ...] = (AlloX, GandivaPacking)
+SPECIALISED = tuple(_COMES_WITH[name] for name in POLICIES_OF["single GPUs, or pairs"])
 """Policies for single-GPU jobs only, or for jobs that share GPUs only."""
 
-WHOLE: dict[str, tuple[type[Policy], ...]] = {
-    "(type, GPUs)": (Sia, Pollux, DeepBoot, Optimus, Lyra),
-    "GPUs of servers": (LeastWorkload,),
-    "rotations": (Rotations,),
-    "places that are free": (DallyRound,),
+WHOLE = {
+    options: tuple(_COMES_WITH[name] for name in names)
+    for options, names in [*POLICIES_OF.items()][2:]
 }
 """Policies that choose one option for each job, or none, by what the options have to be."""
-
-_COMES_WITH = {
-    policy.name: policy
-    for policy in (*BUILT_IN, *SPECIALISED, *(each for kind in WHOLE.values() for each in kind))
-}
 
 POLICIES: Registry[type[Policy]] = Registry(
     "policy",

@@ -1,4 +1,4 @@
-"""Resources beside the GPUs, and what rows hold of all of them."""
+"""Resources beside the GPUs: anything that running rows hold units of."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from apportion.errors import InputError, written
 from apportion.table_checks import as_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from apportion.tensor import ThroughputTensor
-    from apportion.types import Floats, Ints
+    from apportion.types import Ints
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,7 @@ class Resource:
                 f"The usage of resource {self.name!r} is {written(self.usage)}; it must be a "
                 f"DataFrame or a sparse array of scipy."
             )
-        usage = self.usage
-        used = as_floats(usage) if isinstance(usage, pd.DataFrame) else _entries(usage)[2]
+        used = _sparse(self.usage).data
         if not ((used >= 0) & (used <= LARGEST_NUMBER)).all():
             raise InputError(
                 f"The usage of resource {self.name!r} holds a value that is no finite number >= 0."
@@ -69,8 +66,8 @@ class Resource:
         """Units that may be held: infinitely many of a soft resource."""
         return np.inf if self.capacity is None else float(self.capacity)
 
-    def entries(self, tensor: ThroughputTensor) -> tuple[Ints, Ints, Floats]:
-        """Return row, option and units of what is held, rows and options as in the tensor.
+    def used(self, tensor: ThroughputTensor) -> sparse.csr_array:
+        """Return units that are held, rows and options as in the tensor.
 
         Raises
         ------
@@ -82,9 +79,9 @@ class Resource:
             row = _places(tensor.rows, usage.index)
             option = _places(tensor.options, usage.columns)
             if row is not None and option is not None:
-                return _entries(usage.iloc[row, option])
+                return _sparse(usage.iloc[row, option])
         elif usage.shape == (len(tensor.rows), len(tensor.options)):
-            return _entries(usage)
+            return _sparse(usage)
         raise InputError(
             f"The usage of resource {self.name!r} must have the rows and options of the "
             f"throughput tensor."
@@ -99,47 +96,7 @@ def _places(wanted: pd.Index, given: pd.Index) -> Ints | None:
     return None if (places < 0).any() else places
 
 
-def _entries(usage: pd.DataFrame | sparse.sparray) -> tuple[Ints, Ints, Floats]:
-    """Row, column and value of what is not zero in a table or a sparse array."""
-    if isinstance(usage, pd.DataFrame):
-        values = as_floats(usage)
-        row, column = np.nonzero(values)
-        return row, column, values[row, column]
-    held: Any = usage.tocoo()  # type: ignore[attr-defined]
-    row, column = (np.asarray(place, dtype=np.intp) for place in (held.row, held.col))
-    return row, column, np.asarray(held.data, dtype=float)
-
-
-def usage_of(
-    tensor: ThroughputTensor,
-    gpus: Floats,
-    accelerator: Ints,
-    resources: Sequence[Resource],
-    types: int,
-) -> sparse.csr_array:
-    """Return units of each resource by row and option, shape (rows, options * resources).
-
-    Parameters
-    ----------
-    tensor
-        Rows and options.
-    gpus
-        GPUs that rows hold, shape (rows, options).
-    accelerator
-        Type of each option, shape (options,).
-    resources
-        What there is beside the GPUs.
-    types
-        Number of types, the first resources.
-    """
-    rows, options = gpus.shape
-    width = types + len(resources)
-    row, option = np.divmod(np.arange(gpus.size), options)
-    held = [(row, option * width + accelerator[option], gpus.ravel())]
-    for place, resource in enumerate(resources, start=types):
-        row, option, units = resource.entries(tensor)
-        held.append((row, option * width + place, units))
-    row, column, units = (np.concatenate(each) for each in zip(*held, strict=True))
-    usage = sparse.csr_array((units, (row, column)), shape=(rows, options * width))
-    usage.eliminate_zeros()
-    return usage
+def _sparse(usage: pd.DataFrame | sparse.sparray) -> sparse.csr_array:
+    """Return what is not zero in a table or a sparse array; NaN is not."""
+    table = as_floats(usage) if isinstance(usage, pd.DataFrame) else usage
+    return sparse.csr_array(table, dtype=float)

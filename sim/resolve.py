@@ -13,9 +13,9 @@ from apportion.mechanism.priorities import LEAST_SHARE
 from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
-from apportion.policies.sessions.warm_jobs import WarmJobs
+from apportion.policies.core.warm_start import WarmStart
 from apportion.sim.solves.own_constraints import OwnConstraints
-from apportion.sim.solves.standing import Answer, Solves, StandingClasses
+from apportion.sim.solves.standing import Answer, Solves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,14 +85,13 @@ class Resolver:
         self.resolve_every = resolve_every
         self.jobs, self.believed, self._pose = jobs, believed, pose or self._of_table
         self._late_s = late_s if "meets_deadlines" in policy.traits else 0.0
-        self.changed = self._once = False
+        self.changed = False
         self.asked = Solves(policy.label)
         self._own = OwnConstraints(policy, jobs, believed, self._columns, self._pose, constraints)
         self.asked.why_none = self._own.why_none
         self._last_s, self._change_s = -np.inf, np.inf
         self._in_vain = 0
-        self._standing: StandingClasses | None = None
-        self._warm = WarmJobs(policy) if constraints != "exactly" else None
+        self._start = WarmStart()
         self._running_on: Floats = np.full(jobs.jobs, -1.0)
         if "entity_used_s" in policy.columns:
             use = EntityUse(self._counted, getattr(policy, "half_life_s", np.inf))
@@ -139,7 +138,7 @@ class Resolver:
     def take_over(self, past: Past) -> None:
         """Begin in the middle: shares are to be found at once, and perhaps never again."""
         self._running_on[:] = past.running_on
-        self.changed = self._once = True
+        self.changed = True
 
     def solve(self, now_s: float) -> Shares:
         """Return the time shares of the active jobs, alone and, with space sharing, in pairs.
@@ -153,18 +152,9 @@ class Resolver:
         """
         active = self.jobs.active
         with self.asked.at(now_s, active.size):
-            if self.asked.count == 0 and self.believed.fixed and not self._once:
-                self._standing = StandingClasses.of(self.policy, self.jobs, self._pose)
             self._change_s, fits = self._own.next_change_s(now_s), self._own.fits(now_s)
             self.asked.on_average |= self._own.on_average
-            warm = self._standing if fits is None else None
-            kept = self.asked.prices is not None
-            found = None if warm is None else warm.shares(active, least_prices=kept)
-            if found is None:
-                X, pairs = self._solve_anew(now_s, fits)
-            else:
-                X, pairs = np.asarray(found[0], dtype=float), NO_PAIRS
-                self.asked.priced(self.jobs.accelerators, found[1])
+            X, pairs = self._solve_anew(now_s, fits)
             _check(X, (active.size + len(pairs), self.jobs.capacity.size))
         X = np.minimum(np.maximum(X, 0.0), 1.0)
         in_vain = not (self.changed or (X >= LEAST_SHARE).any())
@@ -204,13 +194,7 @@ class Resolver:
         """Solve; return the shares, and the pairs in the last rows."""
         beside = self.believed.pairs if self.policy.space_sharing else None
         pairs = beside.table(jobs) if beside is not None else None
-        solution = None
-        if self._warm is not None and not self._once:
-            kept = self.asked.prices is not None
-            solution = self._warm.certified(jobs, posed, least_prices=kept)
-            solution = solution or self._warm.with_room_for_all(posed)
-        if solution is None:
-            solution = solve_instance(self.policy, posed, pairs=pairs)
+        solution = solve_instance(self.policy, posed, pairs=pairs, start=self._start)
         self.asked.noted(Answer(jobs, posed, solution, self._labels(posed)))
         return np.asarray(solution.X, dtype=float), solution.pairs
 

@@ -99,7 +99,6 @@ def test_without_workers_both_ways_are_shown(given: Any) -> None:
         (SPEED, {"jobs": {"weight": {"x": 1.0}}}, r"job \(without weight\) 'y'"),
         (SPEED, {"jobs": {"weight": dict.fromkeys("xyzu", 1)}}, "job in the column 'weight' 'u'"),
         (SPEED, {"jobs": 3}, "not int"),
-        (SPEED, {"solver": ["highs"]}, "Unknown solver"),
         (SPEED, {"fallback": None}, "Unknown fallback"),
     ],
 )

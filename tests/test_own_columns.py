@@ -13,7 +13,7 @@ import pytest
 import apportion as ap
 from apportion.elastic import ElasticRule
 from apportion.mechanism.gates import HOLD, START, AllOf
-from apportion.policies.whole.elastic import Sia
+from apportion.policies.sia import Sia
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from apportion.mechanism.offers.candidates import accepts_from_s
 from apportion.mechanism.offers.rules import DelayScheduling
 from apportion.mechanism.placements.counts import BestFit, choose
 from apportion.mechanism.scheduler import room_of
-from apportion.policies.in_order import DallyRound
+from apportion.policies.dally_round import DallyRound
 from apportion.sim.leasing import parts
 from apportion.sim.tiers.round_plans import RoundPlans
 from apportion.sim.tiers.tier_problem import at_tiers, tier_slowdowns

@@ -31,7 +31,7 @@ from apportion.policies.core.canonical import Program, compile_statement
 from apportion.policies.core.certificate import dual_bound, make_feasible, relative_gap, violation
 from apportion.policies.core.conic import interior_point, optimum
 from apportion.policies.core.faces import optimal_face
-from apportion.policies.core.least_prices import least_duals
+from apportion.policies.core.least_duals import least_duals
 from apportion.policies.core.unsolvable import check_finite, no_optimum, unsolvable
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
@@ -82,7 +82,7 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool = True) -> A
     compiled = time.perf_counter()
     program, first = _first_stage(policy, stated, program)
     solved = time.perf_counter()
-    open_ = second_stage and not first.unique and "has_one_optimum" not in policy.traits
+    open_ = second_stage and not first.unique
     points = _second_stage(stated, program, first) if open_ else iter([first])
     X, value, x = _best_of(stated, program, first, points)
     bound = stated.declared(dual_bound(program, first.x, first.y, *_box(stated, program, first)))

@@ -1,93 +1,115 @@
 """Dual decomposition: few prices say what thousands of jobs do.
 
-At prices of the resources each job buys the cheapest mix of its options by itself (`mixes`). Cutting
-planes over the prices (the columns of Dantzig and Wolfe: a value, and what is used for it) find the
-best ones; a linear program over the few jobs that are about to change their minds makes the optimum
-exact, and the dual value at its prices certifies it.
+At prices of the resources each job buys the cheapest mix of its options by itself (`mixes`).
+Cutting planes over the prices find the best ones (the columns of Dantzig and Wolfe: a value, and
+what is used for it). A linear program over the few jobs that are about to change their minds makes
+the optimum exact; the dual value at its prices certifies it.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import highspy
 import numpy as np
-from scipy import sparse
 
-from apportion.policies.core.mixes import cheapest
+from apportion.errors import SolveError
+from apportion.policies.core.mixes import Mixes, cheapest
+from apportion.policies.core.program import Columns, optimum, pass_columns, quiet_highs
 
-EXACT = 2e-10
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from apportion.policies.core.jobs import Jobs
+    from apportion.types import Bools, Floats, Ints
+
+    Demand = Callable[[float], tuple[Floats, Floats]]
+
+_CLOSE = 2e-10
 """Relative gap at which cutting planes end where no program follows."""
-FEW = 150
+_FEW = 150
 """Jobs, at least, in the program that makes an optimum exact."""
+_MOST_CUTS, _MOST_ROUNDS = 400, 60
+"""Steps of cutting planes, and programs over more and more jobs, at most."""
 
 
-class Master:
-    """min over q >= 0 of q @ capacity + sum over groups of the largest of ``value - q @ used``.
+class _Master:
+    """``min q @ capacity + sum over groups of the largest of (value - q @ used)`` over q >= 0.
 
-    One cut a group and step. For levels, values are `share[g] * t`, the shares of all groups sum to
-    1: the groups must have the same level.
+    One cut a group and step. For levels the value is the level times the share of a group, and the
+    shares of all groups sum to 1: they must have the same level.
     """
 
-    def __init__(self, jobs, level, zero, unit):
+    def __init__(self, jobs: Jobs, level: bool, zero: Floats | float, unit: float) -> None:
         self.capacity, self.level, self.zero, self.unit = jobs.capacity, level, zero, unit
-        self.h = h = highspy.Highs()
-        for k, v in dict(output_flag=False, threads=1, presolve="off", primal_feasibility_tolerance=1e-10,
-                         dual_feasibility_tolerance=1e-10).items():
-            h.setOptionValue(k, v)
-        R, G = self.capacity.size, jobs.groups
-        self.R, self.G, self.size = R, G, R + G * (1 + level)
+        self.resources, self.groups = self.capacity.size, jobs.groups
+        R, G = self.resources, self.groups
+        self.h = h = quiet_highs(presolve="off")
         h.addVars(R, np.zeros(R), np.full(R, np.inf))
         h.addVars(G, np.full(G, -np.inf), np.full(G, np.inf))
-        cost = np.append(np.ones(R), np.ones(G))
-        h.changeColsCost(R + G, np.arange(R + G, dtype=np.int32), cost)
+        h.changeColsCost(R + G, np.arange(R + G, dtype=np.int32), np.ones(R + G))
         if level:
             h.addVars(G, np.zeros(G), np.full(G, np.inf))
             h.addRow(1.0, 1.0, G, np.arange(R + G, R + 2 * G, dtype=np.int32), np.ones(G))
 
-    def bound_prices(self):
+    def bound_prices(self) -> None:
         """Bound all prices, as nothing feasible is known that does."""
-        self.h.changeColsBounds(self.R, np.arange(self.R, dtype=np.int32), np.zeros(self.R), np.full(self.R, 1e4))
+        R = self.resources
+        self.h.changeColsBounds(R, np.arange(R, dtype=np.int32), np.zeros(R), np.full(R, 1e4))
 
-    def cut(self, value, used):
-        """Add a column of values and use of the groups, which something feasible by itself has."""
-        R, G = self.R, self.G
-        value = (np.broadcast_to(value, (G,)) - self.zero) / self.unit
-        row = np.zeros((G, R + 1 + self.level))
-        row[:, :R], row[:, R] = used / np.maximum(self.capacity, 1e-300), 1.0
-        index = np.empty(row.shape, np.int32)
+    def cut(self, value: Floats | float, used: Floats) -> None:
+        """Add a column: values and use of the groups, (groups, resources)."""
+        R, G = self.resources, self.groups
+        relative = (np.broadcast_to(value, (G,)) - self.zero) / self.unit
+        row, index = np.zeros((G, R + 1 + self.level)), np.empty((G, R + 1 + self.level), np.int32)
+        row[:, :R], row[:, R] = used / self.capacity, 1.0
         index[:, :R], index[:, R] = np.arange(R), R + np.arange(G)
         if self.level:
-            row[:, -1], index[:, -1] = -value, R + G + np.arange(G)
+            row[:, -1], index[:, -1] = -relative, R + G + np.arange(G)
         start = np.arange(G, dtype=np.int32) * row.shape[1]
-        low = np.zeros(G) if self.level else value
+        low = np.zeros(G) if self.level else relative
         self.h.addRows(G, low, np.full(G, np.inf), row.size, start, index.ravel(), row.ravel())
 
-    def solve(self):
+    def solve(self) -> tuple[Floats, float, Floats]:
         """Return prices, the value, and the weight of each cut, (steps, groups)."""
         self.h.run()
-        s = self.h.getSolution()
-        q = np.array(s.col_value)[: self.R]
+        found = self.h.getSolution()
+        q = np.array(found.col_value)[: self.resources]
         value = self.h.getInfo().objective_function_value
-        weight = np.maximum(np.array(s.row_dual)[self.level :], 0.0).reshape(-1, self.G)
-        zero = self.zero if self.level else np.sum(self.zero)
-        return q * self.unit / np.maximum(self.capacity, 1e-300), value * self.unit + zero, weight
+        duals = np.maximum(np.array(found.row_dual)[self.level :], 0.0)
+        zero = self.zero if self.level else float(np.sum(self.zero))
+        prices = q * self.unit / self.capacity
+        return prices, float(value * self.unit + zero), duals.reshape(-1, self.groups)
 
 
 class Level:
-    """max t such that every job has its demand at t: one dual function of the prices."""
+    """Maximise t such that every job has its demand at t.
 
-    worth, log = None, False
+    Parameters
+    ----------
+    demand
+        Steps/s that each job needs at a level, and how fast they rise.
+    low, top
+        A level that is reached, and one that cannot be passed.
+    straight
+        Whether demands are affine in the level.
+    """
 
-    def __init__(self, jobs, demand, low, top):
+    log = False
+    worth: Floats | None = None
+
+    def __init__(
+        self, jobs: Jobs, demand: Demand, low: float, top: float, straight: bool = False
+    ) -> None:
         self.jobs, self.demand, self.low, self.top = jobs, demand, low, top
-        self.t = top
+        self.straight, self.t = straight, top
 
-    def buy(self, prices, t):
+    def buy(self, prices: Floats, t: float) -> Mixes:
         """Return what jobs buy for a level t."""
         return cheapest(self.jobs.by_option[0], self.jobs.cost(prices), self.demand(t)[0])
 
-    def bound(self, prices, steps=1):
-        """Return a level that none can pass at these prices, prices per level, and what is bought.
+    def bound(self, prices: Floats, steps: int = 1) -> tuple[float, Floats, float, Mixes]:
+        """Return a level that none can pass, prices per level, the level bought for, and what.
 
         Costs are convex in the level, so that every step of Newton's method ends at such a level.
         """
@@ -96,7 +118,7 @@ class Level:
         for _ in range(steps):
             mix = self.buy(prices, t)
             over = jobs.count @ mix.cost - budget
-            rise = max(jobs.count @ (mix.slope * self.demand(t)[1]), 1e-300)
+            rise = max(float(jobs.count @ (mix.slope * self.demand(t)[1])), 1e-300)
             self.t = min(max(t - over / rise, self.low), self.top)
             if steps == 1 or abs(self.t - t) <= 1e-14 * abs(t):
                 break
@@ -105,94 +127,115 @@ class Level:
 
 
 class Gain:
-    """max sum of worth * speed (or worth * log(speed)) with demands: the same for sums."""
+    """Maximise the sum of ``worth * speed``, or of ``worth * log(speed)``, given demands."""
 
-    top = None
+    top, straight = np.inf, True
 
-    def __init__(self, jobs, worth, demand=0.0, log=False):
+    def __init__(
+        self, jobs: Jobs, worth: Floats, demand: Floats | float = 0.0, log: bool = False
+    ) -> None:
         self.jobs, self.worth, self.fixed, self.log = jobs, worth, demand, log
 
-    def value(self, X):
+    def worth_of(self, speed: Floats) -> Floats:
         """Return what speeds are worth, by group."""
-        return self.worth_of(self.jobs.speed(X))
-
-    def worth_of(self, speed):
-        """Return what speeds are worth, by group."""
+        jobs = self.jobs
         each = np.log(np.maximum(speed, 1e-300)) if self.log else speed
-        return np.bincount(self.jobs.group, self.jobs.count * self.worth * each, self.jobs.groups)
+        return np.bincount(jobs.group, jobs.count * self.worth * each, jobs.groups)
 
-    def buy(self, prices, t=None):
+    def buy(self, prices: Floats, t: float = 0.0) -> Mixes:
         """Return what jobs buy."""
-        return cheapest(self.jobs.by_option[0], self.jobs.cost(prices), self.fixed, self.worth, self.log)
+        cost = self.jobs.cost(prices)
+        return cheapest(self.jobs.by_option[0], cost, self.fixed, self.worth, self.log)
 
-    def bound(self, prices, steps=1):
-        """Return the value that nothing passes at these prices, and the mixes."""
+    def bound(self, prices: Floats, steps: int = 1) -> tuple[float, Floats, Floats, Mixes]:
+        """Return the value that nothing passes at these prices, these, values by group, mixes."""
         jobs, mix = self.jobs, self.buy(prices)
         value = self.worth_of(mix.speed)
-        return value.sum() + prices @ jobs.capacity - jobs.count @ mix.cost, prices, value, mix
+        most = float(value.sum() + prices @ jobs.capacity - jobs.count @ mix.cost)
+        return most, prices, value, mix
 
 
-@dataclass
+Dual = Level | Gain
+
+
+@dataclass(eq=False)
 class Optimum:
-    """Shares, value, prices, certified bound; `ties`: rows that could do otherwise; pairs of cuts."""
+    """Shares (``None``: not asked for), their value, certified bound, and prices."""
 
-    X: np.ndarray
+    X: Floats | None
     value: float
     bound: float
-    prices: np.ndarray
-    ties: np.ndarray
-    cuts: int = 0
-    rounds: int = 0
+    prices: Floats
+    are_unique: bool = False
 
 
-def maximise(dual, start, first, exact=True, own_limit=True, close=None):
+def maximise(
+    dual: Dual,
+    start: Floats,
+    first: Floats | None,
+    own_limit: bool = True,
+    close: float | None = None,
+) -> Optimum:
     """Solve by prices.
 
     Parameters
     ----------
     dual
-        A `Level` or a `Gain`.
+        The problem.
     start
         Prices to begin with.
     first
         Shares that are feasible and leave some of everything; ``None``: prices have a bound.
+    own_limit
+        Whether a level at which a job is at its fastest is returned without shares.
+    close
+        Relative gap at which cutting planes end.
+
+    Raises
+    ------
+    SolveError
+        If what is demanded cannot be had.
     """
-    jobs, level = dual.jobs, isinstance(dual, Level)
-    finish = exact and not dual.log
+    jobs = dual.jobs
+    if not dual.log and jobs.n <= _FEW:  # a program over all of them is no larger
+        return _finish(dual, start)
     if close is None:
-        close = min(1e-4, max((FEW / jobs.n) ** 2 / 8, 1e-9)) if finish else EXACT
-    if finish and jobs.n <= FEW:  # a program over all of them is no larger
-        return _finish(dual, start, 0)
-    at, best, low, cuts, kept, weight = _cut(dual, start, first, close)
-    if level and own_limit and best >= dual.top - 1e-13 * abs(dual.top):  # a job's own limit binds
-        return Optimum(None, dual.top, dual.top, 0 * at, np.zeros(0, int), cuts)
-    if finish:
-        return _finish(dual, at, cuts)
-    X = weight[0][jobs.group][:, None] * first
-    for w, mix in zip(weight[1:], kept):
-        if w.any():
-            X += w[jobs.group][:, None] * mix.shares(jobs.m)
-    return Optimum(X, low, best, at, np.zeros(0, int), cuts)
+        close = _CLOSE if dual.log else min(1e-4, max((_FEW / jobs.n) ** 2 / 8, 1e-9))
+    prices, best, low, kept, weight = _cut(dual, start, first, close)
+    if own_limit and best >= dual.top - 1e-13 * abs(dual.top):
+        return Optimum(None, dual.top, dual.top, 0 * prices)
+    if not dual.log:
+        return _finish(dual, prices)
+    X = 0.0 if first is None else weight[0][jobs.group][:, None] * first
+    for part, mix in zip(weight[len(weight) - len(kept) :], kept, strict=True):
+        if part.any():
+            X = X + part[jobs.group][:, None] * mix.shares(jobs.m)
+    return Optimum(np.asarray(X), low, best, prices)
 
 
-def _cut(dual, start, first, close, most=400):
+def _cut(
+    dual: Dual, start: Floats, first: Floats | None, close: float
+) -> tuple[Floats, float, float, list[Mixes], Floats]:
     """Return prices, bounds from above and below, and what was bought: cutting planes."""
-    jobs, best, low, level = dual.jobs, np.inf, -np.inf, isinstance(dual, Level)
-    q = at = start
-    kept = []
-    for k in range(most):
-        bound, scaled, value, mix = dual.bound(q, 1 if k else 60)
-        if not k:  # values count from the first feasible one, in units of what there is to gain
-            zero = dual.low if level else np.zeros(jobs.groups) if first is None else dual.value(first)
-            least = zero if level else np.sum(zero)
+    jobs, best, level = dual.jobs, np.inf, isinstance(dual, Level)
+    q = prices = start
+    kept: list[Mixes] = []
+    master: _Master | None = None
+    for step in range(_MOST_CUTS):
+        bound, scaled, value, mix = dual.bound(q, 1 if step else 60)
+        if master is None:  # values count from the first feasible one, in units of the gain
+            zero: Any = dual.low if isinstance(dual, Level) else np.zeros(jobs.groups)
+            if first is not None and not isinstance(dual, Level):
+                zero = dual.worth_of(jobs.speed(first))
+            least = float(np.sum(zero))
             unit = max(abs(bound - least), 1e-9 * abs(least), 1e-300)
-            master = Master(jobs, level, zero, unit)
+            master = _Master(jobs, level, zero, unit)
             if first is None:
                 master.bound_prices()
             else:
                 master.cut(zero, jobs.used_by_groups(first))
         if bound < best:
-            best, at = bound, scaled
+            best, prices = bound, scaled
         master.cut(value, mix.used_by_groups(jobs))
         kept.append(mix)
         q, low, weight = master.solve()
@@ -200,168 +243,170 @@ def _cut(dual, start, first, close, most=400):
             break
         if q.max() <= 0 and level:  # nothing is scarce
             break
-    return at, best, low, k + 1, kept, weight
+    return prices, best, low, kept, weight
 
 
-def _finish(dual, prices, cuts):
+def _finish(dual: Dual, prices: Floats) -> Optimum:
     """Make an optimum exact: a program over the jobs whose choice is not certain, until it is."""
-    jobs, level = dual.jobs, isinstance(dual, Level)
-    t = dual.bound(prices, 60)[0] if level else None
+    jobs = dual.jobs
+    t = dual.bound(prices, 60)[0] if isinstance(dual, Level) else 0.0
     known = dual.buy(prices, t)
     margin = _margins(dual, prices, known, t)
-    size = min(jobs.n, FEW + 10 * jobs.capacity.size)
-    for rounds in range(1, 60):
-        if rounds == 1:
-            still = np.zeros(jobs.n, bool)
-            still[np.argpartition(margin, size - 1)[:size]] = True
+    size = min(jobs.n, _FEW + 10 * jobs.capacity.size)
+    still = np.zeros(jobs.n, bool)
+    still[np.argpartition(margin, size - 1)[:size]] = True
+    for _ in range(_MOST_ROUNDS):
         rows = np.flatnonzero(still)
         found = _restricted(dual, known, rows, t)
-        wrong = None
-        if found is not None:
-            X, moved, now, reduced = found
-            wrong = _misfits(dual, now, known, moved) & ~still
-        if (wrong is None or wrong.sum() > 2 * size) and size < jobs.n:  # too much is taken as settled
+        wrong = _misfits(dual, found.prices, known, found.t) & ~still if found else still
+        if (found is None or wrong.sum() > 2 * size) and size < jobs.n:  # too much is settled
             size = min(4 * size, jobs.n)
             still[np.argpartition(margin, size - 1)[:size]] = True
             continue
         if found is None:
-            raise RuntimeError("infeasible")
-        prices = now
-        settled = not level or abs(moved - t) <= 1e-13 * max(abs(t), 1e-300)
-        t = moved
-        if level:
+            raise SolveError("highs: what is demanded cannot be had")
+        is_settled = abs(found.t - t) <= 1e-13 * max(abs(t), 1e-300)
+        prices, t = found.prices, found.t
+        if isinstance(dual, Level):
             known = _with_speed(jobs, known, dual.demand(t)[0], ~still)
-        wrong = _misfits(dual, prices, known, t) & ~still
-        if not wrong.any() and (settled or dual.straight):
+            wrong = _misfits(dual, prices, known, t) & ~still
+            if not wrong.any() and not (is_settled or dual.straight):
+                continue
+        if not wrong.any():
             break
-        if level and not wrong.any():
-            continue
         still |= wrong
-    Y = known.shares(jobs.m)
-    Y[rows] = X
-    if level:
+    X = known.shares(jobs.m)
+    X[rows] = found.X
+    if isinstance(dual, Level):
         dual.t = t
-    bound = dual.bound(prices, 60)[0]
-    ties = rows[((reduced <= 1e-10) & (X <= 1e-10) & (jobs.T[rows] > 0)).any(axis=1)]
-    value = t if level else jobs.count @ (dual.worth * jobs.speed(Y))
-    return Optimum(Y, value, bound, prices, ties, cuts, rounds)
+        value = t
+    else:
+        value = float(jobs.count @ (dual.worth * jobs.speed(X)))
+    return Optimum(X, value, dual.bound(prices, 60)[0], prices, found.are_unique)
 
 
-def _with_speed(jobs, mix, speed, where):
+def _with_speed(jobs: Jobs, mix: Mixes, speed: Floats, where: Bools) -> Mixes:
     """Return mixes of the same options that have another speed."""
     T, row = np.column_stack([jobs.T, np.zeros(jobs.n)]), np.arange(jobs.n)
     ua, ub = T[row, mix.a], T[row, mix.b]
     part = (speed - ua) / np.where(ub > ua, ub - ua, np.inf)
-    return mix._replace(part=np.where(where & (ub > ua), part, mix.part), speed=np.where(where, speed, mix.speed))
+    part = np.where(where & (ub > ua), part, mix.part)
+    return mix._replace(part=part, speed=np.where(where, speed, mix.speed))
 
 
-def _marginal(dual, mix):
-    """Return what one more step/s is worth to each job at its mix."""
-    if dual.worth is None:
-        return mix.slope
-    bound = (mix.part > 0) & (mix.slope > dual.worth)  # it buys for its demand alone
-    return np.where(bound, mix.slope, dual.worth)
+def _heights(dual: Dual, prices: Floats, mix: Mixes) -> Floats:
+    """Return the reduced cost of each option, idle last, as a part of what it costs.
 
-
-def _heights(dual, prices, mix):
-    """Return the reduced cost of each option (idle last) as a part of what it costs, (rows, options + 1)."""
-    jobs = dual.jobs
-    cost, y = jobs.cost(prices), _marginal(dual, mix)
-    time, paid = y * mix.speed - mix.cost, y * mix.speed + mix.cost
-    worth = y * jobs.by_option[0]
+    Shape (rows, options + 1).
+    """
+    jobs, marginal = dual.jobs, mix.slope
+    if dual.worth is not None:  # some buy for their demand alone, at more than it is worth
+        marginal = np.where((mix.part > 0) & (mix.slope > dual.worth), mix.slope, dual.worth)
+    cost, worth = jobs.cost(prices), marginal * jobs.by_option[0]
+    time, paid = marginal * mix.speed - mix.cost, marginal * mix.speed + mix.cost
     height = np.column_stack([(cost - worth + time).T, time])
     height[:, :-1][jobs.T <= 0] = np.inf
-    return height / np.column_stack([(cost + worth).T + 1e-300, paid + 1e-300])
+    return np.asarray(height / np.column_stack([(cost + worth).T + 1e-300, paid + 1e-300]))
 
 
-def _margins(dual, prices, mix, t):
+def _margins(dual: Dual, prices: Floats, mix: Mixes, t: float) -> Floats:
     """Return by what part of its cost each job is from another choice."""
     jobs, row = dual.jobs, np.arange(dual.jobs.n)
     height = _heights(dual, prices, mix)
     height[row, mix.a] = np.where(mix.part < 1, np.inf, height[row, mix.a])
     height[row, mix.b] = np.where(mix.part > 0, np.inf, height[row, mix.b])
     margin = height.min(axis=1)
-    if dual.worth is not None:  # who buys for its demand alone would buy more at a lower price
+    moves = (mix.part > 0) & (mix.part < 1)
+    if isinstance(dual, Level):
+        moves = dual.demand(t)[1] > 0
+    else:  # who buys for its demand alone would buy more at a lower price
         bound = (mix.part > 0) & (mix.slope > dual.worth)
-        margin = np.where(bound, np.minimum(margin, 1.0 - dual.worth / np.maximum(mix.slope, 1e-300)), margin)
-    if dual.worth is None or np.any(dual.fixed):
+        lower = 1.0 - dual.worth / np.maximum(mix.slope, 1e-300)
+        margin = np.where(bound, np.minimum(margin, lower), margin)
+    if isinstance(dual, Level) or np.any(dual.fixed):
         T = np.column_stack([jobs.T, np.zeros(jobs.n)])
         ends = np.minimum(np.abs(mix.speed - T[row, mix.a]), np.abs(T[row, mix.b] - mix.speed))
-        moves = (dual.demand(t)[1] > 0) if dual.worth is None else (mix.part > 0) & (mix.part < 1)
-        margin = np.where(moves, np.minimum(margin, ends / np.maximum(mix.speed, 1e-300)), margin)
-    return margin
+        near = np.minimum(margin, ends / np.maximum(mix.speed, 1e-300))
+        margin = np.where(moves, near, margin)
+    return np.asarray(margin)
 
 
-def _misfits(dual, prices, known, t):
+def _misfits(dual: Dual, prices: Floats, known: Mixes, t: float) -> Bools:
     """Return which mixes are not what jobs buy at these prices."""
-    jobs, row = dual.jobs, np.arange(dual.jobs.n)
+    row = np.arange(dual.jobs.n)
     height = _heights(dual, prices, dual.buy(prices, t))
-    off = np.maximum(np.where(known.part < 1, height[row, known.a], 0.0), np.where(known.part > 0, height[row, known.b], 0.0))
-    return (off > 1e-10) | (known.part < -1e-12) | (known.part > 1 + 1e-12)
+    of_a = np.where(known.part < 1, height[row, known.a], 0.0)
+    of_b = np.where(known.part > 0, height[row, known.b], 0.0)
+    outside = (known.part < -1e-12) | (known.part > 1 + 1e-12)
+    return np.asarray((np.maximum(of_a, of_b) > 1e-10) | outside)
 
 
-def _restricted(dual, known, rows, t):
+@dataclass(eq=False)
+class _Restricted:
+    """Shares of some rows, the level, prices, and whether these are the only ones."""
+
+    X: Floats
+    t: float
+    prices: Floats
+    are_unique: bool
+
+
+def _restricted(dual: Dual, known: Mixes, rows: Ints, t: float) -> _Restricted | None:
     """Solve for some rows only, the others as they are (at other levels: along their edges).
 
-    Returns their shares, the level, prices, and the reduced costs of the cells; ``None`` if there
-    is no solution.
+    ``None`` if there is no solution.
     """
     jobs, level = dual.jobs, isinstance(dual, Level)
     n, m, R = rows.size, jobs.m, jobs.capacity.size
-    own = jobs.some(rows)
-    X = known.shares(m)
+    own, X = jobs.some(rows), known.shares(m)
     X[rows] = 0.0
-    room = jobs.capacity - jobs.used(X)
-    if level:
-        d, rise = dual.demand(t)
+    room, unit = (jobs.capacity - jobs.used(X)) / jobs.capacity, 1.0
+    if isinstance(dual, Level):
+        needs, rises = dual.demand(t)
         T, row = np.column_stack([jobs.T, np.zeros(jobs.n)]), np.arange(jobs.n)
         edge = T[row, known.b] - T[row, known.a]
-        per = np.where(edge > 0, rise / np.where(edge > 0, edge, 1.0), 0.0)
+        per = np.where(edge > 0, rises / np.where(edge > 0, edge, 1.0), 0.0)
         per[rows] = 0.0
-        dX = known._replace(part=per).shares(m) - known._replace(part=np.zeros(jobs.n)).shares(m)
+        still = known._replace(part=np.zeros(jobs.n)).shares(m)
         unit = max(abs(t), 1e-300)
-        slope = jobs.used(dX) * unit
-        d, rise = d[rows], rise[rows] * unit
+        slope = jobs.used(known._replace(part=per).shares(m) - still) * unit / jobs.capacity
+        d, rise = needs[rows], rises[rows] * unit
+        most, cost = unit, np.append(np.zeros(n * m), -1.0)
+        ends = (dual.low - t) / unit, (dual.top - t) / unit
     else:
         d = np.broadcast_to(np.asarray(dual.fixed, float), (jobs.n,))[rows]
         gain = (own.count * dual.worth[rows])[:, None] * own.T
-        most = max(gain.max(initial=0.0), 1e-300)
-    scale = np.maximum(jobs.capacity, 1e-300)
+        most = max(float(gain.max(initial=0.0)), 1e-300)
+        cost = -(gain / most).ravel()
     cell = np.arange(n * m)
-    job, option = cell // m, cell % m
-    amount = [(own.kind[option], (own.count[:, None] * own.held).ravel() / scale[own.kind[option]])]
-    for k in range(len(own.extra)):
-        place = R - len(own.extra) + k
-        amount.append((np.full(cell.size, place), (own.count[:, None] * own.extra[k]).ravel() / scale[place]))
-    entries = [(r, cell, a) for r, a in amount] + [(R + job, cell, np.ones(cell.size))]
-    needs = level or np.any(d > 0)
-    if needs:
-        by = np.maximum(d, 1e-300)
-        entries.append((R + n + job, cell, own.T.ravel() / by[job]))
-        if level:
-            entries += [(np.arange(R), np.full(R, n * m), slope / scale), (R + n + np.arange(n), np.full(n, n * m), -rise / by)]
-    r, c, a = (np.concatenate(each) for each in zip(*entries))
-    rows_, columns = R + n + n * needs, n * m + level
-    A = sparse.csc_array((a, (r, c)), shape=(rows_, columns))
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = columns, rows_
-    lp.col_cost_ = np.append(np.zeros(n * m), -1.0) if level else -(gain / most).ravel()
+    job, option = np.divmod(cell, m)
+    held = (own.count[:, None] * own.held / own.capacity[own.kind]).ravel()
+    row_of, blocks = [own.kind[option], R + job], [held, np.ones(cell.size)]
+    for place, each in enumerate(own.extra, own.types):
+        row_of.append(np.full(cell.size, place))
+        blocks.append(own.count[:, None] * each / own.capacity[place])
+    has_needs, by = level or bool(np.any(d > 0)), np.maximum(d, 1e-300)
+    if has_needs:
+        row_of.append(R + n + job)
+        blocks.append(own.T / by[:, None])
+    A = Columns.of_cells(R + n + n * has_needs, row_of, blocks)
+    if level:
+        last = np.append(np.arange(R), R + n + np.arange(n))
+        A = A.with_column(last, np.append(slope, -rise / by))
     upper = np.where(own.T.ravel() > 0, np.inf, 0.0)
-    lp.col_lower_ = np.append(np.zeros(n * m), (dual.low - t) / unit) if level else np.zeros(n * m)
-    lp.col_upper_ = np.append(upper, (dual.top - t) / unit) if level else upper
-    lp.row_lower_ = np.concatenate([np.full(R + n, -np.inf), (d > 0).astype(float)[: n * needs]])
-    lp.row_upper_ = np.concatenate([room / scale, np.ones(n), np.full(n * needs, np.inf)])
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
-    h = highspy.Highs()
-    for k, v in dict(output_flag=False, threads=1, primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10).items():
-        h.setOptionValue(k, v)
-    h.passModel(lp)
-    h.run()
-    if h.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+    low = np.concatenate([np.full(R + n, -np.inf), (d > 0).astype(float)[: n * has_needs]])
+    high = np.concatenate([room, np.ones(n), np.full(n * has_needs, np.inf)])
+    h = quiet_highs()
+    pass_columns(h, cost, np.append(upper, np.inf) if level else upper, (low, high), A)
+    if level:
+        h.changeColBounds(n * m, *ends)
+    try:
+        found = optimum(h)
+    except SolveError:
         return None
-    s = h.getSolution()
-    x, y, z = np.array(s.col_value), -np.array(s.row_dual), np.array(s.col_dual)
-    X = np.maximum(x[: n * m], 0.0).reshape(n, m)
-    prices = np.maximum(y[:R], 0.0) / scale * (unit if level else most)
-    return X, (t + x[-1] * unit if level else None), prices, z[: n * m].reshape(n, m)
+    x, y, at = (np.array(each) for each in (found.col_value, found.row_dual, found.row_value))
+    shares = np.maximum(x[: n * m], 0.0).reshape(n, m)
+    prices = np.maximum(-y[:R], 0.0) / jobs.capacity * most
+    slack = np.where(np.isfinite(high), high - at, np.where(np.isfinite(low), at - low, np.inf))
+    basic = int((x[: n * m] > 1e-9).sum() + (slack > 1e-9).sum()) + level
+    return _Restricted(shares, t + float(x[-1]) * unit * level, prices, basic == slack.size)

@@ -1,220 +1,547 @@
-"""Levels beyond the worst off: raise all, stop who cannot rise, go on with the rest; by prices.
+"""Water filling: raise all levels together, freeze what cannot rise, go on with the rest.
 
-Along a path of levels (all rise at their rates, who is at its fastest stops and passes its rate on)
-the last point for which there is room is one problem in few prices. Who still buys at a price there
-is stopped; the path goes on with the others. There are about as many such stops as types, not jobs.
+All active jobs rise along a path: at a height each has a level, up to what it makes with all of its
+time, where it stops and the others go on without it. The largest part t of the levels of a height
+that an allocation can have, and the dual values y of these levels, are a linear program's::
+
+    max t  such that  u(x) >= t * level(height),       sum of y * u(x) <= t  for every allocation
+
+The next height is the last one whose levels are within that bound; heights approach the last that
+is possible from above, and end there in a few programs (Newton's method). Whoever has y > 0 there
+can rise no further in any allocation that leaves the others what they have: it is frozen, and the
+others go on. At least one job is, so there are at most as many such levels as jobs.
+
+Levels build upon each other, and little may be left of one for the next. What rounding errors may
+have done to them is counted; if it may show, all is done once more in fractions
+(`apportion.policies.core.level_program`), in which a job rises or does not.
 """
+
 from __future__ import annotations
 
-import highspy
+import logging
+import time
+from bisect import bisect_right
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import cvxpy as cp
 import numpy as np
+from scipy import sparse
 
-from apportion.policies.core import prices as by_prices
-from apportion.policies.core.prices import Level, maximise
-from apportion.policies.core.shares import equal_shares
+from apportion.errors import InputError, SolveError
+from apportion.policies.core.even import least_squares
+from apportion.policies.core.level_program import EXACT, LevelProgram, fractions
+from apportion.policies.problem import Problem
+from apportion.policies.solution import Attempted
+from apportion.policies.solving.certificate import make_feasible, relative_gap
+from apportion.policies.solving.compiled import Compiled
+from apportion.policies.solving.demands import levels_of, pose
+from apportion.policies.solving.earlier import constraints_of
+from apportion.policies.solving.second_stage import evenness
+from apportion.policies.solving.solvable import unsolvable
 
-FEW = 200
-"""Jobs up to which the most even of several allocations is looked for."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
+    from apportion.policies.base import Policy
+    from apportion.policies.instance import Instance
+    from apportion.policies.solving.cone import Point
+    from apportion.policies.water_filling import Rates
+    from apportion.types import Bools, Floats
 
-class Equal:
-    """Levels of a form rise together: the path of speeds is the demand at a level."""
-
-    def __init__(self, form, jobs):
-        self.form, self.jobs = form, jobs
-        self.own = form.k * jobs.fastest if form.kind == "level" else -(form.a + form.k / jobs.fastest)
-        self.straight = form.kind == "level"
-        self.least = jobs.speed(equal_shares(jobs))
-
-    def begin(self, going, speed):
-        """Start from these speeds; return the range of heights."""
-        self.going, self.fixed = going, speed
-        return self.form.level_of(np.where(going, np.maximum(speed, self.least), np.inf)), float(self.own[going].max())
-
-    def at(self, t):
-        """Return speeds at a height, how fast they rise, and who is at its fastest."""
-        d, rise = self.form.demand(t)
-        full = self.going & (self.own <= t)
-        d = np.where(full, self.jobs.fastest, np.where(self.going, np.minimum(d, self.jobs.fastest), self.fixed))
-        return d, np.where(self.going & ~full, rise, 0.0), full
-
-
-class Entities:
-    """Groups divide a rate that rises, jobs their group's; who is full passes his part on."""
-
-    straight = True
-
-    def __init__(self, rates, jobs):
-        self.rates, self.jobs = rates, jobs
-
-    def begin(self, going, speed):
-        """Walk the path ahead: heights at which somebody is full, the speeds there, and rates."""
-        jobs, active, u = self.jobs, going.copy(), speed.copy()
-        self.height, self.points, self.speeds = [0.0], [u.copy()], []
-        t = 0.0
-        while active.any():
-            rate = self.rates(active) * jobs.reference
-            rising = rate > 0
-            left = np.full(jobs.n, np.inf)
-            left[rising] = (jobs.fastest[rising] - u[rising]) / rate[rising]
-            step = max(left.min(), 0.0)
-            full = left <= step * (1 + 1e-12)
-            u = np.where(full, jobs.fastest, u + rate * step)
-            t += step
-            active &= ~full
-            self.height.append(t)
-            self.points.append(u.copy())
-            self.speeds.append(rate)
-        self.height = np.array(self.height)
-        return 0.0, t
-
-    def at(self, t):
-        """Return speeds at a height, how fast they rise there, and who is at its fastest."""
-        k = min(max(int(np.searchsorted(self.height, t, side="right")) - 1, 0), len(self.speeds) - 1)
-        d = np.minimum(self.points[k] + self.speeds[k] * (t - self.height[k]), self.jobs.fastest)
-        return d, self.speeds[k], d >= self.jobs.fastest * (1 - 1e-12)
+_LOG = logging.getLogger(__name__)
+_CERTAIN = 1e-9
+"""Doubt in a level with which rounding errors are of no account."""
+_FIRST_ORDER = 10.0
+"""Errors are worked out to first order, and some that hang on each other are larger."""
+_NOTHING = 1e-12
+"""Part of all that a job could make below which it has nothing: shares of time end there."""
+_TIE = 1e-9
+"""Dual value of a vertex that may be zero."""
+_COUNTS = 1e-7
+"""Part of the largest dual value from which on one counts. Whoever is wrongly left out is frozen by
+the next program, in which nobody rises and it has the largest."""
+_FEW = 200
+"""Jobs up to which levels are proved in fractions, and ties are evened."""
+_MOST_STEPS = 200
 
 
-def fill(path, jobs, going=None):
-    """Return the speeds at which no job can rise any further, and prices of the first stop."""
-    going = jobs.T.max(axis=1) > 0 if going is None else going
-    speed, first, q, steps, X = np.zeros(jobs.n), None, 1.0 / np.maximum(jobs.capacity, 1e-300), 0, None
-    while going.any() and steps < 200:
-        steps += 1
-        low, top = path.begin(going, speed)
-        t, q, mix, X = last_with_room(path, jobs, low, top, q)
-        d, rate, full = path.at(t)
-        first = q if first is None else first
-        cost = jobs.cost(q)
-        priced = going & (mix.slope > 1e-10 * (cost.max(axis=0) / jobs.fastest)) & (rate > 0)
-        speed = np.where(going, d, speed)
-        stopped = full | priced
-        if not (stopped & going).any():
-            stopped = going
-        going = going & ~stopped
-    return speed, first, steps, X
+class Path(Protocol):
+    """Levels of jobs by one height; numbers are floats or fractions."""
+
+    def begin(self, active: Bools, level: Any, most: Any) -> Any:
+        """Start from levels of which some are frozen; return a height to begin with.
+
+        `most` is what each job makes if it runs all the time.
+        """
+        ...
+
+    def at(self, height: Any) -> tuple[Any, Any, Bools]:
+        """Return all levels at a height, how fast they rise there, and who makes all it can."""
+        ...
+
+    def last(self, dual: Any, bound: Any) -> Any:
+        """Return the last height at which ``dual @ level <= bound``."""
+        ...
 
 
-def last_with_room(path, jobs, low, top, prices):
-    """Return the last height for which there is room, the prices there, and what jobs buy.
+class Together:
+    """Levels ``rate t / (1 - offset t)``, as of objectives about the worst off job.
 
-    At a height beyond it cutting planes find prices at which all together pay more than there is;
-    these say which heights are beyond, until there is room.
+    That is the throughput at which ``offset + rate / u`` is 1 / t, or without offsets ``u / rate``
+    is t.
     """
-    # As if levels were convex, which is nearly true: who is at its fastest bends them the other way.
-    dual = Level(jobs, lambda t: path.at(t)[:2], low, top)
-    dual.straight, t, q, X = False, top, prices, None
-    dual.t = _root(path, jobs, prices, low, top)
+
+    def __init__(self, rate: Any, offset: Any) -> None:
+        self._rate, self._offset = rate, offset
+
+    def begin(self, active: Bools, level: Any, most: Any) -> Any:
+        """Begin where the first one makes all that it can."""
+        self._active, self._frozen, self._most = active, level, most
+        rate, offset = self._rate, self._offset
+        with np.errstate(invalid="ignore", divide="ignore"):
+            own, limit = most / (rate + offset * most), 1 / np.where(offset > 0, offset, _NOTHING)
+        self._own = np.where(most < np.inf, own, np.where(offset > 0, limit, np.inf))
+        self._first, self._top = self._own[active].min(), self._own[active].max()
+        return self._first if self._first < np.inf else level[0] * 0 + 1
+
+    def at(self, height: Any) -> tuple[Any, Any, Bools]:
+        """Return all levels at a height, how fast they rise there, and who makes all it can."""
+        rises = self._active & (self._own > height)
+        left = np.where(rises, 1 - self._offset * height, 1)
+        level = np.where(rises, self._rate * height / left, self._most)
+        rise = np.where(rises, self._rate / left**2, 0)
+        return np.where(self._active, level, self._frozen), rise, self._active & ~rises
+
+    def last(self, dual: Any, bound: Any) -> Any:
+        """Go from tangent to tangent, or to the middle where one leads out (Newton's method)."""
+        low, high = 0, self._top
+        height = self._first if self._first < np.inf else self._frozen[0] * 0 + 1
+        if high < np.inf and dual @ self.at(high)[0] <= bound:
+            return high
+        for _ in range(_MOST_STEPS):
+            level, rise, _ = self.at(height)
+            over, slope = dual @ level - bound, dual @ rise
+            low, high = (low, height) if over > 0 else (height, high)
+            new = height - over / slope if slope > 0 else low
+            if not low < new < high:
+                new = (low + high) / 2 if high < np.inf else 2 * height
+            last, height = height, _cut(new)
+            if abs(height - last) <= _still(height):
+                break
+        return height
+
+
+class PassedOn:
+    """Levels that rise at rates; they change where a job stops.
+
+    Parameters
+    ----------
+    rates
+        How fast levels rise, given who can; floats.
+    """
+
+    def __init__(self, rates: Rates) -> None:
+        self._rates = rates
+
+    def begin(self, active: Bools, level: Any, most: Any) -> Any:
+        """Begin where the first one makes all that it can."""
+        self._most = most
+        self._heights, self._stops = [level[0] * 0], [(active, level, self._speed(active))]
+        self._start = active
+        self._goes_on()
+        return self._heights[-1] if len(self._heights) > 1 else level[0] * 0 + 1
+
+    def _speed(self, active: Bools) -> Any:
+        """Return the rates, as fractions if levels are."""
+        rate = self._rates(active) if active.any() else np.zeros(active.size)
+        return fractions(rate) if self._most.dtype == object else rate
+
+    def _goes_on(self) -> bool:
+        """Find the next stop; False if nobody will."""
+        active, level, rate = self._stops[-1]
+        rising = rate > 0
+        left = np.full(rate.size, np.inf, dtype=self._most.dtype)
+        left[rising] = (self._most[rising] - level[rising]) / rate[rising]
+        step = left.min()
+        if step == np.inf:
+            return False
+        stopped = left <= step
+        level = np.where(stopped, self._most, level + rate * max(step, 0))
+        active = active & ~stopped
+        self._heights.append(self._heights[-1] + max(step, 0))
+        self._stops.append((active, level, self._speed(active)))
+        return True
+
+    def at(self, height: Any) -> tuple[Any, Any, Bools]:
+        """Return all levels at a height, how fast they rise there, and who makes all it can."""
+        while self._heights[-1] <= height and self._goes_on():
+            pass
+        place = bisect_right(self._heights, height) - 1
+        active, level, rate = self._stops[place]
+        return level + rate * (height - self._heights[place]), rate, self._start & ~active
+
+    def last(self, dual: Any, bound: Any) -> Any:
+        """Go from stop to stop."""
+        place = 0
+        while place + 1 < len(self._stops) or self._goes_on():
+            if dual @ self._stops[place + 1][1] > bound:
+                break
+            place += 1
+        _, level, rate = self._stops[place]
+        slope, over = dual @ rate, bound - dual @ level
+        if not slope > 0:
+            return self._heights[place]
+        return _cut(self._heights[place] + max(over, 0) / slope)
+
+
+def _cut(number: Any) -> Any:
+    """Return a fraction to so many digits, a float as it is."""
+    whole = 1 << 400
+    return Fraction(int(number * whole), whole) if isinstance(number, Fraction) else number
+
+
+def _still(height: Any) -> Any:
+    """Return by how much a height moves that rounding errors move."""
+    return height * (Fraction(1, 1 << 300) if isinstance(height, Fraction) else 1e-16)
+
+
+class First(NamedTuple):
+    """The first level.
+
+    Attributes
+    ----------
+    height, own
+        Where it ends, and where the first job makes all it can (infinite if none does).
+    wanted, rise
+        Levels there, and how fast they rise, shape (jobs,) each.
+    dual
+        Dual values of what is wanted, shape (jobs,).
+    point
+        The optimum.
+    """
+
+    height: float
+    own: float
+    wanted: Floats
+    rise: Floats
+    dual: Floats
+    point: Point
+
+
+class Filled(NamedTuple):
+    """Levels that no job can exceed unless another one has less that has no more.
+
+    Attributes
+    ----------
+    level, most
+        Shape (jobs,), and what each job makes at most, 0 if that is not known; floats.
+    doubt
+        By what part of itself a level may be off, at most.
+    first
+        The first level; ``None`` if no job can have anything.
+    steps
+        Linear programs.
+    open, tight
+        Columns that need not be 0 in all such allocations; rows that are tight in them.
+    """
+
+    level: Floats
+    most: Floats
+    doubt: float
+    first: First | None
+    steps: int
+    open: Bools
+    tight: Bools
+
+
+class _Stop(NamedTuple):
+    """The last height for which there is room, and what proves it.
+
+    Attributes
+    ----------
+    height, own
+        Where it is, and where the first job makes all it can (infinite if none does).
+    level, rise, full
+        Levels there, how fast they rise, and who makes all it can, shape (jobs,) each.
+    dual, over
+        ``sum of dual * u <= sum of dual * level + over`` in every allocation; floats.
+    open, tight
+        Columns without a reduced cost at these, rows with a dual value.
+    last
+        Dual values of the last program, whose point has the levels.
+    """
+
+    height: Any
+    own: float
+    level: Any
+    rise: Floats
+    full: Bools
+    dual: Floats
+    over: float
+    open: Bools
+    tight: Bools
+    last: Floats
+
+
+def _last_with_room(
+    program: LevelProgram, path: Path, active: Bools, level: Any, most: Any
+) -> _Stop:
+    """Rise until there is room for nothing higher."""
+    exact, first = level.dtype == object, path.begin(active, level, most)
+    tie, rounding, close = (EXACT**0.5, EXACT, 2.0**-100) if exact else (_TIE, 2.0**-52, 1e-13)
+    own = float(first) if path.at(first)[2].any() else np.inf
+    worth, bound = program.worth
+    dual, bound = (fractions(worth), Fraction(bound)) if exact else (worth, bound)
+    last, error = dual, 0.0
+    open_, tight = program.every
+    height = path.last(dual, bound)
+    height, sure = (height, True) if height < np.inf else (first, False)
+    for _ in range(_MOST_STEPS):
+        wanted, rise, full = path.at(height)
+        if not (wanted > 0).any():
+            break
+        part, last = program.maximise(wanted, exact=exact)
+        if sure and 1 - part <= close:
+            break
+        dual, bound, error = last, part * (last @ wanted), 0.0 if exact else program.error
+        open_, tight = program.reduced <= tie, program.y > tie
+        higher = path.last(dual, bound)
+        if sure and higher >= height:
+            break
+        height, sure = higher, True
+    over = abs(float(bound - dual @ wanted)) + (error + rounding) * float(bound)
+    told = (np.asarray(each, dtype=float) for each in (dual, last, rise))
+    dual, last, rise = told
+    return _Stop(height, own, wanted, rise, full, dual, over, open_, tight, last)
+
+
+def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
+    """Raise levels along a path until nobody can rise any further, in floats or in fractions.
+
+    Raises
+    ------
+    SolveError
+        If a level was not found.
+    """
+    open_, tight = program.every
+    most = program.most(open_, exact=exact)
+    size = np.where(most < np.inf, most, 0)
+    level, size = 0 * size, size.astype(float)
+    counts = EXACT**0.5 if exact else _COUNTS
+    active, err, first = np.ones(size.size, dtype=bool), 0 * size, None
+    while (active := active & (level < most)).any():
+        stop = _last_with_room(program, path, active, level, most)
+        cost = stop.dual * active
+        worth = cost * np.where(most < np.inf, size, float(stop.level.max()))
+        priced = (worth > counts * worth.max()) & ~stop.full
+        stopped = priced | stop.full
+        if not stopped.any():
+            raise SolveError("Water filling found nobody who can rise no further.")
+        if first is None:
+            made = np.asarray(stop.level, dtype=float)
+            first = First(float(stop.height), stop.own, made, stop.rise, stop.last, program.point())
+        # By so much may all together, at their dual values, have more than is said.
+        over = stop.over + stop.dual @ np.where(active, 0.0, err)
+        alone, all_ = np.where(priced, cost, np.inf), float(cost @ stop.rise)
+        by = np.maximum(over / alone, stop.rise * (over / all_ if all_ > 0 else 0.0))
+        err = np.where(active, np.maximum(err, by), err)
+        open_, tight = open_ & stop.open, tight | stop.tight
+        level, active = np.where(active, stop.level, level), active & ~stopped
+        most = program.most(open_, exact=exact)  # what others have leaves only these to them
+    reached = level.astype(float)
+    worst = _FIRST_ORDER * _part(err, reached, size)
+    return Filled(reached, size, worst, first, program.solved, open_, tight)
+
+
+class _Stated(NamedTuple):
+    """What a policy states.
+
+    Attributes
+    ----------
+    p
+        Its problem.
+    utility
+        What rises, shape (jobs,).
+    rate, offset
+        ``offset + rate / utility`` is what the worst off job has most of, or ``utility / rate``
+        least of where `inverse` is not so; shape (jobs,) each.
+    inverse
+        Which of them.
+    rates
+        How fast utilities rise, of a policy that passes rates on.
+    """
+
+    p: Problem
+    utility: cp.Expression
+    constraints: Sequence[cp.Constraint]
+    rate: Floats
+    offset: Floats
+    inverse: bool
+    rates: Rates | None
+
+    @classmethod
+    def of(cls, policy: Policy, instance: Instance) -> _Stated:
+        """Read it off a policy."""
+        none = np.zeros(instance.jobs)
+        if hasattr(policy, "rates"):
+            p = Problem(instance)
+            rates = policy.rates(p)
+            rate = rates(np.ones(instance.jobs, dtype=bool))
+            return cls(p, policy.utility(p), constraints_of(policy, p), rate, none, False, rates)
+        levels = levels_of(policy, instance)
+        if levels is None:
+            raise InputError(
+                f"{policy!r} is lexicographic, and its objective has no levels of jobs: maximise "
+                "cp.min of a multiple of p.throughput, or minimise cp.max over its inverse."
+            )
+        p, _, constraints = pose(policy, instance)
+        inverse, rate = not levels.proportional, levels.factor
+        rate = rate if inverse else levels.rate
+        return cls(p, p.throughput, constraints, rate, levels.offset, inverse, None)
+
+    def path(self, *, exact: bool) -> Path:
+        """Return how jobs rise, in floats or in fractions."""
+        if self.rates is not None:
+            return PassedOn(self.rates)
+        told = fractions if exact else np.asarray
+        return Together(told(self.rate), told(self.offset))
+
+    def objective(self, made: Floats) -> float:
+        """Return the first level at some utilities."""
+        rises = self.rate > 0
+        if not self.inverse:
+            return float((made[rises] / self.rate[rises]).min())
+        with np.errstate(divide="ignore"):
+            return float((self.offset + self.rate / made).max())
+
+
+def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempted:
+    """Find the lexicographic optimum of a policy, and the most even allocation that has its levels.
+
+    Where a job has its level whatever the allocation there is nothing left to spend.
+
+    Raises
+    ------
+    InfeasibleError, InputError, SolveError
+        If the policy's constraints cannot hold together, it states no levels, or one of these was
+        not found.
+    """
+    clock, stated = [time.perf_counter()], _Stated.of(policy, instance)
+    p, jobs, step = stated.p, instance.jobs, cp.Variable(name="step")
+    demand = (stated.utility - cp.multiply(np.ones(jobs), step) >= np.zeros(jobs)).set_label(
+        "demand"
+    )
+    constraints = [demand, *stated.constraints]
     try:
-        found = maximise(dual, prices, None, close=1e-4, own_limit=False)
-        t, q, X = min(found.value, top), (found.prices if found.prices.max() > 0 else prices), found.X
-        if found.prices.max() > 0:
-            paid = _root(path, jobs, q, low, top)
-            if abs(paid - t) <= 1e-11 * max(abs(t), abs(paid)) and jobs.used(jobs.fit(X)).max() > 0:
-                short = 1 - jobs.speed(jobs.fit(X)) / np.maximum(path.at(t)[0], 1e-300)
-                if short.max() <= 1e-10:
-                    open_ = np.setdiff1d(found.ties, np.flatnonzero(path.at(t)[2]))
-                    return t, q, dual.buy(q, t), (X if not open_.size or jobs.n > FEW else None)
-            t = paid
-    except RuntimeError:
-        pass
-    q = q / (q @ jobs.capacity)
-    for _ in range(100):
-        over, q, mix = worst_prices(path, jobs, t, q)
-        if over <= 1e-12:
-            break
-        new = _root(path, jobs, q, low, t)
-        if t - new <= 1e-14 * max(abs(t), abs(new)):
-            return new, q, mix, None
-        t = new
-    return t, q, mix, None
+        compiled = Compiled.of(p, cp.Maximize(step), constraints, scaled=False, stated_by=policy)
+    except (cp.error.DCPError, cp.error.SolverError) as error:
+        raise unsolvable(policy, error) from error
+    rows = np.arange(jobs) + compiled.program.rows[demand.id].start
+    column = compiled.program.columns[step.id]
+    clock.append(time.perf_counter())
+    program = LevelProgram(compiled.program, rows, column)
+    try:
+        filled = _filled(program, stated)
+    except SolveError:
+        compiled.optimum("auto", policy)  # tells which constraints cannot hold together
+        raise
+    clock.append(time.perf_counter())
+    X = compiled.X_of(program.x * program.scales.column)
+    if second_stage and jobs <= _FEW:
+        X = _evened(program, filled, compiled, stated.utility)
+    clock.append(time.perf_counter())
+    made, first = np.asarray(stated.utility.value, dtype=float), filled.first
+    value, bound, prices = stated.objective(made), 0.0, np.zeros(instance.capacity.size)
+    if first is not None:
+        bound = min(first.height, first.own)
+        bound = 1 / bound if stated.inverse else bound
+        if first.own > first.height * (1 + _TIE):
+            prices = _prices(compiled, program, first)
+    missed = _missed(stated.utility, filled.level, filled.most)
+    gap = max(relative_gap(value, bound), filled.doubt, missed, p.inexact)
+    stats = {
+        "solver": "highs",
+        "rows": instance.rows,
+        "steps": filled.steps,
+        **dict(zip(("compile_s", "solve_s", "second_stage_s"), np.diff(clock), strict=True)),
+    }
+    return Attempted(X, value, gap, prices, stats)
 
 
-def _root(path, jobs, q, low, high):
-    """Return the largest height that can be paid for at prices: regula falsi between bounds."""
-    cost, budget = jobs.cost(q), q @ jobs.capacity
-
-    def over(t):
-        d, rate, _ = path.at(t)
-        mix = by_prices.cheapest(jobs.by_option[0], cost, d)
-        return jobs.count @ mix.cost - budget, jobs.count @ (mix.slope * rate)
-
-    t = high
-    for _ in range(200):
-        f, rise = over(t)
-        if f > 0:
-            high = t
-        else:
-            low = t
-        step = t - f / rise if rise > 0 else np.nan
-        if abs(f) <= 1e-15 * budget or high - low <= 1e-15 * max(abs(high), abs(low)):
-            break
-        new = step if low < step < high else (low + high) / 2
-        if abs(new - t) <= 1e-15 * max(abs(t), 1e-300):
-            break
-        t = new
-    return t
+def _filled(program: LevelProgram, stated: _Stated) -> Filled:
+    """Fill in floats, and once more in fractions where these may have led astray."""
+    few = program.rows.size <= _FEW
+    try:
+        filled = fill(program, stated.path(exact=False), exact=False)
+    except SolveError as error:
+        if not few:
+            raise
+        _LOG.info("filled in fractions: %s", error)
+    else:
+        if filled.doubt <= _CERTAIN or not few:
+            return filled
+    return fill(program, stated.path(exact=True), exact=True)
 
 
-def worst_prices(path, jobs, t, q):
-    """Return by what part of the budget jobs pay too much at the prices at which they pay most."""
-    R, W = jobs.capacity.size, np.maximum(jobs.capacity, 1e-300)
-    d, rate, _ = path.at(t)
-    h = highspy.Highs()
-    for k, v in dict(output_flag=False, threads=1, presolve="off", primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10).items():
-        h.setOptionValue(k, v)
-    h.addVars(R, np.zeros(R), np.ones(R))  # prices times capacities: parts of the budget
-    h.addVar(-np.inf, np.inf)
-    h.changeColCost(R, -1.0)
-    h.addRow(1.0, 1.0, R, np.arange(R, dtype=np.int32), np.ones(R))
-    index, best, at, mix_at = np.arange(R + 1, dtype=np.int32), -np.inf, q, None
-    for _ in range(400):
-        mix = by_prices.cheapest(jobs.by_option[0], jobs.cost(q), d)
-        used = mix.used(jobs)
-        pays = float(q @ used) - 1.0
-        if pays > best:
-            best, at, mix_at = pays, q, mix
-        h.addRow(-np.inf, -1.0, R + 1, index, np.append(-used / W, 1.0))  # over <= q @ used - 1
-        h.changeRowBounds(h.getNumRow() - 1, -np.inf, -1.0)
-        h.run()
-        x = np.array(h.getSolution().col_value)
-        top = x[-1]
-        if top - best <= 1e-12 or top <= 0 or (best > 0 and top - best <= 0.02 * best):
-            break
-        q = x[:R] / W
-    return max(best, min(top, 0.0)), at, mix_at
+def _prices(compiled: Compiled, program: LevelProgram, first: First) -> Floats:
+    """Return by how much one more unit of each resource raises the first level, the least ones."""
+    scaled = replace(compiled.scaled_by(program.scales), program=program.posed(first.wanted))
+    least = scaled.least_prices(first.point, lambda: program.posed(first.rise))
+    return scaled.prices(first.point) / float(first.dual @ first.rise) if least is None else least
 
 
-def allocation(jobs, speed, start):
-    """Return shares that give these speeds: any that are left over are spent most."""
-    from apportion.policies.core.choice import choose
-    from apportion.policies.core.program import Program
+def _evened(
+    program: LevelProgram, filled: Filled, compiled: Compiled, utility: cp.Expression
+) -> Floats:
+    """Return the most even shares of time at which all have their levels; the variables take them.
 
-    if jobs.n <= FEW:
-        program = Program(jobs)
-        point = program.level(jobs, speed)
-        return choose(program, jobs, point, speed * min(point.part, 1.0)) if point.open else point.X
-    dual = by_prices.Gain(jobs, np.full(jobs.n, 1e-9) / jobs.fastest, speed * (1 - 1e-11))
-    return maximise(dual, start, None).X
+    Variables of the policy's own stay as they are.
+    """
+    p, x = compiled.p, program.x * program.scales.column
+    X = np.asarray(p.X.value, dtype=float)
+    cells = compiled.program.columns[p.X.id] + np.arange(p.X.size)
+    open_ = filled.open[cells]
+    cells, tight = cells[open_], filled.tight.copy()
+    tight[program.rows], x[program.column] = True, 0.0
+    A = sparse.csr_array(program.program.A[:, cells])
+    rows = program.kept[np.diff(A[program.kept].indptr) > 0]
+    A, tight = A[rows], tight[rows]
+    unit = 1 / abs(A).max(axis=1).toarray().ravel()
+    A, at = A.multiply(unit[:, None]).tocsr(), x[cells]
+    x[cells] = 0.0
+    has, right = A @ at, unit * (program.program.b - program.program.A @ x)[rows]
+    right = np.where(tight, has, np.maximum(right, has))
+    if (at > _TIE).all() and (tight | (right - has > _TIE)).all():
+        return X  # there is no other
+    squares = evenness(p.instance).ravel(order="F")[open_]
+    shares = np.zeros(X.size)
+    shares[open_] = least_squares(squares, A, right, tight, at)
+    p.X.value = even = _at_their_levels(
+        shares.reshape(X.shape, order="F"), p, utility, filled.level
+    )
+    if _missed(utility, filled.level, filled.most) <= _TIE:
+        return even
+    p.X.value = X
+    return X
 
 
-def lexicographic(form, jobs, second=True):
-    """Solve an objective about the worst off job, and all that follow."""
-    from apportion.policies.core.solve import Answer
+def _at_their_levels(X: Floats, p: Problem, utility: cp.Expression, level: Floats) -> Floats:
+    """Scale the time of each job until it has its level, which rounding errors may be much of."""
+    p.X.value = X
+    if p.instance.solo:
+        has = np.asarray(utility.value, dtype=float)
+        X = X * np.divide(level, has, out=np.ones_like(has), where=has > 0)[:, None]
+    return make_feasible(X, p.instance)
 
-    speed, q, steps, X = fill(Equal(form, jobs), jobs)
-    X = jobs.fit(allocation(jobs, speed, q) if X is None else X)
-    return Answer(X, form.value(jobs.speed(X)), 0.0, q, f"filling {steps} steps")
+
+def _missed(utility: cp.Expression, level: Floats, most: Floats) -> float:
+    """Return by what part of itself a level is missed, at most."""
+    off = np.abs(np.asarray(utility.value, dtype=float) - level)
+    return _part(off, level, most)
 
 
-def hierarchical(policy, instance, jobs, second=True):
-    """Solve a policy that fills at rates of its own."""
-    from apportion.policies.problem import Problem
-    from apportion.policies.core.solve import Answer
-
-    rates = policy.rates(Problem(instance))
-    speed, q, steps, X = fill(Entities(rates, jobs), jobs)
-    X = jobs.fit(allocation(jobs, speed, q) if X is None else X)
-    first = rates(np.ones(jobs.n, bool))
-    value = float((jobs.speed(X) / jobs.reference / np.where(first > 0, first, np.nan))[first > 0].min())
-    return Answer(X, value, 0.0, q, f"filling {steps} steps")
+def _part(off: Floats, level: Floats, most: Floats) -> float:
+    """Return the largest part of a level that is off, or of what a job could make without one."""
+    return float((off / np.maximum(np.where(level > _NOTHING * most, level, most), 1e-300)).max())

@@ -1,42 +1,44 @@
 """One round placed as a whole: which jobs run, at which network tier, on which machines.
 
-An integer program for GPUs of one type. It counts gangs by size and machines by packing pattern
-(see `apportion.policies.placements.machine_groups`), so that only the tiers are variables of single
-jobs; nothing is lost by it. `place_in_order` places job after job instead, each as well as those
-before it leave possible.
+An integer program for GPUs of one type. Gangs of one size are the same to a machine, and machines
+of one rack with as many free GPUs, a group, are the same to a gang. So the program counts gangs by
+size and machines by packing pattern, and only tiers are variables of single jobs; nothing is lost::
+
+    max  sum over jobs, tiers of value at
+    s.t. gangs of each size at the machine tier of a group <= what its packing patterns hold
+         machines of a group that follow some pattern      <= machines of the group
+         GPUs of gangs in machines of a rack and in the rack <= free GPUs of the rack
+         GPUs of all gangs <= free GPUs
 """
 
 from __future__ import annotations
 
-import logging
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 import pandas as pd
 
 from apportion.annotations import checked
-from apportion.checks import LARGEST_COUNT, LARGEST_NUMBER, listed, seconds, whole
+from apportion.checks import LARGEST_NUMBER, listed, seconds, whole
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
-from apportion.policies.base import Policy
-from apportion.policies.placements.machine_groups import GangCounts, MachineGroups, assign_gangs
-from apportion.policies.placements.round_places import RoundPlaces
-from apportion.policies.solving.driver import solve_instance
+from apportion.jobs import check_jobs
+from apportion.policies.placements.tiers import packing_patterns
 from apportion.table_checks import as_floats, check_unique
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from apportion.policies.problem import Problem
-    from apportion.types import Floats, Int64s
+    from apportion.types import Bools, Floats, Int64s
 
 
-_LOG = logging.getLogger(__name__)
+_GAP = 1e-6
+"""Relative gap up to which a placement is called optimal."""
+_FEASIBLE = 2
+"""How HiGHS says that a solution meets the constraints."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,107 +106,177 @@ def place_round(
     """
     if time_limit_s is not None:
         time_limit_s = seconds("time_limit_s", time_limit_s, strict=True)
-    gang = _gangs(value, scale_factor)
+    check_unique("job id", value.index)
+    gang = _gangs(value.index, scale_factor)
     worth = _values(value)
     machines = _machines(free)
-    wanted = np.flatnonzero(worth.any(axis=1))
     held = np.zeros((len(value), len(machines)), dtype=np.int64)
+    at = np.zeros(worth.shape, dtype=bool)
+    bound, status = 0.0, "optimal"
+    if (wanted := np.flatnonzero(worth.any(axis=1))).size:
+        round_ = _Round(worth[wanted], gang[wanted], *machines[["rack", "free"]].to_numpy().T)
+        at[wanted], held[wanted], bound, status = round_.placed(time_limit_s)
     tier = np.full(len(value), None, dtype=object)
-    objective, bound, status = 0.0, 0.0, "optimal"
-    if wanted.size:
-        groups = MachineGroups.of(gang[wanted], machines)
-        counts, bound, status = _solve(worth[wanted], gang[wanted], groups, time_limit_s)
-        at, held[wanted] = counts.at, assign_gangs(counts, gang[wanted], groups, machines)
-        if status != "optimal":
-            at, held[wanted] = _better(worth[wanted], gang[wanted], machines, at, held[wanted])
-        job, place = np.nonzero(at)
-        tier[wanted[job]] = np.array(TIERS)[place]
-        objective = float((worth[wanted] * at).sum())
+    job, place = np.nonzero(at)
+    tier[job] = np.array(TIERS)[place]
+    objective = float(worth[at].sum())
     columns = pd.MultiIndex.from_frame(machines[["rack", "machine"]])
     gpus = pd.DataFrame(held, index=value.index, columns=columns)
     named = pd.Series(tier, index=value.index, name="tier", dtype=object)
     return RoundPlacement(named, gpus, objective, max(bound, objective), status)
 
 
-def _solve(
-    worth: Floats, gang: Int64s, groups: MachineGroups, time_limit_s: float | None
-) -> tuple[GangCounts, float, str]:
-    """Solve the integer program; return its solution, a bound on its value, and a status."""
-    sizes, racks = groups.sizes.size, groups.free_of_rack.size
-    at = cp.Variable(worth.shape, boolean=True)
-    filled = cp.Variable(groups.group.size, integer=True)
-    packed = cp.Variable((groups.count.size, sizes), integer=True)
-    racked = cp.Variable((racks, sizes), integer=True)
-    of_size = (gang[:, None] == groups.sizes).astype(float)
-    in_group = (groups.group[:, None] == np.arange(groups.count.size)).astype(float)
-    in_rack = (groups.rack[:, None] == np.arange(racks)).astype(float)
-    constraints = [
-        at <= (worth > 0),
-        cp.sum(at, axis=1) <= 1,
-        filled >= 0,
-        packed >= 0,
-        racked >= 0,
-        in_group.T @ filled <= groups.count,
-        cp.vec(packed, order="C") <= groups.room @ filled,
-        at[:, 0] @ of_size == cp.sum(packed, axis=0),
-        at[:, 1] @ of_size == cp.sum(racked, axis=0),
-        (in_rack.T @ packed + racked) @ groups.sizes <= groups.free_of_rack,
-        # The gangs at the network tier can have whatever is left, in any split over racks.
-        gang @ cp.sum(at, axis=1) <= groups.free_of_rack.sum(),
-    ]
-    unit = float(worth.max())
-    problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(worth / unit, at))), constraints)
-    limit = {} if time_limit_s is None else {"time_limit": time_limit_s}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Solution may be inaccurate")  # the status says it
-        problem.solve(solver=cp.HIGHS, mip_rel_gap=_GAP, **limit)
-    info: Any = problem.solver_stats.extra_stats
-    bound = unit * min(-info.mip_dual_bound, float((worth / unit).max(axis=1).sum()))
-    status = "optimal" if problem.status == cp.OPTIMAL else "time_limit"
-    found = [np.asarray(each.value, dtype=float) for each in (at, filled, packed, racked)]
-    if info.primal_solution_status != _FEASIBLE:
-        _LOG.info("the search found no placement within %g s", time_limit_s)
-        found = [np.zeros(each.shape) for each in (at, filled, packed, racked)]
-    return GangCounts(*(np.rint(each).astype(np.int64) for each in found)), bound, status
+class _Round(NamedTuple):
+    """A round in arrays.
 
+    Attributes
+    ----------
+    worth
+        Value of each job at each tier, shape (jobs, 3).
+    gang
+        GPUs of each job, shape (jobs,).
+    rack, free
+        Rack of each machine, and its free GPUs, shape (machines,).
+    """
 
-def _better(
-    worth: Floats, gang: Int64s, machines: pd.DataFrame, at: Int64s, held: Int64s
-) -> tuple[Int64s, Int64s]:
-    """Return the placement that a search was left with, or that of jobs in order of value."""
-    racks = [each.tolist() for _, each in machines.groupby("rack")["free"]]
-    tiers, gpus = place_in_order(worth, gang, racks)
-    if (worth * at).sum() >= (worth * tiers).sum():
-        return at, held
-    columns = machines.groupby("rack")["machine"].size().cumsum().shift(fill_value=0)
-    in_order = np.zeros_like(held)
-    for job, each in enumerate(gpus):
-        for (rack, machine), number in each.items():
-            in_order[job, columns.iloc[rack] + machine] = number
-    return tiers.astype(np.int64), in_order
+    worth: Floats
+    gang: Int64s
+    rack: Int64s
+    free: Int64s
 
+    def placed(self, time_limit_s: float | None) -> tuple[Bools, Int64s, float, str]:
+        """Solve the program.
 
-_GAP = 1e-6
-"""Relative gap up to which a placement is called optimal."""
-_FEASIBLE = 2
-"""How HiGHS says that a solution meets the constraints."""
-
-
-def _gangs(value: pd.DataFrame, scale_factor: pd.Series) -> Int64s:
-    """GPUs of each job in the order of the values."""
-    check_unique("job id", value.index)
-    check_unique("job with a scale factor", scale_factor.index)
-    for job in value.index.difference(scale_factor.index, sort=False):
-        raise unknown_name("job (without a scale factor)", job, scale_factor.index)
-    gang = as_floats(scale_factor.loc[value.index])
-    wrong = ~((gang >= 1) & (gang <= LARGEST_COUNT) & (gang == np.floor(gang)))
-    if wrong.any():
-        job = value.index[wrong][0]
-        raise InputError(
-            f"Job {written(job)} has scale_factor = {written(gang[wrong][0])}; it must be a whole "
-            f"number >= 1."
+        Returns
+        -------
+        at, held
+            Tiers of jobs, shape (jobs, 3), and their GPUs, shape (jobs, machines).
+        bound, status
+            As of a `RoundPlacement`.
+        """
+        sizes = np.unique(self.gang)
+        groups, group_of, count = np.unique(
+            np.column_stack([self.rack, self.free]), axis=0, return_inverse=True, return_counts=True
         )
-    return gang.astype(np.int64)
+        racks, rack = np.unique(groups[:, 0], return_inverse=True)
+        patterns, group = _patterns(sizes, groups[:, 1])
+        at = cp.Variable(self.worth.shape, boolean=True)
+        filled = cp.Variable(group.size, integer=True)
+        packed = cp.Variable((len(groups), sizes.size), integer=True)
+        racked = cp.Variable((racks.size, sizes.size), integer=True)
+        in_group = (group == np.arange(len(groups))[:, None]).astype(float)
+        in_rack = (rack == np.arange(racks.size)[:, None]).astype(float)
+        of_size = (self.gang[:, None] == sizes).astype(float)
+        unit = float(self.worth.max())
+        constraints = [
+            at <= (self.worth > 0),
+            cp.sum(at, axis=1) <= 1,
+            filled >= 0,
+            packed >= 0,
+            racked >= 0,
+            in_group @ filled <= count,
+            packed <= in_group @ cp.diag(filled) @ patterns,
+            at[:, 0] @ of_size == cp.sum(packed, axis=0),
+            at[:, 1] @ of_size == cp.sum(racked, axis=0),
+            (in_rack @ packed + racked) @ sizes <= np.bincount(self.rack, self.free)[racks],
+            # The gangs at the network tier can have whatever is left, in any split over racks.
+            self.gang @ cp.sum(at, axis=1) <= self.free.sum(),
+        ]
+        total = cp.Maximize(cp.sum(cp.multiply(self.worth / unit, at)))
+        problem = cp.Problem(total, constraints)
+        limit = {} if time_limit_s is None else {"time_limit": time_limit_s}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Solution may be inaccurate")  # the status says it
+            problem.solve(solver=cp.HIGHS, mip_rel_gap=_GAP, **limit)
+        info: Any = problem.solver_stats.extra_stats
+        bound = unit * min(-info.mip_dual_bound, float((self.worth / unit).max(axis=1).sum()))
+        status = "optimal" if problem.status == cp.OPTIMAL else "time_limit"
+        known = info.primal_solution_status == _FEASIBLE
+        runs, used, inside, across = (
+            np.rint(each.value if known else np.zeros(each.shape)).astype(np.int64)
+            for each in (at, filled, packed, racked)
+        )
+        if status != "optimal":
+            other, held = self.in_order()
+            if (self.worth * runs).sum() < (self.worth * other).sum():
+                return other, held, bound, status
+        held = np.zeros((self.gang.size, self.free.size), dtype=np.int64)
+        for place, size in enumerate(sizes):
+            machines = [np.empty(0, dtype=np.intp)]
+            for own, gangs in enumerate(inside[:, place]):
+                room = np.repeat(patterns[group == own, place], used[group == own])
+                there = np.flatnonzero(group_of.reshape(-1) == own)[: room.size]
+                machines.append(np.repeat(there, room)[:gangs])
+            jobs = np.flatnonzero(runs[:, 0] & (self.gang == size))
+            held[jobs, np.concatenate(machines)] = size
+        for place in np.argsort(-sizes):
+            jobs = np.flatnonzero(runs[:, 1] & (self.gang == sizes[place]))
+            for job, own in zip(jobs, np.repeat(racks, across[:, place]), strict=True):
+                self._take(held, job, self.rack == own)
+        for job in np.flatnonzero(runs[:, 2]):
+            self._take(held, job, self.free > 0)
+        return runs > 0, held, bound, status
+
+    def in_order(self) -> tuple[Bools, Int64s]:
+        """Place job after job, by value for a GPU, at the best tier that is left, without search.
+
+        Returns
+        -------
+        at, held
+            As of `placed`.
+        """
+        at = np.zeros(self.worth.shape, dtype=bool)
+        held = np.zeros((self.gang.size, self.free.size), dtype=np.int64)
+        for job in np.argsort(-self.worth.max(axis=1) / self.gang, kind="stable"):
+            for tier in np.argsort(-self.worth[job], kind="stable"):
+                place = (np.arange(self.free.size), self.rack, np.zeros_like(self.rack))[tier]
+                room = np.bincount(place, self.free - held.sum(axis=0))
+                fits = np.flatnonzero(room >= self.gang[job])
+                if self.worth[job, tier] > 0 and fits.size:
+                    self._take(held, job, place == fits[np.argmin(room[fits])])
+                    at[job, tier] = True
+                    break
+        return at, held
+
+    def _take(self, held: Int64s, job: int, there: Bools) -> None:
+        """Give a job GPUs of some machines, of those with the most free ones first."""
+        free = np.where(there, self.free - held.sum(axis=0), 0)
+        order = np.argsort(-free, kind="stable")
+        before = np.cumsum(free[order]) - free[order]
+        held[job, order] = np.clip(self.gang[job] - before, 0, free[order])
+
+
+def _patterns(sizes: Int64s, free: Int64s) -> tuple[Int64s, Int64s]:
+    """Return how gangs fill a machine of each group.
+
+    Parameters
+    ----------
+    sizes
+        GPUs of gangs, increasing, shape (sizes,).
+    free
+        GPUs of a machine of each group, shape (groups,).
+
+    Returns
+    -------
+    patterns, group
+        Gangs of each size that fill a machine together, shape (patterns, sizes), and the group
+        of such machines, shape (patterns,).
+    """
+    found = [
+        ([*pattern, *[0] * (sizes.size - len(pattern))], place)
+        for place, gpus in enumerate(free.tolist())
+        for pattern in packing_patterns(tuple(sizes[sizes <= gpus].tolist()), gpus)
+    ]
+    patterns, group = zip(*found, strict=True)
+    return np.array(patterns, dtype=np.int64), np.array(group, dtype=np.int64)
+
+
+def _gangs(jobs: pd.Index, scale_factor: pd.Series) -> Int64s:
+    """GPUs of each job, in their order."""
+    known = check_jobs(scale_factor.to_frame("scale_factor"))["scale_factor"]
+    for job in jobs.difference(known.index, sort=False):
+        raise unknown_name("job (without a scale factor)", job, known.index)
+    return known.loc[jobs].to_numpy(dtype=np.int64)
 
 
 def _values(value: pd.DataFrame) -> Floats:
@@ -227,68 +299,10 @@ def _machines(free: Sequence[Sequence[int]]) -> pd.DataFrame:
     """One row per machine: ``rack``, ``machine`` (its place in the rack) and ``free`` GPUs."""
     by_rack = "the free GPUs of each machine, by rack, e.g. [[8, 8], [8, 4]]"
     rows = [
-        (
-            rack,
-            machine,
-            whole(f"The free GPUs of machine {machine} of rack {rack}", gpus, integral=True),
-        )
+        (rack, place, whole(f"The free GPUs of machine {place} of rack {rack}", n, integral=True))
         for rack, machines in enumerate(listed("free", free, by_rack))
-        for machine, gpus in enumerate(listed(f"Rack {rack} of free", machines, by_rack))
+        for place, n in enumerate(listed(f"Rack {rack} of free", machines, by_rack))
     ]
     if not rows:
         raise InputError("There are no machines: give the free GPUs of each, by rack.")
     return pd.DataFrame(rows, columns=["rack", "machine", "free"]).astype(np.int64)
-
-
-_AT_ONCE_S = 1e-9
-"""Without time to search jobs take the best of what is free."""
-
-
-@dataclass(frozen=True)
-class _MostValuable(Policy):
-    """Serve the jobs of most value for a GPU first; values stand for throughputs.
-
-    The problem::
-
-        lex max over whole X of (value[j, :] X[j, :], for j by value for a GPU)
-    """
-
-    name, integral, places_gangs = "most_valuable", True, True
-    source = "first fit, in order of value"
-
-    def objective(self, p: Problem) -> cp.Maximize:
-        """State the total value."""
-        return cp.Maximize(p.total(cp.sum(cp.multiply(p.speed, p.X), axis=1)))
-
-    def serves_in_order(self, p: Problem) -> NDArray[np.intp]:
-        """Return the jobs in order."""
-        return np.argsort(-p.speed.max(axis=1) / p.scale_factor, kind="stable")
-
-
-def place_in_order(
-    worth: Floats, gang: Int64s, free: Sequence[Sequence[int]]
-) -> tuple[NDArray[np.bool_], list[dict[tuple[int, int], int]]]:
-    """Place a round without a search.
-
-    Parameters
-    ----------
-    worth
-        Value of each job at each tier, 0 where it may not run, shape (jobs, tiers).
-    gang
-        GPUs of each job, shape (jobs,).
-    free
-        Free GPUs of each machine, by rack.
-
-    Returns
-    -------
-    at, held
-        Tier of each job, shape (jobs, tiers), and its GPUs by (rack, machine).
-    """
-    places = RoundPlaces.of([free])
-    solution = solve_instance(_MostValuable(), places.problem(worth, gang), time_limit_s=_AT_ONCE_S)
-    option = np.where(solution.X.any(axis=1), solution.X.argmax(axis=1), -1)
-    at = np.zeros(worth.shape, dtype=bool)
-    runs = np.flatnonzero(option >= 0)
-    at[runs, places.tier[option[runs]]] = True
-    taken = places.devices(option, gang)
-    return at, [{} if each is None else dict(each.gpus) for each in taken]

@@ -2,10 +2,18 @@
 
 The options are (accelerator, tier) with the tiers of `apportion.cluster.TIERS`. A gang at the
 machine tier lies in one machine, at the rack tier in one rack, at the network tier anywhere.
+
+Several gangs share one machine of G GPUs if their sizes sum to at most G. Let ``n_ps`` be the gangs
+of size s in packing pattern p. The time averages v_s of running gangs can be had from M machines
+iff ``v <= y @ n`` for some ``y >= 0`` that sums to at most M. By duality of linear programs, that
+is ``w @ v <= M`` for every vertex w of ``{w >= 0 : n @ w <= 1}``. So the patterns need no
+variables: every vertex that no other one dominates is one linear capacity.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,12 +24,13 @@ from apportion.checks import seconds
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
-from apportion.policies.placements.machine_groups import packing_limits
 from apportion.policies.resource import Resource
 from apportion.table_checks import as_floats, check_unique
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
@@ -46,11 +55,6 @@ class GangPacking(NamedTuple):
     resources: list[Resource]
     largest_gang: Floats
     note: str
-
-    @classmethod
-    def none(cls, tensor: ThroughputTensor) -> GangPacking:
-        """Limit nothing."""
-        return cls([], np.full(len(tensor.options), np.inf), "")
 
 
 class Eligible(NamedTuple):
@@ -90,12 +94,15 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     """
     tier = tiers_of_options(tensor)
     if tier is None:
-        return GangPacking.none(tensor)
+        return GangPacking([], np.full(len(tensor.options), np.inf), "")
     kinds = tensor.accelerator_of_option
     sizes = {kind: (cluster.machine_size(kind), cluster.rack_size(kind)) for kind in kinds.unique()}
-    most = [(*sizes[kind], None)[inside] for kind, inside in zip(kinds, tier, strict=True)]
-    largest = np.array([np.inf if gpus is None else gpus for gpus in most], dtype=float)
-    gang = _gangs(tensor, jobs)
+    most = [
+        (*sizes[kind], None)[inside] or np.inf for kind, inside in zip(kinds, tier, strict=True)
+    ]
+    largest, gang = np.array(most, dtype=float), np.zeros(len(tensor.rows), dtype=np.int64)
+    row, job = tensor.member_places
+    np.maximum.at(gang, row, jobs["scale_factor"].loc[tensor.jobs].to_numpy(dtype=np.int64)[job])
     runs = (tensor.values > 0).groupby(level=0, sort=False).all().loc[tensor.rows].to_numpy()
     each = gang[:, None] if tensor.gpus_of_option is None else tensor.gpus_of_option.astype(int)
     gangs = np.where(runs & (each <= largest), each, 0)
@@ -205,12 +212,14 @@ def eligible(
         )
     known = pd.DataFrame(index=tensor.jobs) if tensor.jobs_table is None else tensor.jobs_table
     table = check_jobs(known, required=["scale_factor"])
-    given = {"scale_factor": table["scale_factor"], "waited_s": waited_s}
-    given |= {"machine_timer_s": machine_timer_s, "rack_timer_s": rack_timer_s}
-    each = [_by_job(name, value, tensor.jobs) for name, value in given.items()]
-    may = tier_eligibility(cluster, *each)
-    member = tensor.jobs.get_indexer(tensor.values.index.get_level_values(1))
-    masked = tensor.values.where(may[member][:, tier], 0.0)
+    may = tier_eligibility(
+        cluster,
+        _by_job("scale_factor", table["scale_factor"], tensor.jobs),
+        _by_job("waited_s", waited_s, tensor.jobs),
+        _by_job("machine_timer_s", machine_timer_s, tensor.jobs),
+        _by_job("rack_timer_s", rack_timer_s, tensor.jobs),
+    )
+    masked = tensor.values.where(may[tensor.member_places[1]][:, tier], 0.0)
     runs = (masked > 0).groupby(level=0, sort=False).all().any(axis=1)
     kept = masked[runs.loc[masked.index.get_level_values(0)].to_numpy()]
     there = kept.index.get_level_values(1)
@@ -231,15 +240,6 @@ def tiers_of_options(tensor: ThroughputTensor) -> NDArray[np.intp] | None:
     return tier
 
 
-def _gangs(tensor: ThroughputTensor, jobs: pd.DataFrame) -> NDArray[np.int64]:
-    """GPUs of the largest member of each row, shape (rows,)."""
-    row, job = (tensor.values.index.get_level_values(level) for level in (0, 1))
-    gpus = np.zeros(len(tensor.rows), dtype=np.int64)
-    own = jobs["scale_factor"].loc[job].to_numpy(dtype=np.int64)
-    np.maximum.at(gpus, tensor.rows.get_indexer(row), own)
-    return gpus
-
-
 def _by_job(name: str, value: float | pd.Series, ids: pd.Index) -> Floats:
     """Take a number for all jobs, or look up one by job."""
     if isinstance(value, pd.Series):
@@ -254,3 +254,109 @@ def _by_job(name: str, value: float | pd.Series, ids: pd.Index) -> Floats:
         job, number = ids[wrong][0], numbers[wrong][0]
         raise InputError(f"Job {written(job)} has {name} = {number:g}; it must be a number >= 0.")
     return numbers
+
+
+_MOST_SIZES = 9
+_MOST_PATTERNS = 4000
+"""With more sizes or patterns than these the vertices take longer than a second or two."""
+_SAME = 1e-9
+"""Vertices are solutions of small linear systems: weights closer than this are one."""
+
+
+class PackingLimits(NamedTuple):
+    """Linear limits on gangs in machines (or racks) of one number of GPUs.
+
+    Attributes
+    ----------
+    weights
+        ``weights @ v <= machines`` for the average number v of running gangs of each size, shape
+        (limits, sizes).
+    exact
+        Whether these limits say all; if not they are valid, but looser.
+    """
+
+    weights: Floats
+    exact: bool
+
+
+def packing_patterns(sizes: tuple[int, ...], gpus: int) -> Iterator[tuple[int, ...]]:
+    """Yield how many gangs of each size fill a machine so that no other one fits.
+
+    Parameters
+    ----------
+    sizes
+        GPUs of a gang, increasing and at most `gpus`.
+    gpus
+        GPUs of the machine.
+    """
+    if not sizes:
+        yield ()
+    elif len(sizes) == 1:
+        yield (gpus // sizes[0],)
+    else:
+        for largest in range(gpus // sizes[-1] + 1):
+            for others in packing_patterns(sizes[:-1], gpus - largest * sizes[-1]):
+                yield (*others, largest)
+
+
+@lru_cache(maxsize=1024)
+def packing_limits(sizes: tuple[int, ...], gpus: int) -> PackingLimits:
+    """Return the linear limits on gangs that pack into machines of a number of GPUs.
+
+    Exact for few sizes: the vertices of the dual of the packing patterns. For many sizes they are
+    dual feasible functions instead (Fekete and Schepers, 2001), which every packing obeys too.
+
+    Parameters
+    ----------
+    sizes
+        GPUs of a gang, increasing and at most `gpus`.
+    gpus
+        GPUs of a machine (or rack).
+    """
+    gang = np.array(sizes, dtype=np.int64)
+    if not (gpus % gang).any():
+        # Then G/s gangs of size s fill a machine, and those are the corners of s @ v <= G.
+        return PackingLimits(gang[None, :] / gpus, exact=True)
+    patterns = list(islice(packing_patterns(sizes, gpus), _MOST_PATTERNS + 1))
+    if len(sizes) > _MOST_SIZES or len(patterns) > _MOST_PATTERNS:
+        return PackingLimits(_undominated(_dual_feasible(gang, gpus)), exact=False)
+    return PackingLimits(_vertices(np.array(patterns, dtype=float)), exact=True)
+
+
+def _vertices(patterns: Floats) -> Floats:
+    """Vertices of ``{w >= 0 : patterns @ w <= 1}`` that no other vertex dominates."""
+    from scipy.spatial import HalfspaceIntersection  # few solves need it, and all would wait for it
+
+    sizes = patterns.shape[1]
+    if sizes == 1:
+        return np.asarray(1 / patterns.max(axis=0, keepdims=True), dtype=float)
+    above_zero = np.column_stack([-np.eye(sizes), np.zeros(sizes)])
+    fits = np.column_stack([patterns, np.full(len(patterns), -1.0)])
+    inside = np.full(sizes, 0.5 / patterns.sum(axis=1).max())
+    found = HalfspaceIntersection(np.vstack([above_zero, fits]), inside).intersections
+    found = np.where(found > _SAME, found, 0.0)
+    found = found[found.any(axis=1)]
+    # Rounding may leave a vertex just outside or inside: its worst pattern decides the scale.
+    return _undominated(found / (found @ patterns.T).max(axis=1, keepdims=True))
+
+
+def _dual_feasible(gang: NDArray[np.int64], gpus: int) -> Floats:
+    """Weights by dual feasible functions: of gangs that fit one machine they sum to at most 1."""
+    share = gang / gpus
+    weights = [share]
+    for k in range(1, gpus):
+        whole, rest = np.divmod((k + 1) * gang, gpus)
+        weights.append(np.where(rest == 0, share, whole / k))
+    for least in gang[2 * gang <= gpus]:
+        weights.append(np.where(gang > gpus - least, 1.0, np.where(gang < least, 0.0, share)))
+    weights += list(np.diag(1 / (gpus // gang)))
+    return np.array(weights)
+
+
+def _undominated(weights: Floats) -> Floats:
+    """Drop repeated rows and rows that another one is nowhere below, in a fixed order."""
+    weights = np.unique(np.round(weights, 12), axis=0)
+    below = np.all(weights[:, None, :] <= weights[None, :, :] + _SAME, axis=2)
+    alike = below & below.T
+    worse = (below & ~alike).any(axis=1) | np.triu(alike, k=1).any(axis=1)
+    return np.asarray(weights[~worse], dtype=float)

@@ -7,25 +7,19 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-import numpy as np
-
 from apportion.allocation_files import write_object
 from apportion.annotations import checked, explained
-from apportion.checks import choice, label
+from apportion.checks import label
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.policies.labelled import read
+from apportion.policies.core.warm_start import WarmStart
 from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files
-from apportion.policies.sessions.session_allocation import SessionAllocation
 from apportion.policies.sessions.session_input import types_of, with_options
 from apportion.policies.sessions.session_jobs import SessionJobs
-from apportion.policies.sessions.warm_classes import WarmClasses
-from apportion.policies.sessions.warm_jobs import WarmJobs
-from apportion.policies.solving.driver import solve_instance
+from apportion.policies.solver import solve_instance
 from apportion.statistics.typeset import as_html
 from apportion.tensor import ThroughputTensor
-from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -34,7 +28,6 @@ if TYPE_CHECKING:
 
     from apportion.allocation import Allocation
     from apportion.policies.base import Policy
-    from apportion.policies.sessions.counted_solver import Route
     from apportion.policies.sessions.session_input import Facts, Throughputs
 
     P = ParamSpec("P")
@@ -47,15 +40,13 @@ def session(
     cluster: Cluster | Mapping[str, int] | str | ThroughputTensor,
     *,
     second_stage: bool = True,
-    route: Route = "direct deltas",
 ) -> Session:
     """Open a session: an allocation problem whose jobs come and go.
 
-    ``s.solve()`` gives what `solve` gives for the jobs at hand. Where jobs are classes with a
-    count, as under `MaxMinFairness` and `MaxTotalThroughput`, an event changes a few numbers of a
-    problem that stays in the solver. So do the numbers of jobs one by one where an objective is
-    affine in their throughputs, about the worst off of them, or a ratio of sums, and where levels
-    rise in proportion. Under others every solve is a new one; ``stats["path"]`` says which it was.
+    ``s.solve()`` gives what `solve` gives for the jobs at hand. Up to some 200 different jobs, and
+    where an objective is a sum over jobs or about the worst off of them, it goes on from the last
+    solve: only the numbers that an event changes are sent to the solver. ``stats["path"]`` is
+    "warm start" then, else "cold start".
 
     Several threads may use a session: their calls take turns. It can be copied and pickled, and
     written as JSON; a copy has the state and makes its solvers anew.
@@ -69,9 +60,6 @@ def session(
         `ThroughputTensor` that carries its workers, whose jobs are added at once.
     second_stage
         Whether the choice among equal optima is made as in `solve`.
-    route
-        ``"direct deltas"``, or ``"parametrised"`` to have cvxpy apply the counts, which is slower;
-        the result is the same.
 
     Raises
     ------
@@ -88,7 +76,7 @@ def session(
     """
     chosen, given = get_policy(policy), cluster
     workers = given.cluster if isinstance(given, ThroughputTensor) else Cluster.of(given)
-    opened = Session(chosen, workers, second_stage=second_stage, route=route)
+    opened = Session(chosen, workers, second_stage=second_stage)
     if isinstance(given, ThroughputTensor):
         opened.add(given)
     return opened
@@ -101,7 +89,7 @@ def _in_turn(
 
     @functools.wraps(method)
     def alone(self: Session, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._lock, one_thread:
+        with self._lock:
             if not self._open:
                 raise InputError("The session is closed.")
             return method(self, *args, **kwargs)
@@ -117,27 +105,15 @@ class Session:
     """
 
     @explained
-    def __init__(
-        self, policy: Policy, cluster: Cluster, *, second_stage: bool, route: Route
-    ) -> None:
+    def __init__(self, policy: Policy, cluster: Cluster, *, second_stage: bool) -> None:
         if policy.space_sharing:
             raise InputError(f"{policy!r} lets jobs share GPUs, which a session cannot; use solve.")
-        choice("route", route, _ROUTES)
         self.policy = policy
         self._lock = threading.RLock()
         self._second_stage = second_stage
-        self._route: Route = route
         self._open = True
-        self._singly = WarmJobs(policy)
-        self._numbers: dict[Hashable, int] = {}
-        self._next = 0
-        self._place(SessionJobs(policy, cluster))
-
-    def _place(self, jobs: SessionJobs) -> None:
-        """Go on with other jobs, or the same on another cluster: nothing solved counts there."""
-        self._jobs = jobs
-        self._warm: WarmClasses | None = None
-        self._may_be_warm = True
+        self._start = WarmStart()
+        self._jobs = SessionJobs(policy, cluster)
 
     def __enter__(self) -> Session:
         if not self._open:
@@ -155,7 +131,7 @@ class Session:
     def close(self) -> None:
         """Give the solver's memory back; the session can no longer be used, its results can."""
         with self._lock:
-            self._open, self._warm, self._singly = False, None, WarmJobs(self.policy)
+            self._open, self._start = False, WarmStart()
 
     def __repr__(self) -> str:
         return f"<Session of {self.policy!r}: {len(self)} jobs on {self.cluster}>"
@@ -164,13 +140,13 @@ class Session:
         return as_html(repr(self).strip("<>"), [{"job": job} for job in self.jobs])
 
     def __len__(self) -> int:
-        return len(self._jobs.roll)
+        return len(self._jobs.rows)
 
     @property
     def jobs(self) -> list[Hashable]:
         """Ids of the jobs at hand, in the order in which they came."""
         with self._lock:
-            return self._jobs.roll.snapshot().ids()
+            return [*self._jobs.rows]
 
     @property
     def cluster(self) -> Cluster:
@@ -197,9 +173,7 @@ class Session:
         InputError
             If a job is there with other values, fits nowhere, or anything else is wrong with it.
         """
-        there = self._jobs.add(throughputs, jobs)
-        if there is not self._jobs:
-            self._place(there)
+        self._jobs = self._jobs.add(throughputs, jobs)
 
     @_in_turn
     def remove(self, jobs: Iterable[Hashable]) -> None:
@@ -241,7 +215,7 @@ class Session:
         """
         new = Cluster.of(cluster)
         told = self._jobs.options if self._jobs.told is None else self._jobs.told
-        self._place(self._jobs.on(new, with_options(told, None, new)))
+        self._jobs = self._jobs.on(new, with_options(told, told, new))
 
     @_in_turn
     def set_capacity(self, accelerator: str, gpus: int) -> None:
@@ -266,17 +240,16 @@ class Session:
                 "accelerator type of this session", name, dict.fromkeys([*now, *had])
             )
         new = replace(self.cluster, gpus={**now, name: gpus})
-        self._place(self._jobs.on(new, self._jobs.told))
+        self._jobs = self._jobs.on(new, self._jobs.told)
 
     @_in_turn
-    def solve(self) -> SessionAllocation | Allocation:
+    def solve(self) -> Allocation:
         """Solve for the jobs at hand.
 
         Returns
         -------
         Allocation
-            As `solve` returns it; with ``stats["path"]`` "direct deltas" or "parametrised" one
-            that makes its labelled tables when they are asked for.
+            As `solve` returns it.
 
         Raises
         ------
@@ -287,22 +260,15 @@ class Session:
         """
         if not len(self):
             raise InputError("There are no jobs in the session; add some before solve.")
-        warm = self._ready()
-        solution = None
-        if warm is not None:
-            count = np.array(self._jobs.classes.count, dtype=float)
-            solution = warm.certified(count, second_stage=self._second_stage, route=self._route)
-        if solution is None:
-            return self._of_all_jobs()
-        return SessionAllocation(
-            solution=solution,
-            policy_asked=self.policy,
-            cluster=self.cluster,
-            options=self._jobs.options,
-            _roll=self._jobs.roll.snapshot(),
+        posed, start = self._jobs.posed(), self._start
+        start.path = "cold start"
+        found = solve_instance(
+            self.policy, posed.instance, second_stage=self._second_stage, start=start
         )
+        found.stats["path"] = start.path
+        return posed.allocation(self.policy, posed.order.restore(found))
 
-    async def solve_async(self) -> SessionAllocation | Allocation:
+    async def solve_async(self) -> Allocation:
         """Solve as `solve` does, in a thread: others go on while it is awaited.
 
         Calls of one session take turns, in whatever tasks and threads they are made.
@@ -311,36 +277,6 @@ class Session:
 
         return await asyncio.to_thread(self.solve)
 
-    def _of_all_jobs(self) -> Allocation:
-        """Pose the problem of all jobs, and solve it from the last basis, or else anew."""
-        tensor, table = self._jobs.tables()
-        given = ThroughputTensor.of(tensor, workers=self.cluster, jobs=table)
-        problem, second = read(self.policy, given), self._second_stage
-        known, ids = self._numbers, given.jobs.tolist()
-        self._numbers = {job: known.get(job, self._next + place) for place, job in enumerate(ids)}
-        self._next += len(ids)
-        numbers = np.array([*self._numbers.values()], dtype=np.intp)[problem.order.jobs]
-        path = "solved anew" if self.policy.integral else "numbers rewritten"
-        solution = self._singly.certified(numbers, problem.instance, second_stage=second)
-        if solution is None:
-            path = "solved anew"
-            solution = solve_instance(self.policy, problem.instance, second_stage=second)
-        found = problem.allocation(self.policy, problem.order.restore(solution))
-        return replace(found, stats={**found.stats, "path": path})
-
-    def _ready(self) -> WarmClasses | None:
-        """Return a problem that has every class at hand, compiled if it has to be."""
-        jobs = self._jobs
-        if not self._may_be_warm or jobs.options.nlevels > 1:  # tiers have limits of the whole mix
-            return None
-        if self._warm is None or len(jobs.classes.count) > self._warm.classes.jobs:
-            packed = jobs.classes.pack()
-            if packed:
-                jobs.roll.revise(lambda _, kind: packed[kind])
-            self._warm = WarmClasses.of(self.policy, jobs.classes.instance())
-            self._may_be_warm = self._warm is not None
-        return self._warm
-
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy needs: no lock, no solver, and nothing that would be shared."""
         with self._lock:
@@ -348,17 +284,15 @@ class Session:
                 "policy": self.policy,
                 "cluster": self.cluster,
                 "second_stage": self._second_stage,
-                "route": self._route,
                 "open": self._open,
                 "told": self._jobs.told,
-                "said": self._jobs.said(),
+                "said": dict(self._jobs.rows),
             }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         given = state["policy"], state["cluster"]
-        self.__init__(*given, second_stage=state["second_stage"], route=state["route"])  # type: ignore[misc]
-        with one_thread:
-            self._jobs = SessionJobs.of(*given, state["told"], state["said"])
+        self.__init__(*given, second_stage=state["second_stage"])  # type: ignore[misc]
+        self._jobs = SessionJobs.of(*given, state["told"], state["said"])
         self._open = state["open"]
 
     def to_dict(self) -> dict[str, Any]:
@@ -399,6 +333,3 @@ class Session:
             If it is not of that format, or there is no such file.
         """
         return cls.from_dict(session_files.from_json(text))
-
-
-_ROUTES = ("direct deltas", "parametrised")

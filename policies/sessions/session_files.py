@@ -3,11 +3,12 @@
 `to_plain` gives a dict:
 
 ===============  ===========================================================================
-``format``       ``"apportion.session/1"``
+``format``       ``"apportion.session/2"``
 ``policy``       ``name``, and ``options``, those that are not the default
 ``cluster``      ``gpus``, a list of type and number; ``gpus_per_machine``,
                  ``machines_per_rack`` and ``prices_per_gpu_hour``
-``second_stage`` and ``route``, ``open``: as given to `session`; whether it is open
+``second_stage`` as given to `session`
+``open``         whether it is open
 ``options``      label of each option that jobs have speeds under, None before the first jobs
 ``levels``       names of the levels of those labels
 ``jobs``         job ids, in the order in which they came
@@ -48,10 +49,10 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
 
-FORMAT = "apportion.session/1"
-_AS_THEY_ARE = ("second_stage", "route", "open")
+FORMAT = "apportion.session/2"
+_AS_THEY_ARE = ("second_stage", "open")
 _KINDS: Kinds = {
-    **dict.fromkeys(("format", "route"), (str,)),
+    "format": (str,),
     **dict.fromkeys(("policy", "cluster"), (Mapping,)),
     **dict.fromkeys(("second_stage", "open"), (bool,)),
     **dict.fromkeys(("options", "levels"), (list, NoneType)),
@@ -85,7 +86,7 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
         "jobs": [label_of(job) for job in said],
         "throughputs": [list(speeds) for speeds, _ in said.values()],
         "facts": [
-            {name: finite(plain_value(value)) for name, value in facts}
+            {name: finite(plain_value(value)) for name, value in facts.items()}
             for _, facts in said.values()
         ],
     }
@@ -183,10 +184,10 @@ def from_json(text: str | Path) -> dict[str, Any]:
     return read_object(text, "session")
 
 
-def _facts(facts: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is known of a job as a session keeps it."""
     json.dumps(facts, ensure_ascii=False).encode()  # half of a pair of surrogates is no text
-    return tuple((name, _fact(name, value)) for name, value in sorted(facts.items()))
+    return {name: _fact(name, value) for name, value in sorted(facts.items())}
 
 
 def _fact(name: str, value: Any) -> Any:

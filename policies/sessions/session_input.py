@@ -1,58 +1,138 @@
-"""How jobs are told to a session: as tables or, without their cost, as mappings."""
+"""Jobs as a session takes them: tables or mappings, read in full or, where all is plain, at once.
+
+A row is what was said of a job: its steps/s under the session's options, and its columns by name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
-from apportion.checks import mapping
+from apportion.checks import LARGEST_NUMBER, mapping
 from apportion.errors import InputError, unknown_name, written
-from apportion.jobs import JOB_COLUMNS, column_named
+from apportion.jobs import JOB_COLUMNS, JobColumn, column_named
 from apportion.policies.labelled import DEFAULTS
 from apportion.problem_inputs import jobs_table, level_names
+from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Sequence
 
     from apportion.cluster import Cluster
-    from apportion.policies.sessions.job_kinds import Description, JobKind
 
 Throughputs = ThroughputTensor | pd.DataFrame | Mapping[Any, Mapping[Any, float]]
 """Steps/s of jobs under options."""
 Facts = pd.DataFrame | Mapping[Any, Any]
 """What else is known of jobs, by id and column of the jobs table; or columns by name."""
-Told = tuple[ThroughputTensor, pd.DataFrame | None]
-"""Steps/s of jobs, and a table of what else is known of them."""
+Row = tuple[tuple[float, ...], dict[str, Any]]
+"""Steps/s of a job under each option, and what else was said of it, names in order."""
+
+_OWN = JobColumn("", "own", least=-LARGEST_NUMBER)
 
 
-def facts_of(jobs: Facts | None, ids: pd.Index | None = None) -> Facts | None:
-    """Return what is known of jobs, as a table or as mappings by job.
+def plain_rows(
+    throughputs: Any, jobs: Any, options: Sequence[Any], checked: Collection[tuple[str, ...]]
+) -> dict[Hashable, Row] | None:
+    """Return the rows of jobs whose values are plain numbers in their range, or known texts.
+
+    ``None`` for any others: reading them in full takes milliseconds, and says what is wrong.
+
+    Parameters
+    ----------
+    throughputs, jobs
+        As for `Session.add`.
+    options
+        Options of the session, of one level.
+    checked
+        Names of columns that stood together in a table that was read in full.
+    """
+    speeds, facts = _by_job(throughputs), {} if jobs is None else _by_job(jobs)
+    if speeds is None or facts is None or (facts and facts.keys() != speeds.keys()):
+        return None
+    known, rows = {*options}, dict[Any, Row]()
+    for job, own in speeds.items():
+        said = facts.get(job, {})
+        names = sorted(said) if all(type(name) is str for name in said) else []
+        if len(names) < len(said) or tuple(names) not in checked or not known.issuperset(own):
+            return None
+        told = [own.get(option, 0.0) for option in options]
+        good = all(type(each) in _NUMBERS and 0 <= each <= LARGEST_NUMBER for each in told)
+        if not (good and any(told) and all(_is_plain(*each) for each in said.items())):
+            return None
+        rows[job] = (*map(float, told),), {name: _typed(name, said[name]) for name in names}
+    return rows
+
+
+def _by_job(given: Any) -> Mapping[Any, Mapping[Any, Any]] | None:
+    """Return what was said of each job by name; ``None`` where that takes a closer look."""
+    if isinstance(given, pd.DataFrame):
+        if max(given.index.nlevels, given.columns.nlevels) > 1:
+            return None
+        names, rows = given.columns.tolist(), given.to_numpy(object).tolist()
+        by_job = {
+            job: dict(zip(names, row, strict=True))
+            for job, row in zip(given.index.tolist(), rows, strict=True)
+        }
+        sizes = all(len(row) == len(names) for row in by_job.values())
+        return by_job if sizes and len(by_job) == len(given) else None
+    if isinstance(given, Mapping) and all(isinstance(row, Mapping) for row in given.values()):
+        return given
+    return None
+
+
+_NUMBERS = (float, int, np.float64, np.int64)
+"""Types of plain numbers; a truth value is none."""
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    """Whether a value is a number in the range of its column, or a text where that may be."""
+    column, kind = JOB_COLUMNS.get(name, _OWN), type(value)
+    if kind is str:
+        return column.kind == "text" and bool(value.strip())
+    if kind not in _NUMBERS or column.kind not in ("number", "count", "own"):
+        return False
+    above = value > column.least if column.strict else value >= column.least
+    return above and value <= column.most and (column.kind != "count" or value == int(value))
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Return a plain value in the type of its column."""
+    if type(value) is str:
+        return value
+    return int(value) if JOB_COLUMNS.get(name, _OWN).kind == "count" else float(value)
+
+
+def facts_of(jobs: Facts, ids: pd.Index | None = None) -> dict[Any, Mapping[Any, Any]]:
+    """Return what is known of each job by column.
 
     A mapping of mappings is by job; with the `ids` of jobs, any other is of columns by name.
     """
-    if isinstance(jobs, pd.DataFrame) and max(jobs.index.nlevels, jobs.columns.nlevels) > 1:
+    if not isinstance(jobs, pd.DataFrame):
+        known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
+        by_job = all(isinstance(facts, Mapping) for facts in known.values())
+        no_jobs = ids is not None and not any(job in ids for job in known)  # one's own columns
+        columns = not by_job or no_jobs or all(name in JOB_COLUMNS for name in known)
+        if ids is None or not columns or (by_job and all(job in ids for job in known)):
+            return {
+                job: mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
+                for job, facts in known.items()
+            }
+        jobs = jobs_table(known, ids)
+    if max(jobs.index.nlevels, jobs.columns.nlevels) > 1:
         raise InputError("The rows and columns of the jobs table must have one level each.")
-    if jobs is None or isinstance(jobs, pd.DataFrame):
-        return jobs
-    known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
-    by_job = all(isinstance(facts, Mapping) for facts in known.values())
-    no_jobs = ids is not None and not any(job in ids for job in known)  # but columns of one's own
-    columns = not by_job or no_jobs or all(name in JOB_COLUMNS for name in known)
-    if ids is not None and columns and not (by_job and all(job in ids for job in known)):
-        return jobs_table(known, ids)
-    return {
-        job: mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
-        for job, facts in known.items()
-    }
+    check_unique("job id", jobs.index)
+    check_unique("column of the jobs table", jobs.columns)
+    return dict(zip(jobs.index, jobs.to_dict("records"), strict=True))
 
 
 def read_jobs(
     throughputs: Throughputs, jobs: Facts | None, cluster: Cluster
-) -> tuple[pd.Index, list[Told]]:
-    """Return jobs in order, and throughputs and what else is known, by default what they carry.
+) -> tuple[ThroughputTensor, list[Mapping[Any, Any]]]:
+    """Return throughputs, and what else is known of each job, by default what they carry.
 
     Raises
     ------
@@ -66,9 +146,10 @@ def read_jobs(
         )
     if len(tensor.rows) != len(tensor.jobs) or not tensor.rows.equals(tensor.jobs):
         raise InputError("A session takes single jobs; combinations of jobs are for solve.")
-    facts = facts_of(jobs, tensor.jobs)
-    if facts is None or isinstance(facts, pd.DataFrame):
-        return tensor.jobs, [(tensor, tensor.jobs_table if facts is None else facts)]
+    given = tensor.jobs_table if jobs is None else jobs
+    if given is None:
+        return tensor, [{}] * len(tensor.jobs)
+    facts = facts_of(given, tensor.jobs)
     for job in tensor.jobs:
         if job not in facts:
             raise unknown_name("job in the throughput tensor (not in the jobs table)", job, facts)
@@ -76,30 +157,38 @@ def read_jobs(
         if job not in tensor.jobs:
             kind = "job in the jobs table (not in the throughput tensor)"
             raise unknown_name(kind, job, tensor.jobs)
-    speeds = map(tuple, tensor.values.to_numpy(dtype=float).tolist())
-    said = {job: (each, facts[job]) for job, each in zip(tensor.jobs, speeds, strict=True)}
-    return tensor.jobs, in_tables(said, tensor.options)
+    return tensor, [facts[job] for job in tensor.jobs]
 
 
-def in_tables(
-    jobs: Mapping[Hashable, tuple[tuple[float, ...], Mapping[str, Any]]], options: pd.Index | None
-) -> list[Told]:
-    """Return jobs in tables, those of whom the same columns are known together.
+def table_of(columns: Mapping[str, list[Any]], index: pd.Index) -> pd.DataFrame:
+    """Return a table of columns of any values, pairs among them."""
+    each = {name: pd.Series(column, index, dtype=object) for name, column in columns.items()}
+    return pd.DataFrame(each, index).infer_objects()
 
-    Whose speeds are fewer than the options cannot run under the last of them.
+
+def columns_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
+    """Return what was said of jobs by column.
+
+    What was said of some jobs only is what `solve` takes by default of the others; a column without
+    such a value is left out, as no policy that needs it would have taken those jobs.
     """
-    alike: dict[tuple[str, ...], list[Hashable]] = {}
-    for job, (_, facts) in jobs.items():
-        alike.setdefault(tuple(facts), []).append(job)
-    width = 0 if options is None else len(options)
-    tables: list[Told] = []
-    for names, ids in alike.items():
-        index = pd.Index(ids, tupleize_cols=False)
-        speeds = [[*jobs[job][0], *[0.0] * (width - len(jobs[job][0]))] for job in ids]
-        columns = {name: [jobs[job][1][name] for job in ids] for name in names}
-        tensor = ThroughputTensor.of(pd.DataFrame(speeds, index, options))
-        tables.append((tensor, _table(columns, index)))
-    return tables
+    facts = [each for _, each in rows]
+    columns = {
+        name: [each[name] if name in each else _default(name, each) for each in facts]
+        for name in sorted({*()}.union(*facts))
+    }
+    return {name: column for name, column in columns.items() if ... not in column}
+
+
+def _default(name: str, facts: Mapping[str, Any]) -> Any:
+    """Return what `solve` takes of a job of which a column does not tell; `...` for nothing."""
+    if name == "steps_remaining":
+        return facts.get("total_steps", ...)
+    if name == "isolated_elapsed_s":
+        return facts.get("elapsed_s", 0.0)
+    if column_named(name).optional:
+        return None
+    return {**DEFAULTS, "arrival_s": 0.0, "pinned": False, "now_s": 0.0}.get(name, ...)
 
 
 def options_on(options: pd.Index | None, cluster: Cluster) -> pd.Index:
@@ -120,9 +209,7 @@ def types_of(options: pd.Index) -> pd.Index:
     return pd.Index([str(each) for each in options.get_level_values(place)])
 
 
-def with_options(
-    known: pd.Index | None, tensor: ThroughputTensor | None, cluster: Cluster
-) -> pd.Index | None:
+def with_options(known: pd.Index | None, new: pd.Index, cluster: Cluster) -> pd.Index:
     """Add to the options of a session what a cluster has and jobs are told under.
 
     Raises
@@ -130,116 +217,28 @@ def with_options(
     InputError
         For a type that no cluster of the session had, or options of other levels.
     """
-    options = known if tensor is None else tensor.options
-    if options is None:
-        return None
-    first = options[:0] if known is None else known
-    if first.nlevels != options.nlevels:
+    first = new[:0] if known is None else known
+    if first.nlevels != new.nlevels:
         raise InputError(
             f"The options of the session have {first.nlevels} levels (such as "
-            f"{written(first[0])}), those of the new jobs {options.nlevels}."
+            f"{written(first[0])}), those of the new jobs {new.nlevels}."
         )
     valid = dict.fromkeys([*cluster.accelerators, *types_of(first)])
-    for name in types_of(options):
+    for name in types_of(new):
         if name not in valid:
             raise unknown_name("accelerator type of this session", name, valid)
-    if options.nlevels > 1:
-        new = [option for option in options if option not in first]
-        return first if not new and known is not None else first.append(options[options.isin(new)])
-    label = dict(zip(types_of(options), options, strict=True))
-    new = [label.get(name, name) for name in valid if name not in set(types_of(first))]
-    return first if not new else pd.Index([*first, *new])
+    if new.nlevels > 1:
+        return first.append(new[~new.isin(first)])
+    label = dict(zip(types_of(new), new, strict=True))
+    there = {*types_of(first)}
+    return pd.Index([*first, *(label.get(name, name) for name in valid if name not in there)])
 
 
-def under(tensor: ThroughputTensor, options: pd.Index | None) -> pd.DataFrame:
-    """Return steps/s under the options of a session, 0 under those that nothing was said of."""
-    if options is None or tensor.options.nlevels > 1:
-        return tensor.values.reindex(columns=options, fill_value=0.0)
-    label = dict(zip(types_of(options), options, strict=True))
-    own = tensor.values.set_axis([label[name] for name in types_of(tensor.options)], axis=1)
-    return own.reindex(columns=options, fill_value=0.0)
-
-
-def descriptions(speeds: pd.DataFrame, jobs: pd.DataFrame | None) -> list[Description]:
-    """Return what was said of each job, in the order of the speeds."""
-    given = pd.DataFrame(index=speeds.index) if jobs is None else jobs
-    columns = sorted(map(str, given.columns))
-    facts = [tuple(zip(columns, row, strict=True)) for row in given[columns].to_numpy(object)]
-    return list(zip(map(tuple, speeds.to_numpy(dtype=float).tolist()), facts, strict=True))
-
-
-def described(
-    said: Mapping[Hashable, Description], options: pd.Index | None
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return tables of throughputs and of what else was said of jobs.
-
-    What was said of some jobs only is what `solve` takes by default of the others; a column without
-    such a value is left out, as no policy that needs it would have taken those jobs.
-    """
-    index = pd.Index(list(said), tupleize_cols=False)
-    tensor = pd.DataFrame([speeds for speeds, _ in said.values()], index, options)
-    facts = [dict(facts) for _, facts in said.values()]
-    names = sorted({name for each in facts for name in each})
-    columns = {name: [each.get(name, _default(name, each)) for each in facts] for name in names}
-    told = {name: column for name, column in columns.items() if ... not in column}
-    return tensor, _table(told, index)
-
-
-def _table(columns: Mapping[str, list[Any]], index: pd.Index) -> pd.DataFrame:
-    """Return a table of columns of any values, pairs among them."""
-    each = {name: pd.Series(column, index, dtype=object) for name, column in columns.items()}
-    return pd.DataFrame(each, index).infer_objects()
-
-
-def _default(name: str, facts: Mapping[str, Any]) -> Any:
-    """Return what `solve` takes of a job of which a column does not tell; `...` for nothing."""
-    if name == "steps_remaining":
-        return facts.get("total_steps", ...)
-    if name == "isolated_elapsed_s":
-        return facts.get("elapsed_s", 0.0)
-    if column_named(name).optional:
-        return None
-    return {**DEFAULTS, "arrival_s": 0.0, "pinned": False, "now_s": 0.0}.get(name, ...)
-
-
-def recognised(
-    throughputs: Throughputs,
-    jobs: Facts | None,
-    names: Sequence[Any] | None,
-    known: Mapping[Description, JobKind],
-) -> dict[Hashable, JobKind] | None:
-    """Find the kinds of jobs that are told as mappings, where the same was said of jobs before.
-
-    Such jobs have passed all checks under other ids. ``None`` if it is not known of all of them,
-    or if anything is odd: the full reading, which takes milliseconds, finds out what.
-
-    Parameters
-    ----------
-    names
-        Options of the session; ``None`` before the first jobs.
-    known
-        Kinds by what was said.
-    """
-    if names is None or not isinstance(throughputs, Mapping):
-        return None
-    if isinstance(jobs, pd.DataFrame):
-        return None
-    facts = jobs or {}
-    kinds: dict[Hashable, JobKind] = {}
-    valid, zeros = set(names), [0.0] * len(names)
-    if facts and facts.keys() != throughputs.keys():
-        return None
-    try:
-        for job, speeds in throughputs.items():
-            own = tuple(sorted(facts[job].items())) if facts else ()
-            every = len(speeds) == len(names)
-            if not every and not valid.issuperset(speeds):
-                return None
-            told = [speeds[name] for name in names] if every else [*map(speeds.get, names, zeros)]
-            kind = known.get((tuple(told), own))
-            if kind is None:
-                return None
-            kinds[job] = kind
-    except (KeyError, TypeError):
-        return None
-    return kinds
+def under(tensor: ThroughputTensor, options: pd.Index) -> list[tuple[float, ...]]:
+    """Return steps/s of each job under the options of a session, 0 where nothing was said."""
+    own = tensor.values
+    if options.nlevels == 1:
+        label = dict(zip(types_of(options), options, strict=True))
+        own = own.set_axis([label[name] for name in types_of(tensor.options)], axis=1)
+    full = own.reindex(columns=options, fill_value=0.0).to_numpy(dtype=float)
+    return [*map(tuple, full.tolist())]

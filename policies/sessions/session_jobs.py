@@ -1,4 +1,4 @@
-"""The jobs of a session under the options of its cluster: who is there, and in which classes."""
+"""The jobs of a session: what was said of each, checked once, and the problem that all pose."""
 
 from __future__ import annotations
 
@@ -6,36 +6,40 @@ import logging
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from apportion.checks import hashable
 from apportion.errors import InputError, unknown_name, written
-from apportion.jobs import JOB_COLUMNS
-from apportion.policies.labelled import instance_of, jobs_of
-from apportion.policies.sessions.job_kinds import JobClasses, JobRoll
+from apportion.jobs import JOB_COLUMNS, places_of_texts
+from apportion.policies.instance import Instance
+from apportion.policies.labelled import DEFAULTS, Read, instance_of, jobs_of, read
 from apportion.policies.sessions.session_input import (
-    described,
-    descriptions,
+    columns_of,
     facts_of,
-    in_tables,
     options_on,
+    plain_rows,
     read_jobs,
-    recognised,
+    table_of,
     under,
     with_options,
 )
-from apportion.table_checks import check_unique
+from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
+from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
     from apportion.cluster import Cluster
     from apportion.policies.base import Policy
-    from apportion.policies.sessions.job_kinds import Description, JobKind
-    from apportion.policies.sessions.session_input import Facts, Throughputs
+    from apportion.policies.sessions.session_input import Facts, Row, Throughputs
+    from apportion.types import Floats
 
 logger = logging.getLogger(__name__)
+
+_BY_LABEL = ("current_option", "pinned", "running_on")
+"""Columns that say something of options by their labels."""
 
 
 class SessionJobs:
@@ -53,84 +57,71 @@ class SessionJobs:
     ----------
     options
         Options of the cluster, a column of X each.
-    roll, classes
-        Who is there, in order, and how many jobs each class has.
+    rows
+        What was said of each job, in the order in which they came.
     """
 
     def __init__(self, policy: Policy, cluster: Cluster, told: pd.Index | None = None) -> None:
-        self.policy, self.cluster = policy, cluster
-        self.roll, self.classes = JobRoll(), JobClasses(("weight", "scale_factor"))
-        self._tell(told)
-
-    def _tell(self, told: pd.Index | None) -> None:
-        self.told = told
-        self.options = options_on(told, self.cluster)
-        self._names = None if told is None else told.tolist()
+        self.policy, self.cluster, self.told = policy, cluster, told
+        self.options = options_on(told, cluster)
+        self.rows: dict[Hashable, Row] = {}
+        self._names = [] if told is None else told.tolist()
+        self._plain = self.options.nlevels == 1 and not hasattr(policy, "check_jobs")
+        self._checked: set[tuple[str, ...]] = set()
+        place = {option: place for place, option in enumerate(self._names)}
+        self._columns = [place[option] for option in self.options if option in place]
+        self._gpus = [*cluster.gpus.values()]
+        self._capacity = np.array(self._gpus, dtype=float)
+        names, prices = cluster.accelerators, cluster.prices_per_gpu_hour
+        self._prices = np.array([prices.get(name, np.nan) for name in names])
+        offered = sorted(np.flatnonzero(self._capacity).tolist(), key=names.__getitem__)
+        self._offered = np.array(offered, dtype=np.intp)
+        self._types = tuple(names[place] for place in offered)
 
     def add(self, throughputs: Throughputs, jobs: Facts | None) -> SessionJobs:
         """Add jobs; return where they are, which is elsewhere if they bring new options."""
-        kinds = recognised(throughputs, jobs, self._names, self.classes.known)
-        if kinds is not None:
-            self._enter(kinds, kinds)
-            return self
-        order, tables = read_jobs(throughputs, jobs, self.cluster)
-        told = self.told
-        for tensor, _ in tables:
-            told = with_options(told, tensor, self.cluster)
-        there = self if told is self.told else self.on(self.cluster, told)
-        there._enter(order, there._read(tables))
+        there, rows = self, self._at_once(throughputs, jobs)
+        if rows is None:
+            tensor, facts = read_jobs(throughputs, jobs, self.cluster)
+            told = with_options(self.told, tensor.options, self.cluster)
+            if self.told is None or len(told) > len(self.told):
+                there = self.on(self.cluster, told)
+            said = zip(under(tensor, told), facts, strict=True)
+            rows = there._in_full(dict(zip(tensor.jobs, said, strict=True)))
+        there._enter(rows)
         return there
 
     def remove(self, jobs: Iterable[Hashable]) -> None:
         """Remove jobs by id."""
         going = [jobs] if isinstance(jobs, str) else hashable("job to remove", jobs)
         for job in going:
-            if job not in self.roll:
-                raise unknown_name("job to remove", job, self.roll.snapshot().ids())
+            if job not in self.rows:
+                raise unknown_name("job to remove", job, [*self.rows])
         if len(set(going)) < len(going):
             twice = next(job for place, job in enumerate(going) if job in going[:place])
             raise InputError(f"Job {written(twice)} is to be removed twice.")
         for job in going:
-            self.classes.go(self.roll.remove(job))
-        self.classes.forget(len(self.roll))
+            del self.rows[job]
 
     def update(self, jobs: Facts) -> None:
         """Change what is known of some jobs, speeds by option among it: the rest stays."""
         facts = facts_of(jobs)
-        if facts is None:
-            raise InputError("There is nothing to update: jobs is None.")
-        if isinstance(facts, pd.DataFrame):
-            check_unique("job id", facts.index)
-            check_unique("column of the jobs table", facts.columns)
-            facts = dict(zip(facts.index, facts.to_dict("records"), strict=True))
         for job in facts:
-            if job not in self.roll:
-                raise unknown_name("job to update", job, self.roll.snapshot().ids())
-        kinds = self._read(
-            in_tables({job: self._updated(job, facts[job]) for job in facts}, self.told)
-        )
-        for job, kind in kinds.items():
-            self.classes.go(self.roll[job])
-            self.classes.come(kind)
-        if kinds:
-            self.roll.revise(lambda job, kind: kinds.get(job, kind))
-        self.classes.forget(len(self.roll))
+            if job not in self.rows:
+                raise unknown_name("job to update", job, [*self.rows])
+        new = {job: self._updated(job, facts[job]) for job in facts}
+        speeds = {job: dict(zip(self._names, row[0], strict=False)) for job, row in new.items()}
+        rows = self._at_once(speeds, {job: said for job, (_, said) in new.items()})
+        self.rows |= self._in_full(new) if rows is None else rows
 
-    def _updated(
-        self, job: Hashable, facts: Mapping[Any, Any]
-    ) -> tuple[tuple[float, ...], dict[str, Any]]:
-        """Return the speeds of a job, and its columns: one called as an option is a speed."""
-        speeds, old = self.roll[job].said
-        options, columns = self._names or [], (*JOB_COLUMNS, *self.policy.columns)
-        known = dict(zip_longest(options, speeds, fillvalue=0.0))
+    def _updated(self, job: Hashable, facts: Mapping[Any, Any]) -> Row:
+        """Return the row of a job with other columns: one called as an option is a speed."""
+        speeds, old = self.rows[job]
+        columns = (*JOB_COLUMNS, *self.policy.columns)
+        known = dict(zip_longest(self._names, speeds, fillvalue=0.0))
         rest = {name: each for name, each in facts.items() if name in columns or name not in known}
         told = {name: each for name, each in facts.items() if name not in rest}
-        return (*{**known, **told}.values(),), {**dict(old), **rest}
-
-    def said(self) -> dict[Hashable, Description]:
-        """Return what was said of each job, in the order in which they came."""
-        now = self.roll.snapshot()
-        return {job: kind.said for job, kind in zip(now.ids(), now.kinds(), strict=True)}
+        return (*{**known, **told}.values(),), {**old, **rest}
 
     def on(self, cluster: Cluster, told: pd.Index | None) -> SessionJobs:
         """Return the same jobs on another cluster, or with more options, which begin at 0.
@@ -140,53 +131,119 @@ class SessionJobs:
         InputError
             If a job cannot run there.
         """
-        return SessionJobs.of(self.policy, cluster, told, self.said())
+        return SessionJobs.of(self.policy, cluster, told, self.rows)
 
     @classmethod
     def of(
-        cls,
-        policy: Policy,
-        cluster: Cluster,
-        told: pd.Index | None,
-        said: Mapping[Hashable, Description],
+        cls, policy: Policy, cluster: Cluster, told: pd.Index | None, rows: Mapping[Hashable, Row]
     ) -> SessionJobs:
         """Return jobs of whom something was said, under the first of the options at least."""
         new = cls(policy, cluster, told)
-        if said:
-            jobs = {job: (speeds, dict(facts)) for job, (speeds, facts) in said.items()}
-            new._enter(jobs, new._read(in_tables(jobs, told)))
+        new._enter(new._in_full(rows))
         return new
 
-    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return throughputs under the options of the cluster, and what else is known."""
-        speeds, facts = described(self.said(), self.told)
-        return speeds[self.options], facts
+    def posed(self) -> Read:
+        """Return the problem of all jobs: in arrays at once, or by tables as `solve` does."""
+        index = pd.Index([*self.rows], tupleize_cols=False)
+        columns = columns_of(self.rows.values())
+        numbers = self._numbers(columns) if self._plain else None
+        if numbers is not None:
+            return self._posed(index, *numbers)
+        speeds = pd.DataFrame([speeds for speeds, _ in self.rows.values()], index, self.told)
+        tables = {"workers": self.cluster, "jobs": table_of(columns, index)}
+        return read(self.policy, ThroughputTensor.of(speeds[self.options], **tables))
 
-    def _enter(self, jobs: Iterable[Hashable], kinds: Mapping[Hashable, JobKind]) -> None:
-        again = [job for job in kinds if job in self.roll]
+    def _posed(
+        self, index: pd.Index, numbers: Mapping[str, Floats], texts: Mapping[str, tuple[str, ...]]
+    ) -> Read:
+        """Pose the problem of jobs whose columns are numbers, in the order of `GivenOrder`."""
+        speed = np.array([speeds for speeds, _ in self.rows.values()])
+        room = numbers["scale_factor"][:, None] <= self._capacity
+        speed = np.where(room, speed[:, self._columns], 0.0)
+        jobs = order_of_submission(index, numbers.get("arrival_s", np.zeros(len(index))))
+        here, order = self._offered, np.arange(len(index), dtype=float)
+        instance = Instance.of_jobs(
+            speed[jobs][:, here],
+            numbers["scale_factor"][jobs],
+            self._capacity[here],
+            columns={**{name: each[jobs] for name, each in numbers.items()}, "order": order},
+            prices=self._prices[here],
+            texts=texts,
+            resource_names=self._types,
+        )
+        types = self._capacity.size
+        back = GivenOrder(jobs, jobs, here, here, types, types)
+        return Read(instance, back, index, index, self.options, self.options, numbers)
+
+    def _numbers(
+        self, columns: Mapping[str, list[Any]]
+    ) -> tuple[dict[str, Floats], dict[str, tuple[str, ...]]] | None:
+        """Return columns as numbers, as `solve` reads them, and what those of texts hold places of.
+
+        ``None`` where one is of options, or of several kinds.
+        """
+        size, reads = len(self.rows), self.policy.columns
+        numbers: dict[str, Floats] = {name: np.full(size, each) for name, each in DEFAULTS.items()}
+        texts: dict[str, tuple[str, ...]] = {}
+        if not {*_BY_LABEL}.isdisjoint((*columns, *reads)):
+            return None
+        for name, values in columns.items():
+            kinds = {*map(type, values)}
+            if kinds <= {int, float, bool, type(None)}:
+                numbers[name] = np.array(values, dtype=float)
+            elif kinds != {str}:
+                return None
+            elif name == "entity" or name not in JOB_COLUMNS:
+                numbers[name], texts[name] = places_of_texts(values)
+        if "now_s" in reads:
+            numbers.setdefault("now_s", np.zeros(size))
+        if "total_steps" in numbers:
+            numbers.setdefault("steps_remaining", numbers["total_steps"])
+        numbers.setdefault("isolated_elapsed_s", numbers["elapsed_s"])
+        return numbers, texts
+
+    def _enter(self, rows: Mapping[Hashable, Row]) -> None:
+        again = [job for job in rows if job in self.rows]
         for job in again:  # compared as texts, as nan is equal to none
-            if repr(kinds[job].said) != repr(self.roll[job].said):
+            if repr(rows[job]) != repr(self.rows[job]):
                 raise InputError(
                     f"Job {written(job)} is in the session already, with other values; change its "
                     f"columns by update, or remove it and add it again."
                 )
         if again:
             logger.info("In the session already, with the same values: %s.", written(again))
-        for job in jobs:
-            if job not in self.roll:
-                self.roll.add(job, kinds[job])
-                self.classes.come(kinds[job])
+        self.rows |= rows
 
-    def _read(
-        self, tables: list[tuple[ThroughputTensor, pd.DataFrame | None]]
-    ) -> dict[Hashable, JobKind]:
-        """Check jobs as `solve` does, and find or make their kinds."""
-        kinds: dict[Hashable, JobKind] = {}
-        for given, facts in tables:
-            speeds = under(given, self.told)
-            tensor = ThroughputTensor(speeds[self.options])
-            table = jobs_of(tensor, facts, self.policy)
-            instance = instance_of(tensor, self.cluster, table)
-            said = descriptions(speeds, None if facts is None else table[facts.columns])
-            kinds |= zip(tensor.jobs, self.classes.kinds_of(said, instance), strict=True)
-        return kinds
+    def _at_once(self, throughputs: Any, jobs: Any) -> dict[Hashable, Row] | None:
+        """Return the rows of jobs that are plain and fit; ``None`` for a reading in full."""
+        if not self._plain or not self._names:
+            return None
+        rows = plain_rows(throughputs, jobs, self._names, self._checked)
+        for speeds, facts in ({} if rows is None else rows).values():
+            gang = facts.get("scale_factor", 1)
+            here = zip(self._columns, self._gpus, strict=True)
+            if not any(speeds[place] > 0 and gang <= gpus for place, gpus in here):
+                return None
+        return rows
+
+    def _in_full(self, rows: Mapping[Hashable, Row]) -> dict[Hashable, Row]:
+        """Check jobs as `solve` does, those of whom the same columns are known together."""
+        alike: dict[tuple[str, ...], list[Hashable]] = {}
+        for job, (_, facts) in rows.items():
+            alike.setdefault(tuple(facts), []).append(job)
+        read: dict[Hashable, Row] = {}
+        for names, ids in alike.items():
+            index = pd.Index(ids, tupleize_cols=False)
+            speeds = [rows[job][0] for job in ids]
+            padded = [(*each, *[0.0] * (len(self._names) - len(each))) for each in speeds]
+            given = ThroughputTensor.of(pd.DataFrame(padded, index, self.told)).values
+            tensor = ThroughputTensor(given[self.options])
+            said = table_of({name: [rows[job][1][name] for job in ids] for name in names}, index)
+            jobs = jobs_of(tensor, said, self.policy)
+            instance_of(tensor, self.cluster, jobs)
+            ordered = sorted(map(str, names))
+            facts = jobs[ordered].to_numpy(object).tolist()
+            for job, speed, each in zip(ids, given.to_numpy().tolist(), facts, strict=True):
+                read[job] = (*speed,), dict(zip(ordered, each, strict=True))
+            self._checked.add(tuple(ordered))
+        return {job: read[job] for job in rows}

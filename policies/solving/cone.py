@@ -143,7 +143,7 @@ def among_limits(program: ConeProgram, p: Problem, first: int) -> ConeProgram:
     X = program.columns[p.X.id]
     scale = program.columns[p.scale.id] if isinstance(p.scale, cp.Variable) else None
     own, b, equality = program.A, program.b, program.equality
-    limits, ahead, between = p.limits, 0, 0
+    limits, ahead, between = limits_of(p), 0, 0
     for each in limits:
         ahead += each.most.size * each.equality
         between += each.most.size * (not each.equality)
@@ -361,3 +361,69 @@ def _rows(expression: cp.Expression, p: Problem) -> _Rows | None:
             return None
         return _Rows(cells, constant.sum(keepdims=True), each=False)
     return _Rows(cells, constant, found.each)
+
+
+class Limits(NamedTuple):
+    """Constraints that every policy shares, of one kind, in arrays.
+
+    Attributes
+    ----------
+    label
+        That of the constraint.
+    equality
+        Whether the two sides are equal, or the first no larger than the second.
+    row, cell, amount
+        Coefficients of the cells of X, which are counted option by option, shape (entries,) each.
+    scale
+        Coefficients of the scale of a policy that maximises a ratio, shape (rows,).
+    most
+        The second side, shape (rows,).
+    """
+
+    label: str
+    equality: bool
+    row: Ints
+    cell: Ints
+    amount: Floats
+    scale: Floats
+    most: Floats
+
+
+def limits_of(p: Problem) -> list[Limits]:
+    """Return the constraints that every policy shares as arrays, in their order."""
+    instance, size = p.instance, p.X.size
+    rows, hard, usage = instance.rows, instance.hard, instance.usage.tocoo()
+    option, resource = np.divmod(usage.coords[1], instance.capacity.size)
+    place = np.full(instance.capacity.size, -1)
+    place[hard] = np.arange(hard.size)
+    used = (place >= 0)[resource]
+    row, option, resource = usage.coords[0][used], option[used], place[resource[used]]
+    held, cell = (
+        usage.data[used] * instance.row_count[row],
+        (option * rows + row).astype(np.intp),
+    )
+    every, one, none = np.arange(size), np.ones(size), np.zeros(0, dtype=np.intp)
+    job: Ints = every % rows
+    running, share = every, one
+    if not instance.solo:
+        members = np.arange(instance.options)[:, None] * rows + instance.member_row
+        job = np.broadcast_to(instance.member_job, members.shape).ravel()
+        share = np.broadcast_to(instance.member_share, members.shape).ravel()
+        running = members.ravel()
+    most, time = instance.capacity[hard], np.ones(instance.jobs)
+    nothing = np.zeros(size)
+    limits = [
+        Limits("X >= 0", False, every, every, -one, nothing, nothing),
+        Limits("capacity", False, resource, cell, held, -most, most),
+        Limits("time of a job <= 1", False, job, running, share, -time, time),
+    ]
+    if isinstance(p.scale, cp.Variable):
+        limits = [each._replace(most=0 * each.most) for each in limits]
+        zero = np.zeros(1)
+        limits.append(Limits("scale >= 0", False, none, none, zero[:0], zero - 1, zero))
+    cannot = np.nonzero(~instance.can_run)
+    if cannot[0].size:
+        zero, places = np.zeros(cannot[0].size), np.arange(cannot[0].size)
+        cells = cannot[1] * rows + cannot[0]
+        limits.append(Limits("cannot run", True, places, cells, zero + 1, zero, zero))
+    return limits

@@ -17,18 +17,15 @@ from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import ApportionError, InputError, written
 from apportion.own_code import answered_by, said_with_place
-from apportion.policies.base import Policy
 from apportion.policies.problem import Problem
 from apportion.policies.solving.earlier import earlier_objectives
 from apportion.policies.solving.solvable import solvable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.types import Floats, Ints
 
-    Stated: TypeAlias = tuple[cp.Maximize | cp.Minimize, list[cp.Constraint]]
     Values: TypeAlias = tuple[float, Floats, Floats]
 
 _ALWAYS = ("weight", "count", "scale_factor")
@@ -37,12 +34,6 @@ _SAME, _TINY = 1e-9, 1e-12
 """Relative and absolute distance of values that are the same but for rounding."""
 _SIZES = (1.0, 1e-3, 1e3)
 """Of drawn shares: what is undefined about some is compared about others, feasible or not."""
-
-
-def _is_own(policy: Policy) -> bool:
-    """Whether a policy is none of the package."""
-    package, _, _ = Policy.__module__.partition(".")
-    return type(policy).__module__.partition(".")[0] != package
 
 
 class _DeclaredProblem(Problem):
@@ -76,7 +67,7 @@ def check_stated(policy: Policy, instance: Instance) -> None:
         If the objective is none, constraints are no list of them, a parameter has no value, or a
         column is read that the policy does not list or the jobs table does not have.
     """
-    if not _is_own(policy):
+    if policy._built_in:
         return
     p = _DeclaredProblem(policy, instance)
     try:
@@ -128,69 +119,68 @@ def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
     class have in common, and at others, each of which one job of the class has, then another.
     What cannot be compared, as problems in other cones, is taken not to be the same.
     """
-    if not _is_own(policy):
+    if policy._built_in:
         return True
     own = np.arange(classes.jobs)
     copies = 2 + own % 2
     class_of = np.repeat(own, copies)
+    exchanged = np.lexsort((-np.arange(class_of.size), class_of))
     counted = classes.with_columns({**classes.columns, "count": copies.astype(float)})
-    single = classes.subset(class_of, np.ones(class_of.size))
     try:
-        both = [_state(policy, each) for each in (counted, single)]
-        return _same_everywhere(both[0], both[1], class_of)
+        one = _Stated(policy, counted)
+        other = _Stated(policy, classes.subset(class_of, np.ones(class_of.size)))
+        axes = [_axes(*each) for each in zip(one.variables, other.variables, strict=True)]
+        known = False
+        for seed, size in enumerate(_SIZES):
+            rng = np.random.default_rng(seed)
+            drawn = [size * rng.uniform(0.1, 1.0, each.shape) for each in one.variables]
+            apart = [size * rng.uniform(0.1, 1.0, each.shape) for each in other.variables]
+            alike, first = other.at(_spread(drawn, axes, class_of)), other.at(apart)
+            if not _same(one.at(drawn), alike):
+                return False
+            if not _same(first, other.at(_spread(apart, axes, exchanged))):
+                return False
+            known = known or bool(np.isfinite([alike[0], first[0]]).all())
+        return known
     except Exception:  # what it is that fails shows where the problem is stated over all jobs
         return False
 
 
-def _state(policy: Policy, instance: Instance) -> tuple[Problem, Stated]:
-    p = Problem(instance)
-    limits = [each for each in policy.constraints(p) if not isinstance(each, bool)]
-    earlier = [Inequality(each.args[0], 0) for each in earlier_objectives(policy, p)]
-    return p, (policy.objective(p), [*limits, *earlier])
+class _Stated:
+    """What a policy states of an instance, to be evaluated."""
 
+    def __init__(self, policy: Policy, instance: Instance) -> None:
+        p = Problem(instance)
+        self.objective = policy.objective(p)
+        self.limits = [each for each in policy.constraints(p) if not isinstance(each, bool)]
+        self.limits += [Inequality(each.args[0], 0) for each in earlier_objectives(policy, p)]
+        stated = (self.objective, *self.limits)
+        found = {each.id: each for part in stated for each in part.variables()}
+        found.pop(p.X.id, None)
+        self.variables = [p.X, *(found[each] for each in sorted(found))]
 
-def _same_everywhere(
-    one: tuple[Problem, Stated], other: tuple[Problem, Stated], class_of: Ints
-) -> bool:
-    """Compare two problems at drawn shares; those of one are over classes, of the other over jobs.
+    def at(self, values: list[Floats]) -> Values:
+        """Return the objective, and left - right of inequalities and of equalities, sorted.
 
-    Somewhere they must have a value.
-    """
-    (p, classes), (q, jobs) = one, other
-    limits = (*classes[1], *jobs[1])
-    if not all(isinstance(limit, Equality | Inequality) for limit in limits):
-        return False
-    pairs = list(zip(_variables(p, classes), _variables(q, jobs), strict=True))
-    exchanged = np.lexsort((-np.arange(class_of.size), class_of))
-    known = False
-    with np.errstate(all="ignore"):
-        for seed, size in enumerate(_SIZES):
-            rng = np.random.default_rng(seed)
-            for variable, single in pairs:
-                drawn = size * rng.uniform(0.1, 1.0, variable.shape)
-                _assign(variable, drawn)
-                _assign(single, _spread(drawn, _axes(variable, single), class_of))
-            found = _values(jobs)
-            if not _same(_values(classes), found):
-                return False
-            for _, single in pairs:
-                _assign(single, size * rng.uniform(0.1, 1.0, single.shape))
-            apart = _values(jobs)
-            for variable, single in pairs:
-                _assign(
-                    single, _spread(np.asarray(single.value), _axes(variable, single), exchanged)
-                )
-            if not _same(apart, _values(jobs)):
-                return False
-            known = known or bool(np.isfinite([found[0], apart[0]]).all())
-    return known
+        Parameters
+        ----------
+        values
+            Of X, then of the policy's own variables as they were made.
 
-
-def _variables(p: Problem, stated: Stated) -> list[cp.Variable]:
-    """Return X and the policy's own variables, in the order in which they were made."""
-    found = {each.id: each for part in (stated[0], *stated[1]) for each in part.variables()}
-    found.pop(p.X.id, None)
-    return [p.X, *(found[each] for each in sorted(found))]
+        Raises
+        ------
+        KeyError
+            For a constraint that is no comparison of numbers.
+        """
+        for variable, each in zip(self.variables, values, strict=True):
+            variable.value = variable.project(each)
+        sides: dict[type, list[Any]] = {Inequality: [np.zeros(0)], Equality: [np.zeros(0)]}
+        with np.errstate(all="ignore"):
+            for limit in self.limits:
+                sides[type(limit)].append(np.ravel(limit.expr.value))
+            value = float(np.asarray(self.objective.args[0].value).item())
+        low, equal = (np.sort(np.concatenate(each)) for each in sides.values())
+        return value, low, equal
 
 
 def _axes(variable: cp.Variable, single: cp.Variable) -> list[int]:
@@ -199,28 +189,14 @@ def _axes(variable: cp.Variable, single: cp.Variable) -> list[int]:
     return [axis for axis, (mine, theirs) in enumerate(sizes) if mine != theirs]
 
 
-def _spread(values: Floats, axes: list[int], place: Ints) -> Floats:
-    """Give every job what stands at its place, along some axes."""
-    for axis in axes:
-        values = values.take(place, axis=axis)
-    return values
-
-
-def _assign(variable: cp.Variable, values: Floats) -> None:
-    variable.value = variable.project(values)
-
-
-def _values(stated: Stated) -> Values:
-    """Return the objective, and left - right of inequalities and of equalities, sorted."""
-    objective, constraints = stated
-    limits = tuple(np.sort(np.concatenate([np.zeros(0), *each])) for each in _sides(constraints))
-    return float(np.asarray(objective.args[0].value).item()), limits[0], limits[1]
-
-
-def _sides(constraints: list[cp.Constraint]) -> Iterator[list[Floats]]:
-    for kind in (Inequality, Equality):
-        chosen = [each for each in constraints if isinstance(each, kind)]
-        yield [np.ravel(each.expr.value).astype(float) for each in chosen]
+def _spread(values: list[Floats], axes: list[list[int]], place: Ints) -> list[Floats]:
+    """Give every job what stands at its place, along the axes of each variable."""
+    found = []
+    for each, own in zip(values, axes, strict=True):
+        for axis in own:
+            each = each.take(place, axis=axis)
+        found.append(each)
+    return found
 
 
 def _same(one: Values, other: Values) -> bool:
@@ -235,11 +211,8 @@ def _same(one: Values, other: Values) -> bool:
 
 def _within(some: Floats, among: Floats) -> bool:
     """Whether each of some numbers is, but for rounding, among others, which are sorted."""
-    if not some.size:
-        return True
-    if not among.size:
-        return False
+    if not some.size or not among.size:
+        return not some.size
     place = np.searchsorted(among, some)
-    near = [among[np.clip(place + step, 0, among.size - 1)] for step in (-1, 0)]
-    close = [np.isclose(some, each, rtol=_SAME, atol=_TINY, equal_nan=True) for each in near]
-    return bool((close[0] | close[1]).all())
+    near = among[np.clip([place - 1, place], 0, among.size - 1)]
+    return bool(np.isclose(some, near, rtol=_SAME, atol=_TINY, equal_nan=True).any(axis=0).all())

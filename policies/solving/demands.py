@@ -13,7 +13,7 @@ and its expression is taken apart: no author has to say of what kind it is.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 import cvxpy as cp
@@ -23,19 +23,18 @@ from cvxpy.atoms.affine.binary_operators import DivExpression, multiply
 from cvxpy.atoms.affine.unary_operators import NegExpression
 
 from apportion.errors import InputError
+from apportion.policies.base import form_of
 from apportion.policies.problem import Problem
-from apportion.policies.slowest_job import SlowestJob
 from apportion.policies.solving.earlier import constraints_of
 from apportion.policies.solving.ratio import Bargains, affine_in, over_scale
 from apportion.policies.solving.worst_off.declared_levels import Levels
-from apportion.policies.total_throughput import WeightedThroughput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.policies.base import Policy
+    from apportion.policies.core.forms import Form
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.declared_floors import DeclaredFloors
     from apportion.types import Floats
 
     Objective: TypeAlias = cp.Maximize | cp.Minimize
@@ -103,7 +102,7 @@ def levels_of(policy: Policy, instance: Instance) -> Levels | None:
 
 
 def has_earlier(policy: Policy) -> bool:
-    """Whether a policy `HasEarlierObjectives`: quicker than ``isinstance``, for small solves."""
+    """Whether objectives of a policy count before its last one."""
     return hasattr(policy, "earlier_objectives")
 
 
@@ -112,14 +111,9 @@ def read_off(policy: Policy, instance: Instance) -> ReadOff:
     known = _FOUND.get(instance)
     if known is None or known.policy is not policy:
         p = SpeedProblem(instance)
-        stated, told = None, None
-        if type(policy).objective is WeightedThroughput.objective:
-            told = _told(cast("WeightedThroughput", policy), p)
-        elif type(policy).objective is SlowestJob.objective:
-            offset, factor = cast("SlowestJob", policy).slowness(p)
-            stated = _levels(policy, p, None, _Form(factor, offset, inverse=True))
-        if stated is not None or told is not None:
-            known = _FOUND[instance] = ReadOff(policy, stated, False, told, None, not p.inexact)
+        form = form_of(policy, p)
+        if form is not None and (read := _of_form(policy, form, p)):
+            known = _FOUND[instance] = read
             return known
         objective = policy.objective(p)
         fits = isinstance(objective, cp.Maximize | cp.Minimize)  # what is not, cvxpy refuses
@@ -134,13 +128,22 @@ def read_off(policy: Policy, instance: Instance) -> ReadOff:
     return known
 
 
-def _told(policy: WeightedThroughput, p: SpeedProblem) -> Gains | None:
-    """Return what throughputs add, as a policy tells it; ``None`` where there is more to it."""
-    if has_earlier(policy) or policy.constraints(p):
+def _of_form(policy: Policy, form: Form, p: SpeedProblem) -> ReadOff | None:
+    """Return what a policy says in numbers; ``None`` where its expression has to be read."""
+    if form.kind in ("level", "inverse"):
+        offset = form.offset if hasattr(form, "offset") else form.a
+        numbers = _Form(form.k, offset, inverse=form.kind == "inverse")
+        levels = _levels(policy, p, None, numbers)
+        return levels and ReadOff(policy, levels, False, None, None, not p.inexact)
+    if has_earlier(policy) or policy.constraints(p) or p.variables:
         return None
-    gain = np.asarray(policy.gain(p))
-    fits = gain.shape == p.count.shape and gain.dtype.kind == "f" and not p.variables
-    return Gains(p.count * gain, 0.0, maximised=True) if fits else None
+    gains = Gains(form.k, form.constant, form.maximise) if form.kind == "gain" else None
+    bargains = None
+    if form.price is not None and p.instance.solo and not p.inexact:
+        bargains = Bargains(form.k[:, None] * p.instance.throughput, form.price, form.maximise)
+    if gains is None and bargains is None:
+        return None
+    return ReadOff(policy, None, bargains is not None, gains, bargains, not p.inexact)
 
 
 def _linear(
@@ -242,12 +245,12 @@ class Posed(NamedTuple):
     constraints: Sequence[cp.Constraint]
 
 
-def pose(policy: Policy, instance: Instance, floors: DeclaredFloors | None = None) -> Posed:
-    """State a policy's problem as it is solved, with `floors` in place of its constraints."""
+def pose(policy: Policy, instance: Instance) -> Posed:
+    """State a policy's problem as it is solved."""
     fractional = read_off(policy, instance).ratio
     p = Problem(instance, fractional=fractional)
-    stated = (policy.constraints if floors is None else floors.constraints)(p)
-    if floors is None and has_earlier(policy):
+    stated = policy.constraints(p)
+    if has_earlier(policy):
         stated = constraints_of(policy, p)
     if fractional:
         return Posed(p, *over_scale(policy, p, stated))

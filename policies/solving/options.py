@@ -1,7 +1,4 @@
-"""What the arguments of `solve` may be, and what it returns where every solver has failed.
-
-What to decide when there is no decision and one is wanted all the same: what jobs have now.
-"""
+"""What the arguments of `solve` may be, and what it returns where every solver has failed."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ from apportion.errors import InputError
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
 from apportion.policies.solving.certificate import make_feasible
-from apportion.policies.solving.highs import SolverName
-from apportion.policies.solving.whole.valid import held_by
+from apportion.policies.whole.valid import held_by
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
@@ -30,14 +26,12 @@ Fallback = Literal["raise", "isolated"]
 
 def check_options(
     policy: Policy,
-    solver: str,
     fallback: str,
     pairs: PairTable | None,
     time_limit_s: float | None,
     gap: float,
 ) -> None:
     """Refuse unknown words and numbers, and what does not go with whole decisions or shares."""
-    choice("solver", solver, get_args(SolverName))
     choice("fallback", fallback, get_args(Fallback))
     if time_limit_s is not None:
         seconds("time_limit_s", time_limit_s, strict=True, infinite=True)
@@ -49,11 +43,6 @@ def check_options(
                 f"take no search; leave it out."
             )
         return
-    if solver not in ("auto", "highs"):
-        raise InputError(
-            f"solver={solver!r} does not go with {policy!r}, which decides in whole numbers. "
-            f"Valid here: auto, highs."
-        )
     if pairs is not None:
         raise InputError(
             f"pairs= does not go with {policy!r}, which decides in whole numbers: give the "
@@ -61,15 +50,17 @@ def check_options(
         )
 
 
-def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Solution:
-    """Return the isolated share of every job: feasible, for no solver, and not optimal.
+def without_optimum(policy: Policy, instance: Instance, reason: str) -> Solution:
+    """Return what is decided where there is no optimum: feasible, and not optimal.
+
+    Every job has its isolated share; of a policy of whole decisions, what it has now.
 
     Parameters
     ----------
     policy
         The policy that could not be solved; its objective is evaluated.
     instance
-        The problem. Combinations of jobs get nothing; options of a type share the slice evenly.
+        The problem.
     reason
         What came of the solvers.
 
@@ -78,12 +69,32 @@ def isolated_solution(policy: Policy, instance: Instance, reason: str) -> Soluti
     Solution
         With the status "fallback", no prices (nan) and an infinite gap.
     """
-    X = make_feasible(_slices(instance), instance)
-    return _unsolved(policy, instance, X, f"The isolated share, as every solver failed: {reason}")
+    p = Problem(instance)
+    if policy.integral:
+        p.X.value = _kept(instance)
+        said = "What jobs have now, as there is no decision"
+    else:
+        p.X.value = make_feasible(_slices(instance), instance)
+        said = "The isolated share, as every solver failed"
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = policy.objective(p).args[0].value
+    return Solution(
+        X=p.X.value,
+        throughput=np.asarray(p.throughput.value, dtype=float),
+        objective=float("nan") if value is None else float(np.asarray(value).item()),
+        prices=np.full(instance.capacity.size, np.nan),
+        gap=float("inf"),
+        status="fallback",
+        message=f"{said}: {reason}",
+        stats={"jobs": instance.jobs, "options": instance.options, "reduction": "none (fallback)"},
+    )
 
 
 def _slices(instance: Instance) -> Floats:
-    """Give each job that runs by itself a 1/n slice; scaled down to all of its time."""
+    """Give each job that runs by itself a 1/n slice; scaled down to all of its time.
+
+    Combinations of jobs get nothing; options of a type share the slice evenly.
+    """
     accelerator = instance.option_accelerator
     alike = np.bincount(accelerator)[accelerator]
     row = instance.row_alone[instance.row_alone >= 0]
@@ -94,46 +105,12 @@ def _slices(instance: Instance) -> Floats:
     return X
 
 
-def kept_options(policy: Policy, instance: Instance, reason: str) -> Solution:
-    """Leave every job with the option that it has now, in order, as far as capacities reach.
-
-    Parameters
-    ----------
-    policy
-        The policy without a decision; its objective is evaluated.
-    instance
-        The problem. Jobs without a ``current_option`` get nothing.
-    reason
-        Why there is no decision.
-
-    Returns
-    -------
-    Solution
-        With the status "fallback", no prices (nan) and an infinite gap.
-    """
+def _kept(instance: Instance) -> Floats:
+    """Leave every job with the option that it has now, in order, as far as capacities reach."""
     X = np.zeros((instance.rows, instance.options))
     now = np.where(instance.can_run, instance.current, 0.0)
     for row in np.flatnonzero(now.any(axis=1)):
         X[row] = now[row]
         if (held_by(instance, X * instance.row_count[:, None]) > instance.capacity).any():
             X[row] = 0.0
-    message = f"What jobs have now, as there is no decision: {reason}"
-    return _unsolved(policy, instance, X, message)
-
-
-def _unsolved(policy: Policy, instance: Instance, X: Floats, message: str) -> Solution:
-    """Evaluate what nothing is proved of."""
-    p = Problem(instance)
-    p.X.value = X
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = policy.objective(p).args[0].value
-    return Solution(
-        X=X,
-        throughput=np.asarray(p.throughput.value, dtype=float),
-        objective=float("nan") if value is None else float(np.asarray(value).item()),
-        prices=np.full(instance.capacity.size, np.nan),
-        gap=float("inf"),
-        status="fallback",
-        message=message,
-        stats={"jobs": instance.jobs, "options": instance.options, "reduction": "none (fallback)"},
-    )
+    return X

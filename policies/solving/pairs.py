@@ -161,13 +161,3 @@ def _circle(jobs: Ints) -> tuple[Ints, Floats]:
     if jobs.size == 2:
         return jobs[None, :], np.ones(1)
     return np.column_stack([jobs, np.roll(jobs, -1)]), np.full(jobs.size, 1 / jobs.size)
-
-
-def by_members(instance: Instance) -> Ints:
-    """Return the rows, ordered by the places of their jobs in the order of submission."""
-    members: list[list[float]] = [[] for _ in range(instance.rows)]
-    order = instance.columns["order"][instance.member_job]
-    for row, place in zip(instance.member_row.tolist(), order.tolist(), strict=True):
-        members[row].append(place)
-    keys = [(len(each), sorted(each)) for each in members]
-    return np.array(sorted(range(instance.rows), key=lambda row: keys[row]), dtype=np.intp)

@@ -13,30 +13,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.base import DrawsPairs
-from apportion.policies.chunks import made
-from apportion.policies.instance import usage_of_gpus
-from apportion.policies.normalisers import nothing_but_gpus
 from apportion.policies.solving.copies import check_stated, counts_as_jobs
-from apportion.policies.solving.equal_rows import classes_by_hashes, equal_sparse_rows
-from apportion.policies.solving.pairs import PairTable, add_pairs, by_members, pairs_of_jobs
+from apportion.policies.solving.pairs import PairTable, add_pairs, pairs_of_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
-    from numpy.typing import NDArray
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solution import Solution
-    from apportion.policies.solving.declared_floors import DeclaredFloors
-    from apportion.policies.solving.demand_intervals import Bins
     from apportion.types import Floats, Ints
 
 
@@ -70,7 +63,6 @@ class GivenOrder:
         options
             Their labels.
         """
-        jobs = np.argsort(instance.columns["order"], kind="stable")
         texts: list[Any] = [*map(str, options)]
         if options.nlevels > 1:
             texts = [[*map(str, each)] for each in options]
@@ -78,9 +70,10 @@ class GivenOrder:
         there = (instance.capacity > 0) | (np.arange(len(named)) >= types)
         by_name = sorted(np.flatnonzero(there).tolist(), key=named.__getitem__)
         offered = np.flatnonzero(there[instance.option_accelerator]).tolist()
+        jobs = np.argsort(instance.columns["order"], kind="stable")
         return cls(
             jobs,
-            rows=jobs if instance.solo else by_members(instance),
+            rows=jobs if instance.solo else _by_members(instance),
             options=np.array(sorted(offered, key=texts.__getitem__), dtype=np.intp),
             resources=np.array(sorted(by_name, key=types.__le__), dtype=np.intp),  # types first
             all_options=len(texts),
@@ -90,69 +83,67 @@ class GivenOrder:
     def apply(self, instance: Instance) -> Instance:
         """Return a problem in the order in which it is solved."""
         options, resources = self.options, self.resources
-        new_type = np.full(self.all_resources, -1, dtype=np.intp)
-        new_type[resources] = np.arange(resources.size)
-        if instance.solo:
-            member, row, job = self.jobs, instance.member_row, instance.member_job
-        else:
-            new_row, new_job = np.argsort(self.rows), np.argsort(self.jobs)
-            row, job = new_row[instance.member_row], new_job[instance.member_job]
-            member = np.lexsort([job, row])
-            row, job = row[member], job[member]
+        row = np.argsort(self.rows)[instance.member_row]
+        job = np.argsort(self.jobs)[instance.member_job]
+        member = np.lexsort([job, row])
+        new_type = _new_places(resources, self.all_resources)
         columns = {name: values[self.jobs] for name, values in instance.columns.items()}
-        if "running_on" in columns:
-            on = columns["running_on"].astype(np.intp)
-            columns["running_on"] = np.where(on < 0, -1.0, new_type[on])
-        if "current_option" in columns:
-            now = columns["current_option"].astype(np.intp)
-            new_option = np.full(self.all_options, -1.0)
-            new_option[options] = np.arange(options.size)
-            columns["current_option"] = np.where(now < 0, -1.0, new_option[now])
-        accelerator, tier = new_type[instance.option_accelerator[options]], instance.option_tier
-        if instance.own_usage is None:
-            usage = None
-        elif (only := nothing_but_gpus(instance)) is not None:
-            usage = usage_of_gpus(only[self.rows][:, options], accelerator, resources.size)
-        else:
+        named = {"running_on": new_type, "current_option": _new_places(options, self.all_options)}
+        for name in columns.keys() & named.keys():
+            old = columns[name].astype(np.intp)
+            columns[name] = np.where(old < 0, -1.0, named[name][old])
+        usage = instance.own_usage
+        if usage is not None:
             column = (options[:, None] * self.all_resources + resources).ravel()
-            usage = sparse.csr_array(instance.usage[self.rows][:, column])
+            usage = sparse.csr_array(usage[self.rows][:, column])
             usage.sort_indices()
+        tier = instance.option_tier
         return replace(
             instance,
             throughput=instance.throughput[member][:, options],
-            member_row=row,
-            member_job=job,
+            member_row=row[member],
+            member_job=job[member],
             member_share=instance.member_share[member],
             own_usage=usage,
             capacity=instance.capacity[resources],
             prices=instance.prices[resources],
-            option_accelerator=accelerator,
+            option_accelerator=new_type[instance.option_accelerator[options]],
             columns=columns,
             types=int((resources < instance.accelerators).sum()),
             resource_names=tuple(map(instance.resource_names.__getitem__, resources)),
             option_tier=tier if tier is None else tier[options],
         )
 
-    def shares(self, X: Floats) -> Floats:
-        """Return shares of rows under options in the order in which these were given.
-
-        Types without GPUs have shares of zero: no job can run there. Rows of pairs stay behind
-        the others, in an order of their own.
-        """
-        rows, given = self.rows.size, np.zeros((len(X), self.all_options))
-        given[np.append(self.rows, np.arange(rows, len(X)))[:, None], self.options] = X
-        return given
-
     def restore(self, solution: Solution) -> Solution:
         """Return a solution in the order in which the problem was given.
 
-        Types without GPUs have a price of zero.
+        Types without GPUs have a price of zero, and shares of zero: no job can run there. Rows of
+        pairs stay behind the others, in an order of their own.
         """
+        X = np.zeros((len(solution.X), self.all_options))
+        rows = np.append(self.rows, np.arange(self.rows.size, len(X)))
+        X[rows[:, None], self.options] = solution.X
         prices, made = np.zeros(self.all_resources), np.empty(self.jobs.size)
         prices[self.resources], made[self.jobs] = solution.prices, solution.throughput
         pairs = self.jobs[solution.pairs] if len(solution.pairs) else solution.pairs
-        X = self.shares(solution.X)
         return replace(solution, X=X, throughput=made, prices=prices, pairs=pairs)
+
+
+def _new_places(kept: Ints, size: int) -> Ints:
+    """Return the new place of each of so many things of which some are kept; -1 for the others."""
+    places = np.full(size, -1, dtype=np.intp)
+    places[kept] = np.arange(kept.size)
+    return places
+
+
+def _by_members(instance: Instance) -> Ints:
+    """Return the rows, ordered by the places of their jobs in the order of submission."""
+    members: list[list[float]] = [[] for _ in range(instance.rows)]
+    order = instance.columns["order"][instance.member_job]
+    for row, place in zip(instance.member_row.tolist(), order.tolist(), strict=True):
+        members[row].append(place)
+    keys = [(len(each), sorted(each)) for each in members]
+    return np.array(sorted(range(instance.rows), key=keys.__getitem__), dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,12 +162,6 @@ class Reduction:
         Classes of the rows that stand for pairs of jobs, shape (pairs, 2).
     kind
         In words: "classes", "pairs of classes", or "none" and why.
-    faithful
-        Whether the policy believes in the speeds that jobs have.
-    bins
-        What `believed` is made of, where classes that differ in their floors only were merged.
-    floors
-        Theirs, which stand for the constraints of the policy then.
     """
 
     full: Instance
@@ -185,16 +170,11 @@ class Reduction:
     class_of: Ints
     pairs: Ints
     kind: str
-    faithful: bool
-    bins: Bins | None = None
-    floors: DeclaredFloors | None = None
 
     def expand(self, X: Floats) -> tuple[Floats, Ints]:
         """Return the shares of jobs, then of pairs of jobs; and the jobs of those pairs."""
-        X = X if self.bins is None else self.bins.expand(X)
         if not len(self.pairs):
-            shares = X.take(self.class_of, axis=0) if len(X) != self.full.rows else X
-            return shares, np.empty((0, 2), dtype=np.intp)
+            return X[self.class_of] if self.full.solo else X, np.empty((0, 2), dtype=np.intp)
         classes = self.believed.jobs
         jobs, shared = pairs_of_jobs(self.pairs, X[classes:], self.class_of)
         return np.vstack([X[:classes][self.class_of], shared]), jobs
@@ -202,12 +182,7 @@ class Reduction:
     def throughput(self, X: Floats) -> Floats:
         """Steps/s of each job at the speeds that jobs have, from the reduced shares."""
         if self.full.solo and not len(self.pairs):
-            if self.bins is not None:
-                X = self.bins.expand(X)
-            elif self.faithful:
-                by_class = (self.believed.throughput * X).sum(axis=1)
-                return np.asarray(by_class[self.class_of], dtype=float)
-            return made(self.full.throughput, X, self.class_of)
+            return np.asarray((self.full.throughput * X[self.class_of]).sum(axis=1), dtype=float)
         instance = self.true
         speed = (instance.throughput * X[instance.member_row]).sum(axis=1) * instance.member_share
         return np.bincount(instance.member_job, speed, instance.jobs)[self.class_of].astype(float)
@@ -218,44 +193,41 @@ def believed(policy: Policy, instance: Instance) -> Instance:
     return instance if policy.heterogeneity_aware else instance.blind_to_types()
 
 
-def reduce(policy: Policy, full: Instance, group: bool, table: PairTable | None) -> Reduction:
+def reduce(
+    policy: Policy, full: Instance, group: bool = True, table: PairTable | None = None
+) -> Reduction:
     """Group identical jobs, if asked and allowed, and add rows for pairs, if there is a table."""
-    true, class_of = full, np.arange(full.jobs)
-    pairs = np.empty((0, 2), dtype=np.intp)
-    columns = ("weight", "scale_factor", *policy.columns)
+    jobs, class_of, paired = believed(policy, full), np.arange(full.jobs), False
+    columns = ("weight", *policy.columns)
     if policy.integral:
         columns += ("current_option", "pinned")
+    if table is not None and full.solo:
+        paired, columns = True, (*columns, "pair key")
+        jobs = full.with_columns({**full.columns, "pair key": table.key.astype(float)})
     reason = "" if full.solo else "rows are combinations of jobs"
     if "tells_identical_jobs_apart" in policy.traits:
         reason = "the policy tells identical jobs apart"
     if not group:
         reason = "switched off"
-    if table is not None and full.solo:
-        if not reason:
-            keyed = {**full.columns, "pair key": table.key.astype(float)}
-            keys = (*columns, "pair key")
-            true, class_of, reason = _classes(policy, full.with_columns(keyed), keys)
-        if not reason:
-            table = PairTable(table.own, true.columns["pair key"].astype(np.intp))
-        drawn = policy.pairs_to_consider(true) if isinstance(policy, DrawsPairs) else None
-        true, pairs = add_pairs(true, table, drawn)
-        told = believed(policy, true)
-        if not policy._built_in:
-            check_stated(policy, told)
-        kind = f"none ({reason})" if reason else "pairs of classes"
-        return Reduction(full, true, told, class_of, pairs, kind, policy.heterogeneity_aware)
-    told = full if policy.heterogeneity_aware else full.blind_to_types()
     if not reason:
-        told, class_of, reason = _classes(policy, told, columns)
-    if reason and full.solo and not policy.integral:
-        told, class_of = _each_by_itself(policy, told)
-    if not reason:
-        alike = told.jobs < full.jobs
-        reason = "" if alike else "jobs are ordered" if "order" in columns else "no jobs are alike"
-    if not policy._built_in:
-        check_stated(policy, told)
-    kind = f"none ({reason})" if reason else "classes"
-    return Reduction(full, true, told, class_of, pairs, kind, policy.heterogeneity_aware)
+        classes, of = group_identical(jobs, columns)
+        few = classes.jobs < full.jobs
+        if (few or (full.count > 1).any()) and not counts_as_jobs(policy, classes):
+            reason = "the policy does not count each class as its jobs"
+        else:
+            jobs, class_of = classes, of
+            if not few and not paired:
+                reason = "jobs are ordered" if "order" in columns else "no jobs are alike"
+    if reason and full.solo and not paired and not policy.integral:
+        jobs, class_of = _each_by_itself(policy, jobs)
+    kind, true, pairs = "classes", full, np.empty((0, 2), dtype=np.intp)
+    if paired and table is not None:
+        table = PairTable(table.own, jobs.columns["pair key"].astype(np.intp))
+        drawn = policy.pairs_to_consider(jobs) if hasattr(policy, "pairs_to_consider") else None
+        true, pairs = add_pairs(jobs, table, drawn)
+        kind, jobs = "pairs of classes", believed(policy, true)
+    check_stated(policy, jobs)
+    return Reduction(full, true, jobs, class_of, pairs, f"none ({reason})" if reason else kind)
 
 
 def _each_by_itself(policy: Policy, jobs: Instance) -> tuple[Instance, Ints]:
@@ -267,24 +239,7 @@ def _each_by_itself(policy: Policy, jobs: Instance) -> tuple[Instance, Ints]:
     return jobs.subset(job_of, np.ones(job_of.size)), np.cumsum(times) - times
 
 
-def _classes(policy: Policy, jobs: Instance, columns: Sequence[str]) -> tuple[Instance, Ints, str]:
-    """Group jobs; or return them as they are, and the reason, where classes would not be exact."""
-    classes, class_of = group_identical(jobs, columns)
-    known = classes.jobs == jobs.jobs and (jobs.count == 1).all()
-    if known or counts_as_jobs(policy, classes):
-        return classes, class_of, ""
-    return jobs, np.arange(jobs.jobs), "the policy does not count each class as its jobs"
-
-
-_WIDE = 4096
-"""Columns of usage above which rows are compared by what is stored of them."""
-_FEW = 512
-"""Rows up to which a dictionary of them is quicker than hashes."""
-
-
-def group_identical(
-    instance: Instance, columns: Sequence[str]
-) -> tuple[Instance, NDArray[np.intp]]:
+def group_identical(instance: Instance, columns: Sequence[str]) -> tuple[Instance, Ints]:
     """Merge jobs that agree in throughputs, usage and the named columns.
 
     Parameters
@@ -292,7 +247,7 @@ def group_identical(
     instance
         A problem whose rows are single jobs.
     columns
-        Columns of the jobs table that the policy reads.
+        Columns of the jobs table that the policy reads, beside the scale factor.
 
     Returns
     -------
@@ -301,59 +256,40 @@ def group_identical(
     class_of
         The class of each job, shape (jobs,).
     """
-    keys: list[NDArray[Any]] = [instance.throughput]
-    for name in columns:
-        if name in instance.columns:
-            keys.append(instance.columns[name])
-    usage = instance.own_usage
-    if usage is None:
-        keys += [instance.columns["scale_factor"]]
-    elif usage.nnz == instance.rows * instance.options:
-        keys += [usage.data.reshape(instance.rows, -1)]
-        keys += [usage.indices.reshape(instance.rows, -1).astype(float)]
-    elif usage.shape[1] <= _WIDE:
-        keys += [usage.toarray()]
-    else:
-        keys += [equal_sparse_rows(usage)]
-    first, class_of = group_rows(*keys)
+    known = instance.columns
+    keys = [known[name] for name in dict.fromkeys(("scale_factor", *columns)) if name in known]
+    if (usage := instance.own_usage) is not None:
+        usage.sort_indices()
+        cells = [
+            usage.indices[a:b].tobytes() + usage.data[a:b].tobytes()
+            for a, b in pairwise(usage.indptr.tolist())
+        ]
+        keys.append(_numbered(cells).astype(float))
+    first, class_of = group_rows(instance.throughput, *keys)
     if first.size == instance.jobs:
         return instance, class_of
     count = np.bincount(class_of, weights=instance.count, minlength=first.size)
     return instance.subset(first, count.astype(float)), class_of
 
 
-def group_rows(*keys: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Find equal rows: the first row of each class, and the class of every row.
+def group_rows(*keys: Floats) -> tuple[Ints, Ints]:
+    """Find equal rows by their bytes: the first row of each class, and the class of every row.
 
-    Classes come in the order in which they first appear. Many rows are told apart by hashes, see
-    `apportion.policies.solving.equal_rows`.
+    Classes come in the order in which they first appear.
 
     Parameters
     ----------
     *keys
-        Arrays of shape (rows,) or (rows, any) that equal rows agree in.
+        Arrays of shape (rows,) or (rows, any) that equal rows agree in; NaN equals NaN.
     """
-    told = []
-    for key in keys:
-        table = key.reshape(key.shape[0], -1)
-        # One of which all rows are equal says nothing; a look at a few settles it for most others.
-        if (table[:_FEW] != table[:1]).any() or (table != table[:1]).any():
-            told.append(table)
-    told = told or [keys[0].reshape(keys[0].shape[0], -1)]
-    few = _groups_of_few(told) if len(keys[0]) <= _FEW else None
-    return classes_by_hashes(told) if few is None else few
+    rows = np.ascontiguousarray(np.column_stack(keys) + 0.0)  # -0.0 and 0.0 are one key
+    class_of = _numbered(rows.view(f"V{rows.shape[1] * rows.itemsize}").ravel().tolist())
+    first = np.empty(class_of.max(initial=-1) + 1, dtype=np.intp)
+    first[class_of[::-1]] = np.arange(class_of.size)[::-1]
+    return first, class_of
 
 
-def _groups_of_few(
-    tables: Sequence[NDArray[np.float64]],
-) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-    """Find equal rows by their bytes; ``None`` where some number is none, which equals nothing."""
-    rows = np.ascontiguousarray(np.hstack(tables) + 0.0)  # -0.0 and 0.0 are one key
-    if np.isnan(rows).any():
-        return None
-    cells: list[bytes] = rows.view(f"V{rows.shape[1] * rows.itemsize}").ravel().tolist()
-    seen = dict.fromkeys(cells)
-    place = dict(zip(seen, range(len(seen)), strict=True))
-    classes = np.fromiter(map(place.__getitem__, cells), np.intp, len(cells))
-    first = np.searchsorted(np.maximum.accumulate(classes), np.arange(len(seen)))
-    return first, classes
+def _numbered(cells: list[bytes]) -> Ints:
+    """Return the place of each among those that are different, as they first appear."""
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(each, len(seen)) for each in cells], dtype=np.intp)

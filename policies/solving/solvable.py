@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from apportion.policies.base import Policy
-    from apportion.policies.own_variables import OwnVariable
+    from apportion.policies.problem import OwnVariable
     from apportion.policies.solving.cone import ConeProgram
 
 

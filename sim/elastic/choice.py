@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.policies import Instance, solve_instance
+from apportion.policies.elastic_values import fair_throughput, reallocation_factor
 from apportion.policies.problem import Problem
-from apportion.policies.whole.values import fair_throughput, reallocation_factor
 from apportion.sim.solves.standing import Answer, Solves
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts import AffinityGraph, CommunicationProfile, score_of
 from apportion.mechanism.time_shifts.link_compatibility import capacity_of
 from apportion.policies import Rotations, solve_instance
-from apportion.policies.whole.rotations import rotation_problem
+from apportion.policies.rotations import rotation_problem
 from apportion.sim.network.topology import jobs_on_links
 from apportion.sim.network.topology.named import get_topology
 

@@ -1,26 +1,17 @@
-"""The classes of all jobs of a simulation, with a policy's problem over them that is kept warm.
-
-How often a policy was asked in a run, and what came of it.
-"""
+"""How often a policy was asked in a run, and what came of it."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from apportion.policies.sessions.warm_classes import WarmClasses
-from apportion.policies.solving.rows import group_rows
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from apportion.mechanism.job_table import JobTable
-    from apportion.policies import Instance, Policy, Solution
-    from apportion.sim.resolve import Pose
+    from apportion.policies import Instance, Solution
     from apportion.types import Floats, Ints
 
 
@@ -143,57 +134,3 @@ class Solves:
             "uncertified": self.uncertified,
             "on_average": tuple(sorted(self.on_average)),
         }
-
-
-_WORTH_IT = 16
-"""Jobs from which on it pays to compile for all classes, which takes as long as some six solves."""
-_ANEW = 6
-"""Solves that are left to be made anew before a program is compiled for them."""
-
-
-@dataclass(eq=False)
-class StandingClasses:
-    """Classes of identical jobs, present or not, and the policy's problem over their counts.
-
-    Attributes
-    ----------
-    class_of
-        Class of each job of the workload, shape (jobs,).
-    """
-
-    class_of: Ints
-    _warm: WarmClasses
-    _left: int = 0
-
-    @classmethod
-    def of(cls, policy: Policy, jobs: JobTable, pose: Pose) -> StandingClasses | None:
-        """Group all jobs of a workload; ``None`` where a policy must be solved anew each time.
-
-        `pose` makes the problem of some jobs, see `apportion.sim.resolve.Resolver`.
-        """
-        if jobs.jobs < _WORTH_IT:
-            return None
-        keys = np.column_stack([jobs.speed, jobs.scale, jobs.weight])
-        first, class_of = group_rows(keys)
-        warm = WarmClasses.of(policy, pose(first, {"weight": jobs.weight[first]}))
-        return None if warm is None else cls(class_of, warm)
-
-    def shares(self, active: Ints, *, least_prices: bool = False) -> tuple[Floats, Floats] | None:
-        """Return the shares of active jobs, shape (active jobs, types), and the prices.
-
-        With `least_prices` these are those of `solve_instance`, else any of those that are right.
-        ``None`` where the warm problem leads to nothing that is certified, and the first few times
-        that a program is needed: it is to be solved anew.
-        """
-        own = self.class_of[active]
-        count = np.bincount(own, minlength=self._warm.classes.jobs).astype(float)
-        solution = self._solved(count, least_prices=least_prices)
-        return None if solution is None else (solution.X[own], solution.prices)
-
-    def _solved(self, count: Floats, *, least_prices: bool) -> Solution | None:
-        warm = self._warm
-        if warm.compiled or self._left >= _ANEW:
-            return warm.certified(count, least_prices=least_prices)
-        solution = warm.alone(count, least_prices)
-        self._left += solution is None
-        return solution

@@ -11,9 +11,9 @@ from apportion.mechanism.offers.candidates import InOrder, Planned, accepts_from
 from apportion.mechanism.orders import MostSlowedFirst
 from apportion.mechanism.scheduler import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
-from apportion.policies.placements.round_places import RoundPlaces, Taken
 from apportion.policies.stated_resources import stated_resources, states_constraints
 from apportion.sim.solves.standing import Answer, Solves
+from apportion.sim.tiers.round_places import RoundPlaces, Taken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class RoundPlans:
     Parameters
     ----------
     policy
-        A policy whose options are places (`apportion.policies.base.SimulatedOtherwise`).
+        A policy whose options are places (``places_gangs`` of `apportion.policies.Policy`).
     rule
         Which tiers a job accepts after which wait.
     speed

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from apportion.policies import DeepBoot as DeepBoot
     from apportion.policies import FairOverTime as FairOverTime
     from apportion.policies import FinishTimeFairness as FinishTimeFairness
+    from apportion.policies import Form as Form
     from apportion.policies import GandivaPacking as GandivaPacking
     from apportion.policies import HierarchicalFairness as HierarchicalFairness
     from apportion.policies import IsolatedShare as IsolatedShare

@@ -18,14 +18,14 @@ from tests.seeds import each_seed
 import apportion as ap
 from apportion.answers.history import told_columns
 from apportion.errors import InputError
-from apportion.policies.in_order import OrderedPolicy
+from apportion.policies import FIFO
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @dataclass(frozen=True)
-class MostUrgent(OrderedPolicy):
+class MostUrgent(FIFO):
     """Whoever is most urgent first."""
 
     name = "most_urgent"
@@ -147,9 +147,9 @@ def test_a_policy_of_an_installed_package_by_command(tmp_path: Path) -> None:
     """A file and its entry point beside it: ``forecast --policy`` finds it and its column."""
     (tmp_path / "urgent_parts.py").write_text(
         "from dataclasses import dataclass\n"
-        "from apportion.policies.in_order import OrderedPolicy\n\n\n"
+        "from apportion.policies import FIFO\n\n\n"
         "@dataclass(frozen=True)\n"
-        "class Urgent(OrderedPolicy):\n"
+        "class Urgent(FIFO):\n"
         '    """Most urgent first."""\n\n'
         '    name = "urgent"\n    columns = ("urgency",)\n\n'
         '    def order(self, p):\n        return -p.column("urgency")\n'

@@ -71,9 +71,7 @@ def workload() -> ap.Workload:
 def _solving() -> list[Call]:
     options = {
         "group": True,
-        "intervals": True,
         "second_stage": True,
-        "solver": "auto",
         "fallback": "raise",
         "gang_packing": True,
     }

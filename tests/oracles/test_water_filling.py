@@ -12,7 +12,6 @@ import pytest
 from tests.oracles.water_filling import NOTHING, fill, fill_late
 from tests.seeds import ranges_of_seeds, sampled
 
-from apportion.errors import SolveError
 from apportion.policies import (
     FinishTimeFairness,
     HierarchicalFairness,
@@ -235,17 +234,12 @@ def test_elapsed_times_weights_orders_and_limits_do_not_matter(seeds: range) -> 
         assert_right(*further(seed), seed)
 
 
-def _no_prices(*_: object) -> None:
-    raise SolveError("By programs only.")
-
-
 @pytest.mark.parametrize("seed", sampled([151, 153, 861, 1051, 2961], 3))
 def test_levels_that_rounding_errors_may_have_moved_say_so(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In floats only, and by programs, these were up to twice what they are."""
-    monkeypatch.setattr("apportion.policies.solving.driver.filled_at_prices", _no_prices)
-    monkeypatch.setattr("apportion.policies.solving.worst_off.float_filling._MOST_EXACT", 0)
+    """In floats only, these were up to twice what they are."""
+    monkeypatch.setattr("apportion.policies.core.water_filling._FEW", 0)
     policy, instance, case, rates = lexicographic(seed)
     solution = solve_instance(policy, instance)
     each = (case.speed.tolist(), case.gpus.tolist(), case.capacity.tolist())

@@ -14,8 +14,8 @@ from tests.seeds import sampled
 import apportion as ap
 from apportion.cluster import TIERS as NAMES
 from apportion.policies import solve_instance
-from apportion.policies.in_order import DallyRound
-from apportion.policies.placements.round_places import RoundPlaces
+from apportion.policies.dally_round import DallyRound
+from apportion.sim.tiers.round_places import RoundPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

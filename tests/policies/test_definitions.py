@@ -14,7 +14,6 @@ from tests.seeds import each_seed, ranges_of_seeds
 
 import apportion as ap
 from apportion.policies import BUILT_IN, Instance, solve_instance
-from apportion.policies.fixed_shares import FixedShare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -198,8 +197,8 @@ def test_agnostic_max_min_fairness_maximises_the_least_share_of_time(seeds: rang
         assert found.objective == pytest.approx(best, rel=1e-6), seed
 
 
-BLIND = [each for each in BUILT_IN if not issubclass(each, FixedShare)]
-"""Policies whose whole problem is stated in cvxpy."""
+BLIND = [each for each in BUILT_IN if "runs_jobs_alone" not in each.traits]
+"""Policies but those of fixed shares."""
 
 
 @pytest.mark.parametrize("policy", BLIND, ids=lambda policy: policy.name)

@@ -120,7 +120,7 @@ def test_the_gap_is_never_smaller_than_the_error(
     problem = bench.random(seed, jobs=8, types=2)
     steps = 10.0 ** np.random.default_rng(seed).uniform(0, 9, 8)
     problem = problem.with_columns(steps_remaining=steps)
-    solution = solve_instance(policy(), problem.instance, solver="clarabel")
+    solution = solve_instance(policy(), problem.instance)
     best = 1 / problem.level(steps) if policy is Makespan else problem.finish_time_ratio()
     assert abs(solution.objective - best) / best <= solution.gap + 1e-8
     assert (solution.status == "optimal") == (solution.gap <= 1e-6)

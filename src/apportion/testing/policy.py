@@ -12,12 +12,14 @@ import pickle
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING
 
+import cvxpy as cp
 import numpy as np
 import pandas as pd
 
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError
-from apportion.policies import get_policy
+from apportion.policies import Problem, get_policy
+from apportion.policies.base import form_of
 from apportion.testing.policy_case import SHARE_TOLERANCE, PolicyCase, traits_are_true
 from apportion.testing.run_case import fail, workload_and_cluster
 
@@ -32,14 +34,14 @@ if TYPE_CHECKING:
 def check_policy(policy: Policy | str, *, seed: int = 0, on: On | None = None) -> None:
     """Check on small random problems that a policy keeps what `solve` promises.
 
-    Its allocations are feasible, certified to 1e-6, the same twice, indifferent to the order of
-    jobs and types and to grouping; identical jobs get the same; the edge cases (no job, one job,
-    a job that fits nowhere) end as documented; it pickles; every one of its `Policy.traits` is
-    true, and without ``depends_on_step_size`` it is scale invariant; and its agnostic variant, if
-    it has one, sees no difference between types. With ``integral = True`` its decisions are whole;
-    what says that it gives identical jobs the same is left out then. Where not all jobs fit, so
-    that no decision meets its constraints, there is room for all of them; beside the GPUs there is
-    a soft resource.
+    Its `Policy.form` is its objective, where it has one. Its allocations are feasible, certified to
+    1e-6, the same twice, indifferent to the order of jobs and types and to grouping; identical jobs
+    get the same; the edge cases (no job, one job, a job that fits nowhere) end as documented; it
+    pickles; every one of its `Policy.traits` is true, and without ``depends_on_step_size`` it is
+    scale invariant; and its agnostic variant, if it has one, sees no difference between types. With
+    ``integral = True`` its decisions are whole; what says that it gives identical jobs the same is
+    left out then. Where not all jobs fit, so that no decision meets its constraints, there is room
+    for all of them; beside the GPUs there is a soft resource.
 
     Parameters
     ----------
@@ -70,6 +72,7 @@ def check_policy(policy: Policy | str, *, seed: int = 0, on: On | None = None) -
         cases = [case.for_whole_decisions(policy) for case in cases]
     traits_are_true(policy, cases, np.random.default_rng([seed, 1]))
     for case in cases:
+        _form_is_the_objective(policy, case, np.random.default_rng([seed, 2]))
         allocation = case.solve(policy)
         _feasible(policy, case, allocation)
         _certified(policy, allocation)
@@ -93,6 +96,26 @@ def _check_own_columns(policy: Policy, known: Iterable[str]) -> None:
             f"{policy!r} reads {', '.join(map(repr, own))} of the jobs table, which drawn problems "
             f"do not have; give jobs that do, check_policy(..., on=(workload, cluster))."
         )
+
+
+def _form_is_the_objective(policy: Policy, case: PolicyCase, rng: np.random.Generator) -> None:
+    """Compare what a policy says in numbers with its expression, at shares that are feasible."""
+    instance = case.instance(policy)
+    many = rng.integers(1, 4, instance.jobs).astype(float)
+    instance = instance.with_columns({**instance.columns, "count": many})
+    p = Problem(instance)
+    if (form := form_of(policy, p)) is None:
+        return
+    goal = policy.objective(p)
+    share = rng.uniform(0.1, 1.0, p.X.shape) * instance.can_run
+    X = share / (np.maximum(share.sum(axis=1), 1.0) * many * len(many))[:, None]
+    p.X.save_value(X)
+    stated, numbers = goal.args[0].value, form.value(p.throughput.value, X)
+    same = np.isclose(stated, numbers, rtol=1e-9, atol=1e-12)
+    if not same or form.maximise != isinstance(goal, cp.Maximize):
+        sense = "maximised" if form.maximise else "minimised"
+        said = f"objective(p) is {type(goal).__name__} of {stated}, form(p) is {numbers}, {sense}"
+        fail(policy, "one objective in form and expression", said)
 
 
 def _compare(policy: Policy, broken: str, expected: pd.DataFrame, got: pd.DataFrame) -> None:

@@ -17,7 +17,7 @@ from apportion.testing.run_case import fail
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
-    from apportion.policies import Policy
+    from apportion.policies import Instance, Policy
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
     from apportion.types import Floats, Int64s
@@ -121,6 +121,13 @@ class PolicyCase:
             said = f"{type(error).__name__}: {error}"
             fail(policy, "able to state its problem", said, text=text, error=error)
 
+    def instance(self, policy: Policy) -> Instance:
+        """Return the problem in arrays, as the policy believes it."""
+        tensor = ThroughputTensor.of(self.speed)
+        table = jobs_of(tensor, self.jobs, policy)
+        instance = instance_of(tensor, self.cluster, table)
+        return instance if policy.heterogeneity_aware else instance.blind_to_types()
+
     def solve_as_given(self, policy: Policy) -> pd.DataFrame:
         """Return the shares without the order that `solve` brings everything into first."""
         tensor = ThroughputTensor.of(self.speed)
@@ -193,7 +200,6 @@ def _drawn(
 def traits_are_true(policy: Policy, cases: list[PolicyCase], rng: np.random.Generator) -> None:
     """Check what is declared: in every case where it is said of all problems, in one of some."""
     always = {
-        "has_one_optimum": _has_one_optimum,
         "meets_deadlines": _meets_deadlines,
         "runs_jobs_alone": _runs_jobs_alone,
     }
@@ -212,12 +218,6 @@ def traits_are_true(policy: Policy, cases: list[PolicyCase], rng: np.random.Gene
 def _depends_on_step_size(policy: Policy, case: PolicyCase, rng: np.random.Generator) -> bool:
     there, _ = case.counting_other_steps(rng)
     return _differ(case.solve(policy).X, there.solve(policy).X)
-
-
-def _has_one_optimum(policy: Policy, case: PolicyCase, rng: np.random.Generator) -> bool:
-    """Go to a corner of the optima and to their middle."""
-    corner, middle = (case.solve(policy, solver=solver).X for solver in ("highs", "clarabel"))
-    return not _differ(corner, middle)
 
 
 def _meets_deadlines(policy: Policy, case: PolicyCase, rng: np.random.Generator) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from apportion import InputError
 from apportion.mechanism.configurations import RESTARTS, lost_seconds
-from apportion.policies.whole.values import reallocation_factor
+from apportion.policies.elastic_values import reallocation_factor
 
 
 def test_an_unknown_way_is_named() -> None:

@@ -69,7 +69,7 @@ def test_what_comes_along_keeps_what_is_asked_of_policies_of_ones_own(
     policy: type[Policy], bench: type[Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its columns are listed, and it counts each class as its jobs."""
-    monkeypatch.setattr("apportion.policies.solving.copies._is_own", lambda _: True)
+    monkeypatch.setattr(policy, "_built_in", False)
     for seed in range(2):
         instance = bench.random(seed, jobs=3, types=2).instance
         check_stated(policy(), instance)

@@ -20,7 +20,6 @@ from apportion.policies import (
     ProportionalShare,
     solve_instance,
 )
-from apportion.policies.solving.worst_off import arrow_share
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench
@@ -62,9 +61,8 @@ def test_shares_are_those_of_the_definition(
     expected = even_shares(
         problem.speed, problem.gpus, problem.capacity, need, worth=problem.equal_share
     )
-    for solver in ("auto", "arrow"):
-        found = solve_instance(policy(), problem.instance, solver=solver)
-        np.testing.assert_allclose(found.X, expected, atol=1e-6)
+    found = solve_instance(policy(), problem.instance)
+    np.testing.assert_allclose(found.X, expected, atol=1e-6)
 
 
 def unlike(seed: int, jobs: int) -> Instance:
@@ -113,20 +111,6 @@ def test_in_another_order_all_have_the_same_shares(
     here = solve_instance(asked, instance).X
     there = solve_instance(asked, permuted(instance, order, types)).X
     np.testing.assert_allclose(there, here[order][:, types], atol=1e-7)
-
-
-def test_what_does_not_settle_is_asked_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, bench: type[Bench]
-) -> None:
-    instance = drawn(1, 30, bench).instance
-    expected = solve_instance(MaxMinFairness(), instance, solver="arrow").X
-    for exactly in ("only_corner", "exact_arrow"):
-        monkeypatch.setattr(arrow_share, exactly, lambda *given: None)
-    found = solve_instance(MaxMinFairness(), instance, solver="arrow").X
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-    monkeypatch.setattr(arrow_share, "_DECLARED", 0)
-    found = solve_instance(MaxMinFairness(), instance, solver="arrow").X
-    np.testing.assert_allclose(found, expected, atol=2e-4)
 
 
 @pytest.mark.parametrize("jobs", [600, pytest.param(2700, marks=pytest.mark.slow)])

@@ -19,7 +19,7 @@ from apportion.policies import (
     WaterFilling,
     solve_instance,
 )
-from apportion.policies.base import Rates
+from apportion.policies.water_filling import Rates
 from apportion.policies.solving import driver
 from apportion.policies.solving.solvers.even_ties import Indifferent
 

@@ -72,20 +72,18 @@ def test_groups_that_hold_each_other_back_by_hand() -> None:
     """Two jobs share the one a, six the three b: each group alone needs 2000 s."""
     speed = pd.DataFrame({"a": [1.0] * 2 + [0.0] * 6, "b": [0.0] * 2 + [1.0] * 6})
     jobs = pd.DataFrame({"steps_remaining": [1e3] * 8})
-    for solver in ("auto", "highs", "clarabel", "arrow"):
-        found = ap.solve("makespan", speed, workers="a=1,b=3", jobs=jobs, solver=solver)
-        assert found.objective == pytest.approx(2000)
-        # (2000 s, 0) and (0, 2000 s / 3) are subgradients; between them 500 s for each of the
-        # four GPUs is the least sum of squares.
-        np.testing.assert_allclose(found.prices, [500, 500], rtol=1e-6)
+    found = ap.solve("makespan", speed, workers="a=1,b=3", jobs=jobs)
+    assert found.objective == pytest.approx(2000)
+    # (2000 s, 0) and (0, 2000 s / 3) are subgradients; between them 500 s for each of the
+    # four GPUs is the least sum of squares.
+    np.testing.assert_allclose(found.prices, [500, 500], rtol=1e-6)
 
 
 def test_no_gpu_more_is_worth_anything_where_all_have_one() -> None:
     """Four jobs on four GPUs, two of them fast: only a fast one more adds steps."""
     speed = pd.DataFrame({"fast": [3.0] * 4, "slow": [1.0] * 4})
-    for solver in ("auto", "highs", "clarabel"):
-        found = ap.solve("max_total_throughput", speed, workers="fast=2,slow=2", solver=solver)
-        np.testing.assert_allclose(found.prices, [2, 0], atol=1e-7)
+    found = ap.solve("max_total_throughput", speed, workers="fast=2,slow=2")
+    np.testing.assert_allclose(found.prices, [2, 0], atol=1e-7)
 
 
 def test_a_type_split_into_two_names_keeps_its_price() -> None:
@@ -99,17 +97,12 @@ def test_a_type_split_into_two_names_keeps_its_price() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seeds", ranges_of_seeds(1, 8))
-def test_solvers_orders_and_names_change_no_price(policy: str, seeds: range) -> None:
+def test_orders_and_names_change_no_price(policy: str, seeds: range) -> None:
     for seed in seeds:
         speed, cluster, jobs = drawn(seed)
         first = ap.solve(policy, speed, workers=cluster, jobs=jobs, second_stage=False)
         expected = worth(first.prices, cluster)
         unit = 1e-6 * expected.max() + 1e-9 * abs(first.objective)
-        for solver in SOLVERS[: 3 if policy in LEVELS else 2]:
-            other = ap.solve(
-                policy, speed, workers=cluster, jobs=jobs, solver=solver, second_stage=False
-            )
-            np.testing.assert_allclose(worth(other.prices, cluster), expected, rtol=0, atol=unit)
         rng = np.random.default_rng(seed)
         rows, names = rng.permutation(len(speed)), rng.permutation(len(speed))
         renamed = {f"job{i}": f"x{name}" for i, name in enumerate(names)}

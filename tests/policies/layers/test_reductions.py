@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from tests.seeds import each_seed, sampled
+from tests.seeds import each_seed
 
 import apportion as ap
-from apportion.errors import InfeasibleError, InputError, SolveError
+from apportion.errors import InputError, SolveError
 from apportion.policies import (
     FIFO,
     AlloX,
@@ -20,7 +18,6 @@ from apportion.policies import (
     Makespan,
     MaxMinFairness,
     MinCost,
-    MinCostWithSLOs,
     Policy,
     Problem,
     Solution,
@@ -31,6 +28,7 @@ from apportion.policies.solving import compiled
 from apportion.policies.solving.worst_off import common_share
 
 if TYPE_CHECKING:
+    import cvxpy as cp
     from tests.policies.conftest import Bench
 
 POLICIES: list[Any] = [MaxMinFairness, Makespan, FinishTimeFairness]
@@ -83,78 +81,6 @@ def check_feasible(instance: Instance, solution: Solution) -> None:
     np.testing.assert_allclose((instance.throughput * X).sum(axis=1), solution.throughput)
 
 
-@cache
-def solved(policy: type[Policy], case: str, seed: int, intervals: bool) -> Solution:
-    instance = crowd(seed, **CASES[case])  # type: ignore[arg-type]
-    return solve_instance(policy(), instance, intervals=intervals)
-
-
-@BY_NAME
-@pytest.mark.parametrize("case", sampled(CASES, 3))
-def test_merging_like_demands_leaves_the_objective(policy: type[Policy], case: str) -> None:
-    instance = crowd(1, **CASES[case])  # type: ignore[arg-type]
-    merged, full = solved(policy, case, 1, True), solved(policy, case, 1, False)
-    assert merged.stats["reduction"] == "demand intervals"
-    assert full.stats["reduction"] == "none (no jobs are alike)"
-    assert merged.stats["rows"] <= instance.jobs / 2
-    assert merged.objective == pytest.approx(full.objective, rel=1e-8)
-    assert merged.gap <= 1e-8
-    check_feasible(instance, merged)
-
-
-@BY_NAME
-@pytest.mark.parametrize("seed", [2, 3])
-def test_merging_like_demands_spends_as_much(policy: type[Policy], seed: int) -> None:
-    merged, full = (solved(policy, "few types", seed, intervals) for intervals in (True, False))
-    each = crowd(seed).equal_share_throughput
-    total = (merged.throughput / each).sum()
-    assert total == pytest.approx((full.throughput / each).sum(), rel=1e-6)
-    np.testing.assert_allclose(merged.prices, full.prices, rtol=1e-4, atol=1e-7 / each.max())
-
-
-@BY_NAME
-def test_merging_can_be_compared_with_every_solver(policy: type[Policy]) -> None:
-    instance = crowd(4)
-    best = solve_instance(policy(), instance, second_stage=False)
-    for solver in ("highs", "clarabel", "arrow"):
-        other = solve_instance(policy(), instance, second_stage=False, solver=solver)
-        assert other.stats["solver"] == solver
-        assert other.objective == pytest.approx(best.objective, rel=1e-8)
-
-
-@BY_NAME
-def test_merging_agrees_with_scipy(policy: type[Policy], bench: type[Bench]) -> None:
-    few = bench.random(5, jobs=3, types=3).repeated(100)
-    rng = np.random.default_rng(0)
-    few = replace(few, capacity=few.capacity * 8).with_columns(
-        weight=rng.uniform(0.5, 5, 300), steps_remaining=rng.uniform(1e3, 1e5, 300)
-    )
-    solution = solve_instance(policy(), few.instance, second_stage=False)
-    assert solution.stats["reduction"] == "demand intervals"
-    expected = {
-        "max_min_fairness": lambda: few.level(few.columns["weight"] * few.equal_share / few.gpus),
-        "makespan": lambda: 1 / few.level(few.columns["steps_remaining"]),
-    }
-    if policy.name in expected:
-        assert solution.objective == pytest.approx(expected[policy.name](), rel=1e-7)
-    else:
-        p = Problem(few.instance)
-        cp.Problem(policy().objective(p), p.constraints).solve(solver=cp.CLARABEL)
-        ratio = float(np.asarray(policy().objective(p).args[0].value).item())
-        assert solution.objective == pytest.approx(ratio, rel=1e-5)
-
-
-@pytest.mark.parametrize("case", ["few types", "heavy tail"])
-def test_agnostic_policies_are_merged_too(case: str) -> None:
-    instance = crowd(6, **CASES[case])  # type: ignore[arg-type]
-    policy = Makespan(heterogeneity_aware=False)
-    merged = solve_instance(policy, instance)
-    assert merged.stats["reduction"] == "demand intervals"
-    full = solve_instance(policy, instance, intervals=False)
-    assert merged.objective == pytest.approx(full.objective, rel=1e-8)
-    check_feasible(instance, merged)
-
-
 def test_the_makespan_of_jobs_that_end_exactly_at_a_throughput(bench: type[Bench]) -> None:
     # At 1/T = 1 every demand is a throughput: 1 or 3 steps/s.
     speed = np.tile([1.0, 3.0], (300, 1))
@@ -165,47 +91,6 @@ def test_the_makespan_of_jobs_that_end_exactly_at_a_throughput(bench: type[Bench
     assert solution.objective == pytest.approx(1.0, rel=1e-9)
     np.testing.assert_allclose(solution.X[:150, 0], 1.0, atol=1e-6)
     np.testing.assert_allclose(solution.X[150:, 1], 1.0, atol=1e-6)
-
-
-def test_jobs_that_are_all_the_same_are_a_class_and_no_interval() -> None:
-    instance = crowd(7, classes=1)
-    same = {name: np.full(320, values[0]) for name, values in instance.columns.items()}
-    gpus = np.ones(320)
-    alike = Instance.of_jobs(
-        instance.throughput, gpus, instance.capacity, columns={**same, "scale_factor": gpus}
-    )
-    assert solve_instance(Makespan(), alike).stats["reduction"] == "classes"
-
-
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_deadlines_that_can_be_met_are_merged(strict: bool, seed: int) -> None:
-    instance = _with_deadlines(crowd(seed), seed, 0.95)
-    policy = MinCostWithSLOs(strict=strict)
-    merged = solve_instance(policy, instance)
-    full = solve_instance(policy, instance, intervals=False)
-    assert merged.stats["reduction"] == "demand intervals"
-    assert merged.objective == pytest.approx(full.objective, rel=1e-8)
-    check_feasible(instance, merged)
-    left_s = instance.columns["deadline_s"] - instance.columns["elapsed_s"]
-    pace = np.nan_to_num(instance.columns["steps_remaining"] / left_s)
-    assert (merged.throughput >= pace * (1 - 1e-9)).all()
-
-
-def test_deadlines_that_cannot_be_met_are_not_merged() -> None:
-    instance = _with_deadlines(crowd(2), 2, 40.0)
-    assert solve_instance(MinCostWithSLOs(), instance).stats["reduction"].startswith("none")
-    with pytest.raises(InfeasibleError, match="deadlines"):
-        solve_instance(MinCostWithSLOs(strict=True), instance)
-
-
-def _with_deadlines(instance: Instance, seed: int, hurry: float) -> Instance:
-    rng = np.random.default_rng(seed)
-    pace = instance.isolated_throughput * hurry * rng.uniform(0.01, 1, instance.jobs)
-    pace = np.minimum(pace, 0.9 * instance.fastest_throughput)
-    deadline = instance.columns["elapsed_s"] + instance.columns["steps_remaining"] / pace
-    deadline[rng.random(instance.jobs) < 0.3] = np.nan
-    return instance.with_columns({**instance.columns, "deadline_s": deadline})
 
 
 @pytest.mark.parametrize("seed", each_seed(4, 12))
@@ -255,12 +140,10 @@ def test_constraints_of_its_own_keep_a_policy_from_being_solved_by_levels() -> N
 
 def test_options_are_checked_by_name(bench: type[Bench]) -> None:
     instance = bench.random(0).instance
-    with pytest.raises(InputError, match=r"Unknown solver 'hihgs'\. Did you mean 'highs'"):
-        solve_instance(MaxMinFairness(), instance, solver="hihgs")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"Unknown fallback 'isolate'"):
         solve_instance(MaxMinFairness(), instance, fallback="isolate")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="'arrow' does not go with FIFO"):
-        solve_instance(FIFO(), instance, solver="arrow")
+    with pytest.warns(FutureWarning, match="solver= has no effect"):
+        ap.solve("fifo", [[1.0]], workers=[1], solver="arrow")
 
 
 class _BoundedCost(MinCost):

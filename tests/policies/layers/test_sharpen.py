@@ -58,11 +58,11 @@ def room(drawn: Drawn, solution: Solution) -> float:
     """How much more the welfare can be at most: logarithms lie below their tangents.
 
     ``sum w log(v') <= sum w log(v) + sum w v' / v - sum w``, and what a job adds to the middle sum
-    is at most what it pays at any prices and its best surplus.
+    is at most what it pays at any prices and its best surplus, types without GPUs apart.
     """
     each = (drawn.weight / solution.throughput)[:, None] * drawn.speed
     surplus = each - drawn.gpus[:, None] * solution.prices
-    best = np.maximum(surplus.max(axis=1), 0.0).sum()
+    best = np.maximum(surplus[:, drawn.capacity > 0].max(axis=1), 0.0).sum()
     return float(drawn.capacity @ solution.prices + best - drawn.weight.sum())
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apportion.policies import Problem
-    from apportion.policies.sessions.counted_solver import Route
     from apportion.policies.sessions.session import Session
 
 GPUS = {"v100": 2, "p100": 3, "k80": 4}
@@ -89,7 +88,6 @@ def test_after_any_events_a_session_has_what_solve_has(policy: str, events: list
             assert found.gap <= 1e-8
             pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7, rtol=0)
             pd.testing.assert_series_equal(found.throughput, expected.throughput, rtol=1e-6)
-            assert found.stats["path"] == "direct deltas"
 
 
 @pytest.mark.parametrize("policy", sampled(ANEW, 2))
@@ -99,13 +97,13 @@ def test_other_policies_are_solved_anew_with_the_same_result(policy: str) -> Non
         speeds, facts = told(s.jobs)
         table = pd.DataFrame.from_dict(facts, orient="index")
         expected = ap.solve(policy, speeds, workers=PRICED, jobs=table)
-        assert found.stats["path"] == "solved anew"
         assert found.objective == pytest.approx(expected.objective, rel=1e-8)
         pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
 
 
 @pytest.mark.parametrize("policy", sampled(REWRITTEN, 2))
-def test_of_jobs_one_by_one_the_numbers_are_rewritten(policy: str) -> None:
+def test_what_an_event_leaves_is_what_solve_finds(policy: str) -> None:
+    paths: list[str] = []
     with ap.session(policy, PRICED) as s:
         for place, _ in enumerate(play(s, [0, 1, 3, -2, 1, 0, 5, 5, -1, -1, 2])):
             if place == 6:
@@ -113,25 +111,12 @@ def test_of_jobs_one_by_one_the_numbers_are_rewritten(policy: str) -> None:
             found, (speeds, facts) = s.solve(), told(s.jobs)
             table = pd.DataFrame.from_dict(facts, orient="index")
             expected = ap.solve(policy, speeds, workers=s.cluster, jobs=table)
-            assert found.stats["path"] == "numbers rewritten"
+            paths.append(found.stats["path"])
             assert found.objective == pytest.approx(expected.objective, rel=1e-9)
             assert found.gap <= 1e-9
             pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-9, rtol=0)
             pd.testing.assert_series_equal(found.prices, expected.prices, rtol=1e-6, atol=1e-12)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("second_stage", [True, False])
-def test_both_routes_lead_to_the_same_allocation(second_stage: bool) -> None:
-    events = [0, 1, 2, 3, 4, 5, -1, -3, 2, -1, 0, -2]
-    results: dict[str, list[tuple[float, float]]] = {}
-    routes: tuple[Route, ...] = ("direct deltas", "parametrised")
-    for route in routes:
-        with ap.session("max_min_fairness", GPUS, route=route, second_stage=second_stage) as s:
-            found = [s.solve() for _ in play(s, events)]
-        assert {each.stats["path"] for each in found} == {route}
-        results[route] = [(each.objective, float(each.prices.sum())) for each in found]
-    np.testing.assert_allclose(results["direct deltas"], results["parametrised"], rtol=1e-9)
+    assert ("warm start" in paths) == (policy != "min_cost")
 
 
 def test_a_class_that_has_no_jobs_left_binds_nobody() -> None:
@@ -232,8 +217,6 @@ def test_what_a_session_cannot_do_is_refused_when_it_is_opened() -> None:
         ap.session("max_min_fairness_space_sharing", GPUS)
     with pytest.raises(InputError, match="Did you mean 'max_min_fairness'"):
         ap.session("max_min_fairnes", GPUS)
-    with pytest.raises(InputError, match="direct deltas, parametrised"):
-        ap.session("fifo", GPUS, route="delta")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("as_tables", [False, True])
@@ -294,7 +277,7 @@ def test_labels_make_an_allocation_like_that_of_solve(tmp_path: Path) -> None:
     np.testing.assert_allclose(told_again, expected.to_frame()["share"], rtol=1e-9)
 
 
-def test_tiers_are_left_to_solve_which_knows_what_packs() -> None:
+def test_tiers_pack_as_in_solve() -> None:
     cluster = ap.Cluster({"v100": 8}, gpus_per_machine=4)
     options = pd.MultiIndex.from_product([["v100"], ["machine", "network"]])
     speeds = pd.DataFrame([[9.0, 5.0], [4.0, 3.0]], ["a", "b"], options)
@@ -303,7 +286,6 @@ def test_tiers_are_left_to_solve_which_knows_what_packs() -> None:
         s.add(speeds, jobs)
         found = s.solve()
     expected = ap.solve("max_min_fairness", speeds, workers=cluster, jobs=jobs)
-    assert found.stats["path"] == "solved anew"
     pd.testing.assert_frame_equal(found.X, expected.X, atol=1e-7)
 
 

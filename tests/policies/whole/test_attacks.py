@@ -14,8 +14,12 @@ from tests.policies.whole.posed import Shape
 import apportion as ap
 from apportion.errors import InputError, SolveError
 from apportion.policies import Instance, Policy, solve_instance
-from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
-from apportion.policies.whole.values import reallocation_factor
+from apportion.policies.deepboot import DeepBoot
+from apportion.policies.elastic_values import reallocation_factor
+from apportion.policies.lyra import Lyra
+from apportion.policies.optimus import Optimus
+from apportion.policies.pollux import Pollux
+from apportion.policies.sia import Sia
 
 POLICIES: list[Policy] = [Sia(), Sia(power=1.0), Pollux(), Pollux(power=0.0), DeepBoot(), Optimus()]
 BY_NAME = pytest.mark.parametrize("policy", POLICIES, ids=repr)

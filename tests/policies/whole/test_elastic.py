@@ -17,9 +17,13 @@ from tests.seeds import sampled
 
 from apportion.errors import InfeasibleError, InputError
 from apportion.policies import Instance, Policy, solve_instance
+from apportion.policies.deepboot import DeepBoot
+from apportion.policies.elastic_values import fair_throughput, reallocation_factor
+from apportion.policies.lyra import Lyra
+from apportion.policies.optimus import Optimus
+from apportion.policies.pollux import Pollux
 from apportion.policies.problem import Problem
-from apportion.policies.whole.elastic import DeepBoot, Lyra, Optimus, Pollux, Sia
-from apportion.policies.whole.values import fair_throughput, reallocation_factor
+from apportion.policies.sia import Sia
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from tests.seeds import sampled
 
 from apportion.errors import InfeasibleError, InputError
 from apportion.policies import Policy, Resource, solve, solve_instance
-from apportion.policies.whole.least_workload import LeastWorkload, one_job
+from apportion.policies.least_workload import LeastWorkload, one_job
 
 VARIANTS = [
     LeastWorkload(),

@@ -14,7 +14,7 @@ from tests.policies.whole.posed import demands
 import apportion as ap
 from apportion.errors import InputError
 from apportion.policies import Resource, solve, solve_instance
-from apportion.policies.whole.rotations import Rotations, rotation_problem
+from apportion.policies.rotations import Rotations, rotation_problem
 
 
 def assert_best(profiles: list[Profile], links: list[Link]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from apportion.policies.base import Policy
 from apportion.policies.instance import Instance
 from apportion.policies.problem import Problem  # noqa: TC001 - pytest reads no annotations
-from apportion.policies.solving.driver import solve_instance
+from apportion.policies.solver import solve_instance
 
 
 class ByColumns(Policy):

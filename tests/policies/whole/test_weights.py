@@ -16,7 +16,7 @@ from tests.seeds import ranges_of_seeds
 
 from apportion.errors import InfeasibleError
 from apportion.policies import WHOLE, Instance, Policy, Problem, solve_instance
-from apportion.policies.whole.elastic import Optimus
+from apportion.policies.optimus import Optimus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

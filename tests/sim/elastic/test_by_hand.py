@@ -15,7 +15,7 @@ from apportion.estimators.goodput import (
     MeasuredTraining,
     ModelledSteps,
 )
-from apportion.policies.whole.elastic import Sia
+from apportion.policies.sia import Sia
 
 
 @dataclass(frozen=True)

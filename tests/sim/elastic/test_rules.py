@@ -15,7 +15,7 @@ from apportion.mechanism.elastic import ElasticJobs, Tiresias
 from apportion.mechanism.elastic.greedy import base_workers, shortest_first
 from apportion.mechanism.elastic.searches import OptimusGreedy, PolluxSearch
 from apportion.policies import Instance, solve_instance
-from apportion.policies.whole.elastic import Pollux
+from apportion.policies.pollux import Pollux
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,6 @@ from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.queue import QueueScheduler
 from apportion.policies import MaxMinFairness, Problem
-from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.sim import Run, Workload, simulate
 
 pytestmark = pytest.mark.usefixtures("free_starts")
@@ -129,8 +128,6 @@ def test_shares_of_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         pairs = np.empty((0, 2), dtype=np.intp)
         prices = np.zeros(1)
 
-    for warm in ("certified", "with_room_for_all"):
-        monkeypatch.setattr(WarmJobs, warm, lambda *_, **__: None)
     monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Nothing())
     with pytest.raises(SolveError, match="'max_min_fairness' gives none of the 1 active jobs"):
         las(workload([10.0]), {"v100": 1}, mechanism="exact")
@@ -149,8 +146,6 @@ def test_broken_shares_are_refused(
         pairs = np.empty((0, 2), dtype=np.intp)
         prices = np.zeros(1)
 
-    for warm in ("certified", "with_room_for_all"):
-        monkeypatch.setattr(WarmJobs, warm, lambda *_, **__: None)
     monkeypatch.setattr("apportion.sim.resolve.solve_instance", lambda *_, **__: Broken())
     with pytest.raises(SolveError, match="shares"):
         las(workload([10.0]), {"v100": 1})

@@ -15,7 +15,7 @@ from tests.sim.rounds.capped import AtMost, PowerCap, Quotas, TypePower, drawn, 
 import apportion as ap
 from apportion.mechanism.rounds import InRounds
 from apportion.pairs import PairThroughputs
-from apportion.policies.in_order import DallyRound
+from apportion.policies.dally_round import DallyRound
 from apportion.sim.about import Parts
 from apportion.sim.network import StaticNetwork
 

@@ -12,7 +12,7 @@ from tests.sim.network.test_tier_shares import RACKS, jobs_of
 
 import apportion as ap
 from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
-from apportion.policies.in_order import DallyRound
+from apportion.policies.dally_round import DallyRound
 from apportion.sim import simulate
 
 

@@ -9,10 +9,8 @@ import pytest
 from tests.seeds import ranges_of_seeds
 
 import apportion as ap
-from apportion.policies.sessions import warm_classes
-from apportion.policies.sessions.counted_solver import declare
-from apportion.policies.sessions.warm_classes import WarmClasses
-from apportion.policies.sessions.warm_jobs import WarmJobs
+from apportion.policies.core.warm_start import WarmStart
+from apportion.sim import resolve
 
 POLICIES = (
     *(
@@ -50,40 +48,22 @@ def drawn(seed: int) -> tuple[str, ap.Workload, dict[str, int], dict[str, Any]]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("seeds", ranges_of_seeds(2, 80))
 def test_runs_are_the_same_warm_and_anew(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, certified = [], WarmJobs.certified
+    paths, solve = list[str](), resolve.solve_instance
 
-    def noted(*asked: Any, **options: Any) -> Any:
-        kept.append(certified(*asked, **options))
-        return kept[-1]
+    def noted(*asked: Any, start: WarmStart, **options: Any) -> Any:
+        found = solve(*asked, start=start, **options)
+        paths.append(start.path)
+        return found
+
+    def anew(*asked: Any, start: WarmStart, **options: Any) -> Any:
+        return solve(*asked, **options)
 
     for seed in seeds:
         policy, load, cluster, rounds = drawn(seed)
-        monkeypatch.setattr(WarmJobs, "certified", noted)
+        monkeypatch.setattr(resolve, "solve_instance", noted)
         warm = ap.simulate(policy, load, cluster, **rounds)
-        monkeypatch.setattr(WarmJobs, "certified", lambda *_, **__: None)
-        anew = ap.simulate(policy, load, cluster, **rounds)
-        assert warm.jobs.to_csv() == anew.jobs.to_csv(), (seed, policy)
-        assert warm.solves == anew.solves
-    assert sum(each is not None for each in kept) > 0.9 * len(kept) > 0
-
-
-@pytest.mark.parametrize("policy", ["max_min_fairness", "max_total_throughput"])
-def test_a_program_for_all_classes_is_compiled_once_several_solves_have_needed_one(
-    policy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load = ap.generate_workload(jobs=16, seed=0, jobs_per_hour=30, scale_factors="gavel")
-    cluster, compiled = "v100=8,p100=8,k80=8", list[int]()
-    alone = ap.simulate(policy, load, cluster)
-
-    def noted(*stated: Any, **options: Any) -> Any:
-        compiled.append(left)
-        return declare(*stated, **options)
-
-    monkeypatch.setattr(WarmClasses, "alone", lambda *_: None)
-    monkeypatch.setattr(warm_classes, "declare", noted)
-    for left in (0, 3, 10_000):
-        monkeypatch.setattr("apportion.sim.solves.standing._ANEW", left)
-        run = ap.simulate(policy, load, cluster)
-        assert run.jobs.to_csv() == alone.jobs.to_csv()
-        assert run.solves == alone.solves > 3
-    assert compiled == [0, 3]
+        monkeypatch.setattr(resolve, "solve_instance", anew)
+        cold = ap.simulate(policy, load, cluster, **rounds)
+        assert warm.jobs.to_csv() == cold.jobs.to_csv(), (seed, policy)
+        assert warm.solves == cold.solves
+    assert "warm start" in paths

@@ -1,0 +1,139 @@
+"""The most even of several optima: the least sum of ``GPUs * X**2 / capacity``, exactly.
+
+Dual values tell the face of all optima (complementary slackness): cells that may be used, and
+limits that hold with equality. On it the least squares are unique, whichever vertex a solver found.
+They are found by taking limits as equalities until the signs of the multipliers confirm it; where
+that does not end, Clarabel says which limits hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import clarabel
+import numpy as np
+from scipy import sparse
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+if TYPE_CHECKING:
+    from apportion.policies.core.jobs import Jobs
+    from apportion.types import Bools, Floats
+
+Matrix = sparse.csr_array | np.ndarray[Any, np.dtype[np.float64]]
+
+_ZERO = 1e-11
+"""Shares and room up to this count as none."""
+_DENSE = 200_000
+"""Entries up to which a matrix is quicker with all of its zeros."""
+
+
+def most_even(
+    jobs: Jobs,
+    X: Floats,
+    free: Bools,
+    tight: Bools,
+    need: Floats | None = None,
+) -> Floats:
+    """Return the most even shares among the optima.
+
+    Parameters
+    ----------
+    jobs
+        The problem.
+    X
+        One optimum, (rows, options).
+    free
+        Cells that may have time in an optimum.
+    tight
+        Limits that are equalities in all optima: resources, time of each row, needs of each.
+    need
+        Steps/s that each job needs, (rows,); ``None`` for none.
+    """
+    n, resources = jobs.n, jobs.capacity.size
+    of_time = tight[resources : resources + n]
+    of_need = tight[resources + n :] if need is not None else np.zeros(n, bool)
+    T = jobs.T / np.maximum(jobs.fastest, 1e-300)[:, None]
+    cells, equations = free.sum(axis=1), of_time.astype(int) + of_need
+    spread = np.where(free, T, -np.inf).max(axis=1) - np.where(free, T, np.inf).min(axis=1)
+    settled = (cells == 1) & (equations >= 1) | (cells == 2) & (equations == 2) & (spread > 1e-9)
+    job, option = np.nonzero(free & ~settled[:, None])
+    if not job.size:
+        return X
+    open_rows, own = np.unique(job, return_inverse=True)
+    cell, many = np.arange(job.size), open_rows.size
+    A = np.zeros((resources + 2 * many, job.size))
+    held = (jobs.count[:, None] * jobs.held / jobs.capacity[jobs.kind])[job, option]
+    A[jobs.kind[option], cell] = held
+    for place, each in enumerate(jobs.extra, jobs.types):
+        A[place] = jobs.count[job] * each[job, option] / jobs.capacity[place]
+    A[resources + own, cell] = 1.0
+    if need is not None:
+        A[resources + many + own, cell] = -T[job, option]
+    floor = np.zeros(n) if need is None else need / np.maximum(jobs.fastest, 1e-300)
+    left = 1.0 - jobs.used(np.where(settled[:, None], X, 0.0)) / jobs.capacity
+    b = np.concatenate([left, np.ones(many), -floor[open_rows]])
+    equal = np.concatenate([tight[:resources], of_time[open_rows], of_need[open_rows]])
+    some = A.any(axis=1)
+    A, b, equal, at = A[some], b[some], equal[some], X[job, option]
+    b = np.where(equal, A @ at, np.maximum(b, A @ at))  # what the vertex has, rounding and all
+    x = least_squares(held, A, b, equal, at)
+    even = X.copy()
+    even[job, option] = x
+    return even
+
+
+def least_squares(q: Floats, A: Matrix, b: Floats, equal: Bools, at: Floats) -> Floats:
+    """Return x >= 0 with ``A x <= b``, some of them equal, and least ``sum(q * x**2)``.
+
+    `at` where that is not found.
+    """
+    if sparse.issparse(A) and A.shape[0] * A.shape[1] <= _DENSE:
+        A = A.toarray()
+    order = np.argsort(~equal, kind="stable")
+    A, b, many = A[order], b[order], int(equal.sum())
+    rows = np.arange(b.size) < many
+    x, is_sure = _with_active(q, A, b, many, rows, np.zeros(q.size, bool))
+    if is_sure and x is not None:
+        return x
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.max_threads = False, 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9
+    cones = [clarabel.ZeroConeT(many)] * (many > 0)
+    cones += [clarabel.NonnegativeConeT(b.size - many + q.size)]
+    M = sparse.csc_matrix(sparse.vstack([A, -sparse.eye_array(q.size)]))
+    P, right = sparse.csc_matrix(sparse.diags_array(q)), np.append(b, np.zeros(q.size))
+    found = clarabel.DefaultSolver(P, np.zeros(q.size), M, right, cones, settings).solve()
+    if found.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
+        return at
+    holds = np.array(found.s) < np.array(found.z)
+    holds[:many] = True
+    x, _ = _with_active(q, A, b, many, holds[: b.size], holds[b.size :])
+    return np.maximum(np.array(found.x), 0.0) if x is None else x
+
+
+def _with_active(
+    q: Floats, A: Matrix, b: Floats, many: int, rows: Bools, zero: Bools
+) -> tuple[Floats | None, bool]:
+    """Take some limits as equalities, add what is violated; return also if signs confirm it."""
+    for _ in range(8):
+        B = A[rows][:, ~zero]
+        K, right = (B * (1.0 / q[~zero])[None]) @ B.T, b[rows]
+        K = K.toarray() if sparse.issparse(K) else K
+        try:  # limits that depend on each other make K singular; what its diagonal gets is put back
+            factor = cho_factor(K + 1e-10 * np.diag(np.diag(K) + 1e-300), check_finite=False)
+        except LinAlgError:
+            return None, False
+        y = cho_solve(factor, right, check_finite=False)
+        for _ in range(3):
+            y += cho_solve(factor, right - K @ y, check_finite=False)
+        x = np.zeros(q.size)
+        x[~zero] = (y @ B) / q[~zero]
+        negative, over = x < -_ZERO, A @ x - b > _ZERO
+        if not (negative.any() or over[many:].any()):
+            if np.abs(A[:many] @ x - b[:many]).max(initial=0.0) > 10 * _ZERO:
+                return None, False
+            added = np.flatnonzero(rows) >= many
+            confirmed = (y[added] <= 1e-9).all() and (y @ A[rows][:, zero] <= 1e-9).all()
+            return np.maximum(x, 0.0), bool(confirmed)
+        zero, rows = zero | negative, rows | over
+    return None, False

@@ -1,1 +1,0 @@
-"""Whole decisions: relaxation, dynamic programme, branch and bound, and what each proves."""
