@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_right
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -211,8 +212,6 @@ class First(NamedTuple):
         Where it ends, and where the first job makes all it can (infinite if none does).
     wanted, rise
         Levels there, and how fast they rise, shape (jobs,) each.
-    dual
-        Dual values of what is wanted, shape (jobs,).
     point
         The optimum.
     """
@@ -221,7 +220,6 @@ class First(NamedTuple):
     own: float
     wanted: Floats
     rise: Floats
-    dual: Floats
     point: Point
 
 
@@ -264,8 +262,6 @@ class _Stop(NamedTuple):
         ``sum of dual * u <= sum of dual * level + over`` in every allocation; floats.
     open, tight
         Columns without a reduced cost at these, rows with a dual value.
-    last
-        Dual values of the last program, whose point has the levels.
     """
 
     height: Any
@@ -277,7 +273,6 @@ class _Stop(NamedTuple):
     over: float
     open: Bools
     tight: Bools
-    last: Floats
 
 
 def _last_with_room(
@@ -289,27 +284,25 @@ def _last_with_room(
     own = float(first) if path.at(first)[2].any() else np.inf
     worth, bound = program.worth
     dual, bound = (fractions(worth), Fraction(bound)) if exact else (worth, bound)
-    last, error = dual, 0.0
-    open_, tight = program.every
+    error, (open_, tight) = 0.0, program.every
     height = path.last(dual, bound)
     height, sure = (height, True) if height < np.inf else (first, False)
     for _ in range(_MOST_STEPS):
         wanted, rise, full = path.at(height)
         if not (wanted > 0).any():
             break
-        part, last = program.maximise(wanted, exact=exact)
+        part, new = program.maximise(wanted, exact=exact)
         if sure and 1 - part <= close:
             break
-        dual, bound, error = last, part * (last @ wanted), 0.0 if exact else program.error
+        dual, bound, error = new, part * (new @ wanted), 0.0 if exact else program.error
         open_, tight = program.reduced <= tie, program.y > tie
         higher = path.last(dual, bound)
         if sure and higher >= height:
             break
         height, sure = higher, True
     over = abs(float(bound - dual @ wanted)) + (error + rounding) * float(bound)
-    told = (np.asarray(each, dtype=float) for each in (dual, last, rise))
-    dual, last, rise = told
-    return _Stop(height, own, wanted, rise, full, dual, over, open_, tight, last)
+    dual, rise = (np.asarray(each, dtype=float) for each in (dual, rise))
+    return _Stop(height, own, wanted, rise, full, dual, over, open_, tight)
 
 
 def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
@@ -336,7 +329,7 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
             raise SolveError("Water filling found nobody who can rise no further.")
         if first is None:
             made = np.asarray(stop.level, dtype=float)
-            first = First(float(stop.height), stop.own, made, stop.rise, stop.last, program.point())
+            first = First(float(stop.height), stop.own, made, stop.rise, program.point())
         # By so much may all together, at their dual values, have more than is said.
         over = stop.over + stop.dual @ np.where(active, 0.0, err)
         alone, all_ = np.where(priced, cost, np.inf), float(cost @ stop.rise)
@@ -477,9 +470,12 @@ def _filled(program: LevelProgram, rising: _Rising) -> Filled:
 
 def _prices(program: LevelProgram, first: First, capacity: Floats) -> Floats:
     """Return by how much one more unit of each resource raises the first level, the least ones."""
-    rows, size = np.arange(capacity.size), float(first.dual @ first.rise)
+    rows, y, unit = np.arange(capacity.size), first.point.y, program.unit
+    size = float((y[program.rows] * unit) @ first.rise)
     posed = program.posed(first.rise / size)
-    y = least_duals(posed, first.point, rows, capacity)
+    x, b = first.point.x.copy(), posed.b.copy()
+    x[program.column], b[program.rows] = 0.0, b[program.rows] - unit * first.wanted
+    y = least_duals(replace(posed, b=b), replace(first.point, x=x), rows, capacity)
     return np.asarray(np.maximum(y[rows], 0.0) * posed.row[rows] / size)
 
 
