@@ -208,8 +208,8 @@ def compile_statement(
     own = [*p.own_limits, *constraints] if p is not None else [*constraints]
     shared = [] if p is None else [p.X]
     program = _affine_statement(objective, own, shared)
-    program = _bounds_apart(program or _by_reductions(cp.Problem(objective, own)))
-    return program if p is None else _with_shared_limits(program, p)
+    program = program or _by_reductions(cp.Problem(objective, own))
+    return program if p is None else _with_shared_limits(_bounds_apart(program), p)
 
 
 def _affine_statement(

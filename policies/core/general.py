@@ -32,7 +32,7 @@ from apportion.policies.core.certificate import dual_bound, make_feasible, relat
 from apportion.policies.core.conic import interior_point, optimum
 from apportion.policies.core.faces import optimal_face
 from apportion.policies.core.least_duals import least_duals
-from apportion.policies.core.unsolvable import check_finite, no_optimum, unsolvable
+from apportion.policies.core.unsolvable import check_finite, no_optimum, solvable
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
 
@@ -168,10 +168,8 @@ class Statement(NamedTuple):
 
     def compiled(self, policy: Policy) -> Program:
         """Compile it, unscaled; say in words what cannot be."""
-        try:
+        with solvable(policy):
             program = compile_statement(self.posed, self.constraints, self.p)
-        except (cp.error.DCPError, cp.error.SolverError) as error:
-            raise unsolvable(policy, error) from error
         check_finite(policy, program)
         return program
 

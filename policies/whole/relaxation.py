@@ -16,14 +16,13 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import cvxpy as cp
 import highspy
 import numpy as np
 from scipy import sparse
 
 from apportion.errors import InfeasibleError, SolveError
-from apportion.policies.solving.highs import pass_linear_program, quiet_solver
-from apportion.policies.solving.solvable import no_optimum
+from apportion.policies.core.highs import pass_program, quiet_solver
+from apportion.policies.core.unsolvable import no_optimum
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def relax(whole: WholeProgram, deadline: float) -> Relaxed:
             f"decision yet."
         )
     if status == highspy.HighsModelStatus.kUnbounded:
-        raise no_optimum(_declared(whole), whole.p.variables, "unbounded", repr(whole.policy))
+        raise _no_optimum(whole, "unbounded")
     if status in _INFEASIBLE:
         raise _infeasible(whole)
     if status != highspy.HighsModelStatus.kOptimal:
@@ -157,15 +156,15 @@ def _at_duals(whole: WholeProgram, x: Floats, y: Floats) -> Relaxed:
 def _infeasible(whole: WholeProgram) -> SolveError:
     """Name the constraints that cannot hold together."""
     if not whole.p.instance.pinned.any():
-        return no_optimum(_declared(whole), whole.p.variables, "infeasible", repr(whole.policy))
+        return _no_optimum(whole, "infeasible")
     return InfeasibleError(
         f"No allocation meets the constraints of {whole.policy!r} with the pinned jobs where they "
         f"are."
     )
 
 
-def _declared(whole: WholeProgram) -> cp.Problem:
-    return cp.Problem(whole.objective, [*whole.p.constraints, *whole.constraints])
+def _no_optimum(whole: WholeProgram, status: str) -> SolveError:
+    return no_optimum(whole.policy, whole.p, whole.objective, whole.constraints, status)
 
 
 class Found(NamedTuple):
@@ -298,5 +297,5 @@ def _solver(whole: WholeProgram, cost: Floats, deadline: float) -> Any:
     left_s = max(deadline - time.perf_counter(), 0.0)
     solver = quiet_solver({**_OPTIONS, "time_limit": left_s})
     columns, rows = (whole.lower, whole.upper), (whole.least, whole.most)
-    pass_linear_program(solver, cost, whole.A, columns, rows)
+    pass_program(solver, cost, whole.A, columns, rows)
     return solver
