@@ -387,7 +387,7 @@ class _Stated(NamedTuple):
     def of(cls, policy: Policy, instance: Instance) -> _Stated:
         """Read it off a policy."""
         none = np.zeros(instance.jobs)
-        if hasattr(policy, "rates"):
+        if hasattr(policy, "rates") and hasattr(policy, "utility"):
             p = Problem(instance)
             rates = policy.rates(p)
             rate = rates(np.ones(instance.jobs, dtype=bool))
