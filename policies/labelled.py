@@ -328,10 +328,10 @@ def instance_of(
         capacity = np.append(capacity, [resource.limit for resource in resources])
         prices = np.append(prices, np.zeros(len(resources)))
         usage = usage_of_gpus(held, accelerator, capacity.size)
-    for place, resource in enumerate(resources, start=types):
-        used = resource.used(tensor).tocoo()
-        cell = used.coords[0], used.coords[1] * capacity.size + place
-        usage = usage + sparse.csr_array((used.data, cell), shape=usage.shape)
+        for place, resource in enumerate(resources, start=types):
+            used = resource.used(tensor).tocoo()
+            cells = used.coords[0], used.coords[1] * capacity.size + place
+            usage = usage + sparse.csr_array((used.data, cells), shape=usage.shape)
     return Instance(
         throughput=speed,
         member_row=row,
