@@ -371,7 +371,7 @@ class _Rising(NamedTuple):
     @classmethod
     def of(cls, policy: Policy, p: Problem) -> _Rising:
         """Ask a policy that passes rates on, or read its objective."""
-        if hasattr(policy, "rates"):
+        if hasattr(policy, "rates") and hasattr(policy, "utility"):
             rates = policy.rates(p)
             rate = rates(np.ones(p.count.size, dtype=bool))
             return cls(policy.utility(p), rate, 0 * rate, False, rates, p.inexact)
