@@ -192,10 +192,8 @@ class Read(NamedTuple):
         tensor = self.tensor
         late = missed_deadlines(self.jobs, solution) if "deadline_s" in policy.columns else ""
         rows = names_of_pairs(tensor, solution) if len(solution.pairs) else tensor.rows
-        names, types = tensor.type_labels, tensor.accelerator_of_option
-        if names is not types or names.tolist() != [*self.resources]:
-            label = dict(zip(types, names, strict=True))
-            names = pd.Index([*map(label.get, self.resources, self.resources)])
+        label = dict(zip(tensor.accelerator_of_option, tensor.type_labels, strict=True))
+        names = pd.Index([*map(label.get, self.resources, self.resources)])
         return Allocation(
             X=pd.DataFrame(solution.X, index=rows, columns=tensor.options),
             throughput=pd.Series(solution.throughput, index=tensor.jobs, name="throughput"),
@@ -268,13 +266,9 @@ def columns_of(
         columns.setdefault("steps_remaining", columns["total_steps"])
     columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])
     arrival_s = np.asarray(columns.get("arrival_s", np.zeros(size)), dtype=float)
-    submitted = np.argsort(arrival_s, kind="stable")
-    # Those of one time come by the numbers in their ids.
-    if not (np.diff(arrival_s[submitted]) > 0).all():
-        by_id = tensor.jobs_by_id
-        submitted = by_id[np.argsort(arrival_s[by_id], kind="stable")]
+    by_id = tensor.jobs_by_id  # those of one time come by the numbers in their ids
     columns["order"] = order = np.empty(size)
-    order[submitted] = np.arange(size)
+    order[by_id[np.argsort(arrival_s[by_id], kind="stable")]] = np.arange(size)
     if missing := [name for name in policy.columns if name not in columns]:
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
     if isinstance(policy, ChecksJobs):
