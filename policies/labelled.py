@@ -28,7 +28,6 @@ from apportion.policies.labels import (
     places_of_options,
     places_of_types,
     refuse_beside,
-    speeds_of_rows,
 )
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
@@ -303,13 +302,8 @@ def instance_of(
     room = np.minimum(capacity[accelerator], largest_gang)
     if tensor.solo:
         held[:] = gang if per_option is None else per_option
-        speed = np.where(held <= room, tensor.values.to_numpy(), 0.0)
-        fits = (speed > 0).any(axis=1)
     else:
         np.maximum.at(held, row, gang[job] if per_option is None else per_option)
-        speed, fits = speeds_of_rows(tensor, held, room)
-    if not fits.all():
-        raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
     usage = None
     if per_option is not None or not tensor.solo or resources:
         named = names_of_resources(cluster, resources)
@@ -320,8 +314,8 @@ def instance_of(
             used = resource.used(tensor).tocoo()
             cells = used.coords[0], used.coords[1] * capacity.size + place
             usage = usage + sparse.csr_array((used.data, cells), shape=usage.shape)
-    return Instance(
-        throughput=speed,
+    instance = Instance(
+        throughput=np.where(held[row] <= room, tensor.values.to_numpy(), 0.0),
         member_row=row,
         member_job=job,
         member_share=np.ones(row.size),
@@ -335,6 +329,11 @@ def instance_of(
         resource_names=named,
         option_tier=tiers_of_options(tensor) if tensor.has_tiers else None,
     )
+    fits = np.zeros(len(tensor.jobs), dtype=bool)
+    fits[job[instance.can_run[row].any(axis=1)]] = True
+    if not fits.all():
+        raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
+    return instance
 
 
 def _columns_and_texts(
