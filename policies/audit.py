@@ -112,7 +112,7 @@ class _Case:
         most = np.concatenate([np.ones(count), self.gpus, -kept * (1 - TELLING**2)])
         close: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
         rows: Any = sparse.csr_array(limits)
-        found = linprog(-gain.ravel(), rows, most, method="highs", options=close)
+        found: Any = linprog(-gain.ravel(), rows, most, method="highs", options=close)
         more = float(gain.ravel() @ found.x - kept.sum()) if found.success else 0.0
         if more <= TELLING * max(kept.sum(), 1.0):
             return 0.0, None

@@ -86,18 +86,6 @@ def places_of_accelerators(tensor: ThroughputTensor, cluster: Cluster) -> Ints:
     return np.array([places[name] for name in tensor.accelerator_of_option], dtype=np.intp)
 
 
-def speeds_of_rows(
-    tensor: ThroughputTensor, held: Floats, room: Floats
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return speeds where rows have several jobs, and which jobs run in some row."""
-    row, job = tensor.member_places
-    speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
-    together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
-    np.logical_and.at(together, row, speed > 0)
-    np.logical_or.at(fits, job, together[row].any(axis=1))
-    return speed, fits
-
-
 def fits_nowhere(
     tensor: ThroughputTensor, cluster: Cluster, gpus: Floats, job: Ints, first: int
 ) -> InputError:
