@@ -18,8 +18,8 @@ from cvxpy.constraints import Equality, Inequality
 from apportion.errors import ApportionError, InputError, written
 from apportion.own_code import answered_by, said_with_place
 from apportion.policies.problem import Problem
-from apportion.policies.solving.earlier import earlier_objectives
-from apportion.policies.solving.solvable import solvable
+from apportion.policies.base import earlier_objectives
+from apportion.policies.core.unsolvable import solvable
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
