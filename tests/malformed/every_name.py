@@ -46,7 +46,6 @@ INSIDE = (
     "apportion.mechanism.offers.WaitingJobs",
     "apportion.policies.Instance",
     "apportion.policies.Problem",
-    "apportion.policies.solving",
     "apportion.sim.contention.PlainEngine",
     "apportion.sim.elastic",
     "apportion.sim.engine",

@@ -20,8 +20,8 @@ from apportion.errors import ApportionError, InputError, written
 from apportion.own_code import answered_by, said_with_place
 from apportion.policies.base import Policy, form_of
 from apportion.policies.problem import Problem
-from apportion.policies.solving.earlier import earlier_objectives
-from apportion.policies.solving.solvable import solvable
+from apportion.policies.base import earlier_objectives
+from apportion.policies.core.unsolvable import solvable
 
 if TYPE_CHECKING:
     from apportion.policies.core.forms import Form
