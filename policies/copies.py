@@ -18,10 +18,9 @@ from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import ApportionError, InputError, written
 from apportion.own_code import answered_by, said_with_place
-from apportion.policies.base import Policy, form_of
-from apportion.policies.problem import Problem
-from apportion.policies.base import earlier_objectives
+from apportion.policies.base import Policy, earlier_objectives, form_of
 from apportion.policies.core.unsolvable import solvable
+from apportion.policies.problem import Problem
 
 if TYPE_CHECKING:
     from apportion.policies.core.forms import Form
