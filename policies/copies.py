@@ -107,9 +107,9 @@ def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
     counted = classes.with_columns({**classes.columns, "count": copies.astype(float)})
     single = classes.subset(class_of, np.ones(class_of.size))
     try:
-        forms = [_in_numbers(policy, Problem(each)) for each in (counted, single)]
-        if forms[0] is not None and forms[1] is not None:
-            return _same_forms(*forms, copies, class_of)
+        over_classes, over_jobs = (_in_numbers(policy, Problem(i)) for i in (counted, single))
+        if over_classes is not None and over_jobs is not None:
+            return _same_forms(over_classes, over_jobs, copies, class_of)
         one, other = _Stated(policy, counted), _Stated(policy, single)
         axes = [_axes(*each) for each in zip(one.variables, other.variables, strict=True)]
         known = False
