@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from apportion.policies.core.jobs import Jobs
     from apportion.types import Bools, Floats
 
+_DENSE = 50_000
+"""Numbers of limits up to which they are quicker as a dense array."""
 _ZERO = 1e-11
 """Shares and room up to this count as none."""
 
@@ -90,6 +92,7 @@ def least_squares(q: Floats, A: sparse.csr_array, b: Floats, equal: Bools, at: F
     """
     order = np.argsort(~equal, kind="stable")
     A, b, many = A[order], b[order], int(equal.sum())
+    A = A.toarray() if b.size * q.size <= _DENSE else A
     rows = np.arange(b.size) < many
     x, is_sure = _with_active(q, A, b, many, rows, np.zeros(q.size, bool))
     if is_sure and x is not None:
@@ -99,7 +102,7 @@ def least_squares(q: Floats, A: sparse.csr_array, b: Floats, equal: Bools, at: F
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9
     cones = [clarabel.ZeroConeT(many)] * (many > 0)
     cones += [clarabel.NonnegativeConeT(b.size - many + q.size)]
-    M = sparse.csc_matrix(sparse.vstack([A, -sparse.eye_array(q.size)]))
+    M = sparse.csc_matrix(sparse.vstack([sparse.csr_array(A), -sparse.eye_array(q.size)]))
     P, right = sparse.csc_matrix(sparse.diags_array(q)), np.append(b, np.zeros(q.size))
     found = clarabel.DefaultSolver(P, np.zeros(q.size), M, right, cones, settings).solve()
     if found.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
@@ -116,7 +119,8 @@ def _with_active(
     """Take some limits as equalities, add what is violated; return also if signs confirm it."""
     for _ in range(8):
         B = A[rows][:, ~zero]
-        K, right = ((B * (1.0 / q[~zero])[None]) @ B.T).toarray(), b[rows]
+        K, right = (B * (1.0 / q[~zero])[None]) @ B.T, b[rows]
+        K = K.toarray() if sparse.issparse(K) else K
         try:  # limits that depend on each other make K singular; what its diagonal gets is put back
             factor = cho_factor(K + 1e-10 * np.diag(np.diag(K) + 1e-300))
         except LinAlgError:
