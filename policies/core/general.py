@@ -32,7 +32,7 @@ from apportion.policies.core.certificate import dual_bound, make_feasible, relat
 from apportion.policies.core.conic import interior_point, optimum
 from apportion.policies.core.faces import optimal_face
 from apportion.policies.core.least_duals import least_duals
-from apportion.policies.core.unsolvable import check_finite, no_optimum, unsolvable
+from apportion.policies.core.unsolvable import check_finite, no_optimum, solvable
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
 
@@ -77,12 +77,12 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool = True) -> A
         If the objective is unbounded, or no solver found an optimum.
     """
     started = time.perf_counter()
-    stated = _Statement.of(policy, instance)
+    stated = Statement.of(policy, instance)
     program = stated.compiled(policy)
     compiled = time.perf_counter()
     program, first = _first_stage(policy, stated, program)
     solved = time.perf_counter()
-    open_ = second_stage and not first.unique and "has_one_optimum" not in policy.traits
+    open_ = second_stage and not first.unique
     points = _second_stage(stated, program, first) if open_ else iter([first])
     X, value, x = _best_of(stated, program, first, points)
     bound = stated.declared(dual_bound(program, first.x, first.y, *_box(stated, program, first)))
@@ -103,7 +103,7 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool = True) -> A
     )
 
 
-class _Statement(NamedTuple):
+class Statement(NamedTuple):
     """What a policy states over a problem.
 
     Attributes
@@ -129,10 +129,15 @@ class _Statement(NamedTuple):
     inverse: bool
 
     @classmethod
-    def of(cls, policy: Policy, instance: Instance) -> _Statement:
+    def of(cls, policy: Policy, instance: Instance) -> Statement:
         """Ask a policy, and pose what it says."""
         p = Problem(instance)
-        objective, constraints = policy.objective(p), list(policy.constraints(p))
+        return cls.about(policy, p, policy.objective(p))
+
+    @classmethod
+    def about(cls, policy: Policy, p: Problem, objective: Objective) -> Statement:
+        """Pose an objective over what a policy states beside it."""
+        constraints = list(policy.constraints(p))
         for name, own in p.variables.items():
             if own.boolean:
                 raise InputError(
@@ -163,10 +168,8 @@ class _Statement(NamedTuple):
 
     def compiled(self, policy: Policy) -> Program:
         """Compile it, unscaled; say in words what cannot be."""
-        try:
+        with solvable(policy):
             program = compile_statement(self.posed, self.constraints, self.p)
-        except (cp.error.DCPError, cp.error.SolverError) as error:
-            raise unsolvable(policy, error) from error
         check_finite(policy, program)
         return program
 
@@ -248,7 +251,7 @@ def _least_of_inverse(policy: Policy, p: Problem, objective: Objective) -> cp.Ex
     return cp.multiply(1 / k[0], p.throughput) if fits else None
 
 
-def _first_stage(policy: Policy, stated: _Statement, program: Program) -> tuple[Program, Point]:
+def _first_stage(policy: Policy, stated: Statement, program: Program) -> tuple[Program, Point]:
     """Optimise earlier objectives, then the policy's own over their optima.
 
     Returns
@@ -259,20 +262,26 @@ def _first_stage(policy: Policy, stated: _Statement, program: Program) -> tuple[
         Its optimum.
     """
     scaled = program.scaled()
+    now, start = over_earlier(policy, stated, scaled)
+    own = replace(now, c=scaled.c, P=scaled.P)
+    if stated.paid is not None:
+        own, start = _over_scale(own, stated.paid).scaled(), None
+    return own, optimum_of(policy, stated, own, start)
+
+
+def over_earlier(policy: Policy, stated: Statement, scaled: Program) -> tuple[Program, object]:
+    """Return the optima of a policy's earlier objectives as a program, and the last basis."""
     now, start = scaled, None
     for level, cost in stated.earlier:
         c, none = np.zeros(scaled.c.size), sparse.csc_array(scaled.P.shape)
         c[scaled.columns[level.id]] = cost
         posed = replace(now, c=c, P=none)
-        point = _optimum(policy, stated, posed, start)
+        point = optimum_of(policy, stated, posed, start)
         now, start = optimal_face(posed, point), point.basis
-    own = replace(now, c=scaled.c, P=scaled.P)
-    if stated.paid is not None:
-        own, start = _over_scale(own, stated.paid).scaled(), None
-    return own, _optimum(policy, stated, own, start)
+    return now, start
 
 
-def _optimum(policy: Policy, stated: _Statement, program: Program, start: object) -> Point:
+def optimum_of(policy: Policy, stated: Statement, program: Program, start: object) -> Point:
     """Solve, or say which constraints cannot hold together."""
     point = optimum(program, start)
     if point.status == "optimal":
@@ -281,7 +290,7 @@ def _optimum(policy: Policy, stated: _Statement, program: Program, start: object
 
 
 def _over_scale(program: Program, paid: cp.Variable) -> Program:
-    """Pose a ratio over ``Y = x * scale``, where its denominator is 1; the scale is the last column.
+    """Pose a ratio over ``Y = x * scale``, its denominator 1; the scale is the last column.
 
     Bounds are all zero or infinite, so that they hold for Y as for x.
     """
@@ -302,7 +311,7 @@ def _over_scale(program: Program, paid: cp.Variable) -> Program:
     )
 
 
-def _second_stage(stated: _Statement, program: Program, first: Point) -> Iterator[Point]:
+def _second_stage(stated: Statement, program: Program, first: Point) -> Iterator[Point]:
     """Yield the most even of the optima that spend most, one that spends most, and the first."""
     instance, cells = stated.p.instance, stated.place(stated.p.X, program)
     c = np.zeros(program.c.size)
@@ -373,7 +382,7 @@ def evenness(instance: Instance) -> Floats:
 
 
 def _best_of(
-    stated: _Statement, program: Program, first: Point, points: Iterator[Point]
+    stated: Statement, program: Program, first: Point, points: Iterator[Point]
 ) -> tuple[Floats, float, Floats]:
     """Return X, the objective and the columns of the first point that is no worse than an optimum.
 
@@ -395,8 +404,8 @@ def _unit(program: Program) -> float:
     return _NEAR_ZERO * float(costs[costs > _NOTHING].min(initial=1.0)) * program.cost
 
 
-def _box(stated: _Statement, program: Program, point: Point) -> tuple[Floats, Floats]:
-    """Return where all optima lie: shares in [0, 1], others within ten times their value or unit."""
+def _box(stated: Statement, program: Program, point: Point) -> tuple[Floats, Floats]:
+    """Return where optima lie: shares in [0, 1], others within ten times their value or unit."""
     most = 10 * np.maximum(np.abs(point.x), 1.0)
     lower, upper = np.maximum(-most, program.lower), np.minimum(most, program.upper)
     cells, scale = stated.place(stated.p.X, program), stated.scale(program, point.x)
@@ -405,7 +414,7 @@ def _box(stated: _Statement, program: Program, point: Point) -> tuple[Floats, Fl
     return lower, np.where(program.upper == 0, 0.0, upper)
 
 
-def _missed(stated: _Statement, program: Program, x: Floats) -> float:
+def _missed(stated: Statement, program: Program, x: Floats) -> float:
     """Tell by how much own constraints are missed where the variables are, in numbers around 1.
 
     Those that all policies share are met: that is what `make_feasible` is for.
@@ -419,7 +428,7 @@ def _missed(stated: _Statement, program: Program, x: Floats) -> float:
     return violation(program, x)
 
 
-def _prices(stated: _Statement, program: Program, point: Point) -> Floats:
+def _prices(stated: Statement, program: Program, point: Point) -> Floats:
     """Dual value of one more unit of each resource, shape (resources,).
 
     A ratio holds what is used against ``capacity * scale``, so that one more unit of a resource is

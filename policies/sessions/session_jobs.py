@@ -12,7 +12,6 @@ import pandas as pd
 from apportion.checks import hashable
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, places_of_texts
-from apportion.policies.base import ChecksJobs
 from apportion.policies.instance import Instance
 from apportion.policies.labelled import DEFAULTS, Read, instance_of, jobs_of, read
 from apportion.policies.sessions.session_input import (
@@ -67,7 +66,7 @@ class SessionJobs:
         self.options = options_on(told, cluster)
         self.rows: dict[Hashable, Row] = {}
         self._names = [] if told is None else told.tolist()
-        self._plain = self.options.nlevels == 1 and not isinstance(policy, ChecksJobs)
+        self._plain = self.options.nlevels == 1 and not hasattr(policy, "check_jobs")
         self._checked: set[tuple[str, ...]] = set()
         place = {option: place for place, option in enumerate(self._names)}
         self._columns = [place[option] for option in self.options if option in place]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,7 +10,9 @@ from tests.seeds import ranges_of_seeds
 
 import apportion as ap
 from apportion.policies import solve_instance
-from apportion.policies.core.warm_start import WarmStart
+
+if TYPE_CHECKING:
+    from apportion.policies.core.warm_start import WarmStart
 
 POLICIES = (
     *(
