@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from apportion.policies.sia import Sia as Sia
     from apportion.policies.solution import Solution as Solution
     from apportion.policies.solver import solve_instance as solve_instance
-    from apportion.policies.pairs import PairTable as PairTable
+    from apportion.policies.core.pairs import PairTable as PairTable
     from apportion.policies.strategy_proof import StrategyProof as StrategyProof
     from apportion.policies.water_filling import RatesOfGroups as RatesOfGroups
     from apportion.policies.water_filling import WaterFilling as WaterFilling

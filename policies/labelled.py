@@ -32,7 +32,7 @@ from apportion.policies.labels import (
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
 from apportion.policies.solver import solve_instance
-from apportion.policies.rows import GivenOrder
+from apportion.policies.core.classes import GivenOrder
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.resource import Resource
     from apportion.policies.solution import Solution
-    from apportion.policies.options import Fallback
+    from apportion.policies.core.options import Fallback
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
     from apportion.types import Floats

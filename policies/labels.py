@@ -10,7 +10,7 @@ import pandas as pd
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
 from apportion.policies.resource import Resource
-from apportion.policies.pairs import PairTable
+from apportion.policies.core.pairs import PairTable
 from apportion.policies.whole.valid import check_pins
 from apportion.problem_inputs import COMBINATION
 

@@ -24,7 +24,7 @@ from apportion.policies.sessions.session_input import (
     under,
     with_options,
 )
-from apportion.policies.rows import GivenOrder
+from apportion.policies.core.classes import GivenOrder
 from apportion.tensor import ThroughputTensor
 from apportion.ties import order_of_submission
 

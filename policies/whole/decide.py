@@ -18,7 +18,7 @@ import numpy as np
 
 from apportion.policies.problem import Problem
 from apportion.policies.solution import ACCURATE, Solution
-from apportion.policies.rows import believed, reduce
+from apportion.policies.core.classes import believed, reduce
 from apportion.policies.whole.dynamic_programme import NEVER, Choices, Decision, bits_of
 from apportion.policies.whole.in_order import decide_in_order
 from apportion.policies.whole.relaxation import NOISE, relax, search, without_noise
@@ -28,7 +28,7 @@ from apportion.policies.whole.valid import check_decision, check_pins
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.rows import Reduction
+    from apportion.policies.core.classes import Reduction
     from apportion.policies.whole.relaxation import Relaxed
     from apportion.policies.whole.statement import WholeProgram
     from apportion.types import Floats, Int64s, Ints

@@ -16,7 +16,7 @@ from apportion.policies.whole.valid import held_by
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.policies.pairs import PairTable
+    from apportion.policies.core.pairs import PairTable
     from apportion.types import Floats
 
 
