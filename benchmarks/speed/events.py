@@ -13,7 +13,7 @@ import apportion as ap
 from apportion.policies import get_policy
 from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.rows import group_identical
+from apportion.policies.core.classes import group_identical
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from benchmarks.speed.harness import Row, cpu_seconds
 from benchmarks.speed.problems import TYPES, draw
