@@ -17,9 +17,8 @@ from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import ApportionError, InputError, written
 from apportion.own_code import answered_by, said_with_place
-from apportion.policies.problem import Problem
-from apportion.policies.base import earlier_objectives
 from apportion.policies.core.unsolvable import solvable
+from apportion.policies.problem import Problem
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
@@ -32,6 +31,11 @@ _SAME, _TINY = 1e-9, 1e-12
 """Relative and absolute distance of values that are the same but for rounding."""
 _SIZES = (1.0, 1e-3, 1e3)
 """Of drawn shares: what is undefined about some is compared about others, feasible or not."""
+
+
+def earlier_objectives(policy: Policy, p: Problem) -> list[cp.Maximize | cp.Minimize]:
+    """Return the objectives of a policy that count before its own; most have none."""
+    return [*policy.earlier_objectives(p)] if hasattr(policy, "earlier_objectives") else []
 
 
 def check_stated(policy: Policy, instance: Instance) -> None:
@@ -49,7 +53,7 @@ def check_stated(policy: Policy, instance: Instance) -> None:
     try:
         with solvable(policy):
             objective, stated = policy.objective(p), policy.constraints(p)
-            earlier = list(earlier_objectives(policy, p))
+            earlier = earlier_objectives(policy, p)
     except ApportionError:
         raise
     except (ValueError, NotImplementedError) as error:  # cvxpy's, of shapes, or of ``<`` for ``<=``

@@ -12,6 +12,7 @@ import pandas as pd
 from apportion.checks import hashable
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, places_of_texts
+from apportion.policies.core.classes import GivenOrder
 from apportion.policies.instance import Instance
 from apportion.policies.labelled import DEFAULTS, Read, instance_of, jobs_of, read
 from apportion.policies.sessions.session_input import (
@@ -24,7 +25,6 @@ from apportion.policies.sessions.session_input import (
     under,
     with_options,
 )
-from apportion.policies.core.classes import GivenOrder
 from apportion.tensor import ThroughputTensor
 from apportion.ties import order_of_submission
 

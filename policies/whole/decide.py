@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
+from apportion.policies.core.classes import believed, reduce
 from apportion.policies.problem import Problem
 from apportion.policies.solution import ACCURATE, Solution
-from apportion.policies.core.classes import believed, reduce
 from apportion.policies.whole.dynamic_programme import NEVER, Choices, Decision, bits_of
 from apportion.policies.whole.in_order import decide_in_order
 from apportion.policies.whole.relaxation import NOISE, relax, search, without_noise
@@ -27,8 +27,8 @@ from apportion.policies.whole.valid import check_decision, check_pins
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
-    from apportion.policies.instance import Instance
     from apportion.policies.core.classes import Reduction
+    from apportion.policies.instance import Instance
     from apportion.policies.whole.relaxation import Relaxed
     from apportion.policies.whole.statement import WholeProgram
     from apportion.types import Floats, Int64s, Ints
