@@ -4,7 +4,8 @@ A row for a class of identical jobs loses nothing if the objective and the const
 class as often as it has jobs, and treat its jobs alike. Who wrote the policy need not have thought
 of either, so the problem over classes is compared with the one over copies of their jobs: where
 the shares of copies are equal both must have the same values, and exchanging the shares of copies
-must change none. The policies of the package are not looked at; tests do that.
+must change none. Where a policy says its objective in numbers (`Policy.form`) these are compared.
+The policies of the package are not looked at; tests do that.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import ApportionError, InputError, written
 from apportion.own_code import answered_by, said_with_place
+from apportion.policies.base import Policy, earlier_objectives, form_of
 from apportion.policies.core.unsolvable import solvable
 from apportion.policies.problem import Problem
 
 if TYPE_CHECKING:
-    from apportion.policies.base import Policy
+    from apportion.policies.core.forms import Form
     from apportion.policies.instance import Instance
     from apportion.types import Floats, Ints
 
@@ -31,11 +33,6 @@ _SAME, _TINY = 1e-9, 1e-12
 """Relative and absolute distance of values that are the same but for rounding."""
 _SIZES = (1.0, 1e-3, 1e3)
 """Of drawn shares: what is undefined about some is compared about others, feasible or not."""
-
-
-def earlier_objectives(policy: Policy, p: Problem) -> list[cp.Maximize | cp.Minimize]:
-    """Return the objectives of a policy that count before its own; most have none."""
-    return [*policy.earlier_objectives(p)] if hasattr(policy, "earlier_objectives") else []
 
 
 def check_stated(policy: Policy, instance: Instance) -> None:
@@ -52,6 +49,8 @@ def check_stated(policy: Policy, instance: Instance) -> None:
     p = Problem(instance, read_by=policy)
     try:
         with solvable(policy):
+            if _in_numbers(policy, p) is not None:
+                return
             objective, stated = policy.objective(p), policy.constraints(p)
             earlier = earlier_objectives(policy, p)
     except ApportionError:
@@ -106,9 +105,12 @@ def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
     class_of = np.repeat(own, copies)
     exchanged = np.lexsort((-np.arange(class_of.size), class_of))
     counted = classes.with_columns({**classes.columns, "count": copies.astype(float)})
+    single = classes.subset(class_of, np.ones(class_of.size))
     try:
-        one = _Stated(policy, counted)
-        other = _Stated(policy, classes.subset(class_of, np.ones(class_of.size)))
+        forms = [_in_numbers(policy, Problem(each)) for each in (counted, single)]
+        if forms[0] is not None and forms[1] is not None:
+            return _same_forms(*forms, copies, class_of)
+        one, other = _Stated(policy, counted), _Stated(policy, single)
         axes = [_axes(*each) for each in zip(one.variables, other.variables, strict=True)]
         known = False
         for seed, size in enumerate(_SIZES):
@@ -124,6 +126,22 @@ def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
         return known
     except Exception:  # what it is that fails shows where the problem is stated over all jobs
         return False
+
+
+def _in_numbers(policy: Policy, p: Problem) -> Form | None:
+    """Return the form of a policy that states nothing beside it, else ``None``."""
+    plain = type(policy).constraints is Policy.constraints
+    return form_of(policy, p) if plain and not earlier_objectives(policy, p) else None
+
+
+def _same_forms(classes: Form, jobs: Form, copies: Ints, class_of: Ints) -> bool:
+    """Whether each job of a class has its part of the numbers of the class."""
+    part = np.ones(copies.size) if classes.about_worst else 1.0 / copies
+    pairs = [(part * classes.k, jobs.k), (classes.offset, jobs.offset)]
+    if classes.price is not None and jobs.price is not None:
+        pairs.append((part[:, None] * classes.price, jobs.price))
+    same = all(np.allclose(one[class_of], other, rtol=_SAME, atol=0.0) for one, other in pairs)
+    return same and bool(np.isclose(classes.constant, jobs.constant, rtol=_SAME, atol=_TINY))
 
 
 class _Stated:
