@@ -38,9 +38,6 @@ These decide in whole numbers: each job has one of its options, or none.
 
 Each is in the file of its name. A policy of one's own states an objective, and may say it in
 numbers too (`Form`), which is quicker.
-Policies of one's own that derive from `WeightedThroughput` (what a step/s of each job adds) or
-`SlowestJob` (the latest of all jobs) say numbers in place of an expression, and are decided as
-quickly as those of the package.
 
 `reallocation_factor`, `one_job` and `rotation_problem` make what they need.
 
@@ -57,16 +54,18 @@ from apportion.faces import lazily
 if TYPE_CHECKING:
     from apportion.policies.allox import AlloX as AlloX
     from apportion.policies.base import Policy as Policy
+    from apportion.policies.cohort import Cohort as Cohort
     from apportion.policies.core.forms import Form as Form
     from apportion.policies.dally_round import DallyRound as DallyRound
     from apportion.policies.deepboot import DeepBoot as DeepBoot
     from apportion.policies.elastic_values import reallocation_factor as reallocation_factor
-    from apportion.policies.entities import Cohort as Cohort
-    from apportion.policies.entities import FairOverTime as FairOverTime
+    from apportion.policies.fair_over_time import FairOverTime as FairOverTime
     from apportion.policies.fifo import FIFO as FIFO
     from apportion.policies.finish_time_fairness import FinishTimeFairness as FinishTimeFairness
     from apportion.policies.gandiva_packing import GandivaPacking as GandivaPacking
-    from apportion.policies.hierarchical import HierarchicalFairness as HierarchicalFairness
+    from apportion.policies.hierarchical_fairness import (
+        HierarchicalFairness as HierarchicalFairness,
+    )
     from apportion.policies.instance import Instance as Instance
     from apportion.policies.isolated import IsolatedShare as IsolatedShare
     from apportion.policies.labelled import solve as solve

@@ -9,14 +9,13 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.policies.base import Policy
+from apportion.policies import Policy, Problem
 from apportion.policies.fixed_shares import by_themselves, time_by_type, total_time
 from apportion.policies.whole.relaxation import without_noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.policies.problem import Problem
     from apportion.types import Floats, Ints
 
 
@@ -47,7 +46,7 @@ class AlloX(Policy):
     name = "allox"
     source = "AlloX (EuroSys 2020), section 4"
     columns = ("steps_remaining", "running_on")
-    traits = frozenset({"has_one_optimum", "runs_jobs_alone", "tells_identical_jobs_apart"})
+    traits = frozenset({"runs_jobs_alone", "tells_identical_jobs_apart"})
 
     heterogeneity_aware: bool = True
     keeps_running: bool = True
@@ -100,7 +99,7 @@ def best_matching(d: Floats) -> tuple[Ints, Ints]:
 
     total = matching(d)[0].args[0]
     C, _ = total.args[0].args
-    return linear_sum_assignment(C.value)  # type: ignore[no-any-return]
+    return linear_sum_assignment(C.value)
 
 
 def first_of_queues(d: Floats, gpus: Ints) -> Floats:

@@ -110,9 +110,9 @@ class _Case:
         kept = (gain * self.X).sum(axis=1)
         limits = np.vstack([time, capacity, -time * gain.ravel()])
         most = np.concatenate([np.ones(count), self.gpus, -kept * (1 - TELLING**2)])
-        close = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        limits = sparse.csr_array(limits)
-        found = linprog(-gain.ravel(), limits, most, method="highs", options=close)
+        close: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        rows: Any = sparse.csr_array(limits)
+        found: Any = linprog(-gain.ravel(), rows, most, method="highs", options=close)
         more = float(gain.ravel() @ found.x - kept.sum()) if found.success else 0.0
         if more <= TELLING * max(kept.sum(), 1.0):
             return 0.0, None

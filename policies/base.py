@@ -1,13 +1,13 @@
 """The base of every policy: state the objective, and leave the rest to `solve`.
 
-What a policy may offer beside them is a protocol each: a policy that has the methods is asked.
+What few policies offer beside them are methods that `Policy` names.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from apportion.annotations import check_fields
 from apportion.errors import InputError, unknown_name
@@ -17,140 +17,13 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
     import cvxpy as cp
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
 
-    from apportion.allocation import Allocation
     from apportion.policies.core.forms import Form
-    from apportion.policies.instance import Instance
     from apportion.policies.problem import Problem
-    from apportion.types import Floats
-
-
-@runtime_checkable
-class ChangesAtTimes(Protocol):
-    """A policy whose problem becomes another one at times, as where a cap is one of the hour.
-
-    It reads the time as `Problem.now_s`, and lists the column ``now_s``. Simulations solve it at
-    those times, and decide nothing that would last beyond one without regard to what it states
-    from then on.
-    """
-
-    def next_change_s(self, now_s: float) -> float:
-        """Return the next of the times, later than now; infinite for none. Seconds."""
-        ...
-
-
-@runtime_checkable
-class ChecksJobs(Protocol):
-    """A policy that cannot serve all jobs."""
-
-    def check_jobs(self, jobs: pd.DataFrame) -> None:
-        """Refuse jobs that the policy cannot serve, by name; called by `solve` only."""
-        ...
-
-
-@runtime_checkable
-class DrawsPairs(Protocol):
-    """A policy that says which jobs may share GPUs; the others let all, where it is faster."""
-
-    def pairs_to_consider(self, instance: Instance) -> NDArray[np.intp]:
-        """Name the pairs of jobs that may share GPUs, shape (pairs, 2), under every option."""
-        ...
-
-
-@runtime_checkable
-class HasEarlierObjectives(Protocol):
-    """A policy of shares whose objective is the last of several (lexicographic objectives)."""
-
-    def earlier_objectives(self, p: Problem) -> Sequence[cp.Maximize | cp.Minimize]:
-        """State what counts before the objective, the most important first.
-
-        ``X`` is among the optima of the first, among those it is an optimum of the second, and so
-        on. Where the objective is a ratio the earlier ones must be affine in `X` and in variables
-        of `p.variable`.
-        """
-        ...
-
-
-@runtime_checkable
-class HasOrder(Protocol):
-    """A policy that serves jobs in an order, which others may read of it."""
-
-    def order(self, p: Problem) -> NDArray[np.float64]:
-        """Return a number for each job, shape (jobs,): the smaller, the earlier it is served."""
-        ...
-
-
-class Rates(Protocol):
-    """How fast each job's level rises, given which jobs still can."""
-
-    def __call__(self, active: NDArray[np.bool_], /) -> Floats:
-        """Return a rate >= 0 for each job, 0 for those that are not active, not all of them 0."""
-        ...
-
-
-@runtime_checkable
-class PassesRatesOn(Protocol):
-    """A policy that is water filling, at rates which a job that can rise no further passes on."""
-
-    def utility(self, p: Problem) -> cp.Expression:
-        """State what rises, an affine expression of shape (jobs,)."""
-        ...
-
-    def rates(self, p: Problem) -> Rates:
-        """Return how fast the utilities rise."""
-        ...
-
-
-class SimulatedOtherwise(Protocol):
-    """A policy that simulations do not ask as they ask others; what is left out is as for those."""
-
-    works_by: ClassVar[tuple[str, ...]]
-    """Mechanisms that ask it, the usual one first."""
-    works_how: ClassVar[str]
-    """Why by these, as messages say it behind its name."""
-    places_gangs: ClassVar[bool]
-    """Whether its options are the machines, racks and types of what is free in one instant; then it
-    is asked whenever GPUs are offered under leases; see `apportion.policies.placements`."""
-    whole_nodes: ClassVar[bool]
-    """Whether its gangs of elastic jobs fill machines, unless the mechanism says otherwise."""
-    base_workers_first: ClassVar[bool]
-    """Whether it divides what the base workers of elastic jobs leave, which are served before."""
-
-
-@runtime_checkable
-class PosedByItself(Protocol):
-    """What stands in `solve` in place of throughputs, and knows what a policy makes of it."""
-
-    def solved_by(self, policy: Policy, **how: Any) -> Allocation:
-        """Return what a policy decides; `how` are options of `apportion.policies.solve_instance`.
-
-        Raises
-        ------
-        InputError
-            If the policy is for others.
-        """
-        ...
-
-
-@runtime_checkable
-class ServesInOrder(Protocol):
-    """A policy of whole decisions that serves one job after the other.
-
-    Its objective is a sum of a value for each job and option. What the first job gets is as good as
-    can be, what the second gets is as good as the first one's leaves possible, and so on.
-    """
-
-    def serves_in_order(self, p: Problem) -> NDArray[np.intp]:
-        """Return all jobs, the one that is served first in front, shape (jobs,)."""
-        ...
 
 
 Trait = Literal[
     "depends_on_step_size",
-    "has_one_optimum",
     "leaves_gpus_idle",
     "meets_deadlines",
     "runs_jobs_alone",
@@ -160,8 +33,6 @@ Trait = Literal[
 
 depends_on_step_size
     The shares change when one job's steps (and steps/s) are counted otherwise.
-has_one_optimum
-    No two allocations are optimal, so that no second stage has to choose.
 leaves_gpus_idle
     GPUs that the allocation leaves idle are not lent to any job for a round.
 meets_deadlines
@@ -193,8 +64,43 @@ class Policy(ABC):
     (a field of policies about the worst off job) also the second worst off job is as well off as
     can be, and so on. With ``integral = True`` each job has one option at most, all of the time:
     ``count * X`` is whole, so that a class of identical jobs divides among options job by job. The
-    objective must be linear, or become so with `cp.pos`, `cp.abs`, `cp.max` and the like. What few
-    policies need beyond this is in `apportion.policies.base`.
+    objective must be linear, or become so with `cp.pos`, `cp.abs`, `cp.max` and the like.
+
+    Few policies need more. A policy that has one of these methods is asked:
+
+    ``form(p)``
+        The objective in numbers, which is quicker than to read its expression.
+    ``earlier_objectives(p)``
+        A list of objectives that count before `objective`, the most important first: X is among
+        the optima of the first, among those it is an optimum of the second, and so on. Where the
+        objective is a ratio they must be affine in `X` and in variables of `p.variable`.
+    ``check_jobs(jobs)``
+        Refuses jobs that the policy cannot serve, by name.
+    ``order(p)``
+        A number for each job, shape (jobs,): the smaller, the earlier it is served.
+    ``serves_in_order(p)``
+        Of whole decisions: all jobs, the one that is served first in front, shape (jobs,). The
+        objective is a sum of a value for each job and option. What the first job gets is as good
+        as can be, what the second gets is as good as the first one's leaves possible, and so on.
+    ``utility(p)``, ``rates(p)``
+        What rises in water filling, and how fast (`apportion.policies.WaterFilling`).
+    ``pairs_to_consider(instance)``
+        Pairs of jobs that may share GPUs, shape (pairs, 2). Without it all do that run faster so.
+    ``next_change_s(now_s)``
+        The next time at which the problem is another one though no job comes or goes, as where a
+        cap is one of the hour: later than now, infinite for none, seconds. The policy reads the
+        time as `Problem.now_s` and lists the column ``now_s``. Simulations solve it at those times.
+
+    Simulations also look at these attributes:
+
+    ``works_by``, ``works_how``
+        Mechanisms that ask the policy, the usual one first, and why by these, for messages.
+    ``places_gangs``
+        Whether its options are machines, racks and types that are free in one instant: it is then
+        asked whenever GPUs are offered under leases.
+    ``whole_nodes``, ``base_workers_first``
+        Of elastic jobs: whether gangs fill machines, and whether the policy divides what the base
+        workers of jobs leave.
     """
 
     name: ClassVar[str]
@@ -208,8 +114,7 @@ class Policy(ABC):
 
     Jobs must agree in them to be solved as one. A policy that lists ``elapsed_s``,
     ``waited_s`` or ``now_s`` depends on time, and simulations solve it periodically; if ``now_s``
-    is the only one and it says when its problem changes
-    (`apportion.policies.base.ChangesAtTimes`), then.
+    is the only one and it says when its problem changes (``next_change_s``), then.
     """
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """What is true of the policy beside its problem."""
@@ -286,8 +191,8 @@ def depends_on_time(policy: Policy) -> bool:
 
     It reads a column off a clock.
     """
-    told = {"now_s"} if isinstance(policy, ChangesAtTimes) else set[str]()
-    return not (_BY_THE_CLOCK - told).isdisjoint(policy.columns)
+    announced = {"now_s"} if hasattr(policy, "next_change_s") else set[str]()
+    return not (_BY_THE_CLOCK - announced).isdisjoint(policy.columns)
 
 
 def form_of(policy: Policy, p: Problem) -> Form | None:

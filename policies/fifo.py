@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import Policy
-from apportion.policies.core.forms import Form
+from apportion.policies import Form, Policy, Problem
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
-    from apportion.policies.problem import Problem
     from apportion.types import Floats
 
 

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import cvxpy as cp
 
-from apportion.policies.base import Policy
-from apportion.policies.core.forms import Form
-
-if TYPE_CHECKING:
-    from apportion.policies.problem import Problem
-    from apportion.types import Floats
+from apportion.policies import Form, Policy, Problem
 
 
 @dataclass(frozen=True)
@@ -44,13 +38,10 @@ class FinishTimeFairness(Policy):
     def objective(self, p: Problem) -> cp.Minimize:
         """State the largest ratio of completion times."""
         here_s = p.elapsed_s + cp.multiply(p.steps_remaining, cp.inv_pos(p.throughput))
-        return cp.Minimize(cp.max(here_s / self._isolated_s(p)))
+        isolated_s = p.column("isolated_elapsed_s") + p.steps_remaining / p.isolated_throughput
+        return cp.Minimize(cp.max(here_s / isolated_s))
 
     def form(self, p: Problem) -> Form:
         """Return the steps left, and the time elapsed, over the time in a slice."""
-        isolated_s = self._isolated_s(p)
+        isolated_s = p.column("isolated_elapsed_s") + p.steps_remaining / p.isolated_throughput
         return Form.inverse(p.steps_remaining / isolated_s, p.elapsed_s / isolated_s)
-
-    def _isolated_s(self, p: Problem) -> Floats:
-        """Completion time of each job in a slice, seconds."""
-        return p.column("isolated_elapsed_s") + p.steps_remaining / p.isolated_throughput

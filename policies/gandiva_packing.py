@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import Policy
+from apportion.policies import Instance, Policy, Problem
 from apportion.policies.fixed_shares import time_by_type, total_time
 from apportion.policies.normalisers import isolated_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.policies.instance import Instance
-    from apportion.policies.problem import Problem
     from apportion.types import Bools, Ints
 
 
@@ -41,7 +39,7 @@ class GandivaPacking(Policy):
     name = "gandiva_packing"
     source = "Gandiva (OSDI 2018), section 4; Gavel (OSDI 2020), section 6"
     columns = ("order",)
-    traits = frozenset({"has_one_optimum", "tells_identical_jobs_apart"})
+    traits = frozenset({"tells_identical_jobs_apart"})
 
     heterogeneity_aware: bool = True
     space_sharing: bool = True
@@ -70,14 +68,11 @@ class GandivaPacking(Policy):
         """Draw the pairs: jobs of a scale factor in the order of their tickets, two by two."""
         order = instance.columns["order"].astype(int)
         ticket = np.random.default_rng(self.seed).random(int(order.max(initial=0)) + 1)[order]
-        size = instance.columns["scale_factor"]
-        drawn = [np.empty((0, 2), dtype=np.intp)]
-        for gpus in np.unique(size):
-            alike = np.flatnonzero(size == gpus)
-            queue = alike[np.argsort(ticket[alike], kind="stable")]
-            even = queue.size - queue.size % 2
-            drawn.append(np.sort(queue[:even].reshape(-1, 2), axis=1))
-        return np.vstack(drawn)
+        queue = np.lexsort([ticket, instance.columns["scale_factor"]])
+        size = instance.columns["scale_factor"][queue]
+        place = np.arange(queue.size) - np.searchsorted(size, size)
+        first = np.flatnonzero((place[:-1] % 2 == 0) & (size[:-1] == size[1:]))
+        return np.sort(np.column_stack([queue[first], queue[first + 1]]), axis=1)
 
     def _packed(self, p: Problem) -> Bools:
         """Rows that run: the pairs drawn that are worth it, and the jobs left over."""

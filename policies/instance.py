@@ -347,7 +347,7 @@ class Instance:
         """How each job runs by itself under each option, or else in combinations."""
         if not self.solo:
             return speeds_in_combinations(self)
-        return SoloSpeeds(self.throughput, self.gpus, np.ones(self.jobs, dtype=bool))
+        return SoloSpeeds(self.throughput, self.gpus)
 
     @cached_property
     def alone(self) -> Floats:

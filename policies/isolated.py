@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import Policy
+from apportion.policies import Policy, Problem
 from apportion.policies.fixed_shares import (
     by_themselves,
     relative_to_type,
@@ -19,8 +19,6 @@ from apportion.policies.normalisers import isolated_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from apportion.policies.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from scipy import sparse
 from apportion.allocation import Allocation
 from apportion.annotations import checked
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts, refuse_misplaced
-from apportion.policies.base import ChecksJobs, PosedByItself
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.labels import (
+    PosedByItself,
     aligned,
     check_alone,
     check_pinned,
@@ -28,7 +28,6 @@ from apportion.policies.labels import (
     places_of_options,
     places_of_types,
     refuse_beside,
-    speeds_of_rows,
 )
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
@@ -139,8 +138,8 @@ def solve(
         tensor = ThroughputTensor.of(tensor, workers=workers, jobs=jobs)
     problem = read(chosen, tensor, resources, gang_packing=gang_packing)
     shared, order = None, problem.order
-    if chosen.space_sharing:
-        shared = pair_table(chosen, pairs, problem.tensor, problem.jobs)
+    if chosen.space_sharing and problem.tensor is not None:
+        shared = pair_table(chosen, pairs, problem.tensor, problem.table)
     solution = solve_instance(
         chosen,
         problem.instance,
@@ -163,25 +162,30 @@ class Read(NamedTuple):
         The arrays.
     order
         The way back to the order of the labels.
-    tensor, columns
-        What labels there are; columns of the jobs table in the order of the tensor.
-    resources
-        Names of the resources as given, types first.
+    rows, jobs, options, resources
+        Labels in the order in which they were given; types come first among the resources.
+    columns
+        Columns of the jobs table, in the order of the jobs.
     note
         What a reader of the result must know.
+    tensor
+        The throughputs, under every type of the cluster.
     """
 
     instance: Instance
     order: GivenOrder
-    tensor: ThroughputTensor
+    rows: pd.Index
+    jobs: pd.Index
+    options: pd.Index
+    resources: pd.Index
     columns: Mapping[str, Any]
-    resources: tuple[str, ...]
     note: str = ""
+    tensor: ThroughputTensor | None = None
 
     @property
-    def jobs(self) -> pd.DataFrame:
-        """The jobs table in the order of the tensor."""
-        return pd.DataFrame(self.columns, index=self.tensor.jobs)
+    def table(self) -> pd.DataFrame:
+        """The jobs table."""
+        return pd.DataFrame({**self.columns}, index=self.jobs)
 
     def allocation(self, policy: Policy, solution: Solution) -> Allocation:
         """Put labels on a solution, and warn of one that is not what was asked for."""
@@ -189,18 +193,14 @@ class Read(NamedTuple):
             _LOG.warning("%r: %s", policy, solution.message)
         elif solution.gap > 1e-6:
             _LOG.warning("%r: the gap is %.1e", policy, solution.gap)
-        tensor = self.tensor
-        late = missed_deadlines(self.jobs, solution) if "deadline_s" in policy.columns else ""
-        rows = names_of_pairs(tensor, solution) if len(solution.pairs) else tensor.rows
-        names, types = tensor.type_labels, tensor.accelerator_of_option
-        if names is not types or names.tolist() != [*self.resources]:
-            label = dict(zip(types, names, strict=True))
-            names = pd.Index([*map(label.get, self.resources, self.resources)])
+        late = missed_deadlines(self.table, solution) if "deadline_s" in policy.columns else ""
+        pairs = len(solution.pairs) > 0
+        rows = names_of_pairs(self.rows, self.jobs, solution) if pairs else self.rows
         return Allocation(
-            X=pd.DataFrame(solution.X, index=rows, columns=tensor.options),
-            throughput=pd.Series(solution.throughput, index=tensor.jobs, name="throughput"),
+            X=pd.DataFrame(solution.X, index=rows, columns=self.options),
+            throughput=pd.Series(solution.throughput, index=self.jobs, name="throughput"),
             objective=solution.objective,
-            prices=pd.Series(solution.prices, index=names, name="price"),
+            prices=pd.Series(solution.prices, index=self.resources, name="price"),
             gap=solution.gap,
             status=solution.status,
             policy=repr(policy),
@@ -241,7 +241,12 @@ def read(
     if "pinned" in given.columns:
         check_pinned(policy, given, tensor)
     order = GivenOrder.of(given, tensor.options)
-    return Read(order.apply(given), order, tensor, columns, given.resource_names, note)
+    names, types, named = tensor.type_labels, tensor.accelerator_of_option, given.resource_names
+    if names is not types or names.tolist() != [*named]:
+        label = dict(zip(types, names, strict=True))
+        names = pd.Index([*map(label.get, named, named)])
+    labels = tensor.rows, tensor.jobs, tensor.options, names
+    return Read(order.apply(given), order, *labels, columns, note, tensor)
 
 
 def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:
@@ -268,16 +273,12 @@ def columns_of(
         columns.setdefault("steps_remaining", columns["total_steps"])
     columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])
     arrival_s = np.asarray(columns.get("arrival_s", np.zeros(size)), dtype=float)
-    submitted = np.argsort(arrival_s, kind="stable")
-    # Those of one time come by the numbers in their ids.
-    if not (np.diff(arrival_s[submitted]) > 0).all():
-        by_id = tensor.jobs_by_id
-        submitted = by_id[np.argsort(arrival_s[by_id], kind="stable")]
+    by_id = tensor.jobs_by_id  # those of one time come by the numbers in their ids
     columns["order"] = order = np.empty(size)
-    order[submitted] = np.arange(size)
+    order[by_id[np.argsort(arrival_s[by_id], kind="stable")]] = np.arange(size)
     if missing := [name for name in policy.columns if name not in columns]:
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
-    if isinstance(policy, ChecksJobs):
+    if hasattr(policy, "check_jobs"):
         policy.check_jobs(pd.DataFrame(columns, index=tensor.jobs))
     return columns
 
@@ -309,25 +310,20 @@ def instance_of(
     room = np.minimum(capacity[accelerator], largest_gang)
     if tensor.solo:
         held[:] = gang if per_option is None else per_option
-        speed = np.where(held <= room, tensor.values.to_numpy(), 0.0)
-        fits = (speed > 0).any(axis=1)
     else:
         np.maximum.at(held, row, gang[job] if per_option is None else per_option)
-        speed, fits = speeds_of_rows(tensor, held, room)
-    if not fits.all():
-        raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
     usage = None
     if per_option is not None or not tensor.solo or resources:
         named = names_of_resources(cluster, resources)
         capacity = np.append(capacity, [resource.limit for resource in resources])
         prices = np.append(prices, np.zeros(len(resources)))
         usage = usage_of_gpus(held, accelerator, capacity.size)
-    for place, resource in enumerate(resources, start=types):
-        used = resource.used(tensor).tocoo()
-        cell = used.coords[0], used.coords[1] * capacity.size + place
-        usage = usage + sparse.csr_array((used.data, cell), shape=usage.shape)
-    return Instance(
-        throughput=speed,
+        for place, resource in enumerate(resources, start=types):
+            used = resource.used(tensor).tocoo()
+            cells = used.coords[0], used.coords[1] * capacity.size + place
+            usage = usage + sparse.csr_array((used.data, cells), shape=usage.shape)
+    instance = Instance(
+        throughput=np.where(held[row] <= room, tensor.values.to_numpy(), 0.0),
         member_row=row,
         member_job=job,
         member_share=np.ones(row.size),
@@ -341,6 +337,11 @@ def instance_of(
         resource_names=named,
         option_tier=tiers_of_options(tensor) if tensor.has_tiers else None,
     )
+    fits = np.zeros(len(tensor.jobs), dtype=bool)
+    fits[job[instance.can_run[row].any(axis=1)]] = True
+    if not fits.all():
+        raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
+    return instance
 
 
 def _columns_and_texts(

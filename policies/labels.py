@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from apportion.allocation import Allocation
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
-    from apportion.policies.base import Policy, PosedByItself
+    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.policies.solution import Solution
     from apportion.tensor import ThroughputTensor
@@ -37,6 +38,21 @@ def aligned(jobs: pd.DataFrame, ids: pd.Index) -> pd.DataFrame:
     for job in jobs.index.difference(ids, sort=False):
         raise unknown_name("job in the jobs table (not in the throughput tensor)", job, ids)
     return jobs.loc[ids]
+
+
+@runtime_checkable
+class PosedByItself(Protocol):
+    """What stands in `solve` in place of throughputs, and knows what a policy makes of it."""
+
+    def solved_by(self, policy: Policy, **how: Any) -> Allocation:
+        """Return what a policy decides; `how` are options of `apportion.policies.solve_instance`.
+
+        Raises
+        ------
+        InputError
+            If the policy is for others.
+        """
+        ...
 
 
 def refuse_beside(posed: PosedByItself, given: Mapping[str, Any]) -> None:
@@ -68,18 +84,6 @@ def places_of_accelerators(tensor: ThroughputTensor, cluster: Cluster) -> Ints:
         if name not in places:
             raise unknown_name("accelerator in the throughput tensor", name, cluster.gpus)
     return np.array([places[name] for name in tensor.accelerator_of_option], dtype=np.intp)
-
-
-def speeds_of_rows(
-    tensor: ThroughputTensor, held: Floats, room: Floats
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return speeds where rows have several jobs, and which jobs run in some row."""
-    row, job = tensor.member_places
-    speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
-    together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
-    np.logical_and.at(together, row, speed > 0)
-    np.logical_or.at(fits, job, together[row].any(axis=1))
-    return speed, fits
 
 
 def fits_nowhere(
@@ -171,11 +175,11 @@ def check_pinned(policy: Policy, instance: Instance, tensor: ThroughputTensor) -
     check_pins(instance, tensor.rows.tolist())
 
 
-def names_of_pairs(tensor: ThroughputTensor, solution: Solution) -> pd.Index:
-    """Labels of the rows of X: those of the tensor, then pairs of jobs."""
-    jobs = tensor.jobs.tolist()
-    pairs = [COMBINATION.join((str(jobs[a]), str(jobs[b]))) for a, b in solution.pairs.tolist()]
-    return pd.Index([*tensor.rows.tolist(), *pairs])
+def names_of_pairs(rows: pd.Index, jobs: pd.Index, solution: Solution) -> pd.Index:
+    """Labels of the rows of X: those that were given, then pairs of jobs."""
+    ids = jobs.tolist()
+    pairs = [COMBINATION.join((str(ids[a]), str(ids[b]))) for a, b in solution.pairs.tolist()]
+    return pd.Index([*rows.tolist(), *pairs])
 
 
 def missed_deadlines(table: pd.DataFrame, solution: Solution) -> str:

@@ -9,11 +9,9 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.checks import seconds
-from apportion.policies.base import Policy
-from apportion.policies.core.forms import Form
+from apportion.policies import Form, Policy, Problem
 
 if TYPE_CHECKING:
-    from apportion.policies.problem import Problem
     from apportion.types import Floats
 
 

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import cvxpy as cp
 
-from apportion.policies.base import Policy
-from apportion.policies.core.forms import Form
-
-if TYPE_CHECKING:
-    from apportion.policies.problem import Problem
-    from apportion.types import Floats
+from apportion.policies import Form, Policy, Problem
 
 
 @dataclass(frozen=True)
@@ -39,11 +33,9 @@ class MaxMinFairness(Policy):
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the least normalised throughput."""
-        return cp.Maximize(cp.min(cp.multiply(self._per_step(p), p.throughput)))
+        per_step = p.scale_factor / (p.weight * p.equal_share_throughput)
+        return cp.Maximize(cp.min(cp.multiply(per_step, p.throughput)))
 
     def form(self, p: Problem) -> Form:
         """Return what a step/s adds to a job's level."""
-        return Form.level(self._per_step(p))
-
-    def _per_step(self, p: Problem) -> Floats:
-        return p.scale_factor / (p.weight * p.equal_share_throughput)
+        return Form.level(p.scale_factor / (p.weight * p.equal_share_throughput))

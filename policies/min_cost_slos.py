@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from apportion.policies.problem import Problem
+    from apportion.policies import Problem
 
 
 @dataclass(frozen=True)

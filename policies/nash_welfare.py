@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import Policy
-from apportion.policies.core.forms import Form
-
-if TYPE_CHECKING:
-    from apportion.policies.problem import Problem
+from apportion.policies import Form, Policy, Problem
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import Policy
-from apportion.policies.core.forms import Form
-
-if TYPE_CHECKING:
-    from apportion.policies.problem import Problem
-    from apportion.types import Floats
-
+from apportion.policies import Form, Policy, Problem
 
 _LEAST_PRIORITY = 1e-3
 """Keeps the weight of a job that never ran finite."""
@@ -45,13 +38,11 @@ class NetworkSensitive(Policy):
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the sum of throughputs relative to the fastest over the priority."""
-        return cp.Maximize(p.total(cp.multiply(self._gain(p), p.throughput)))
+        priority = np.maximum(p.column("network_priority"), _LEAST_PRIORITY)
+        gain = 1 / (priority * p.fastest_throughput)
+        return cp.Maximize(p.total(cp.multiply(gain, p.throughput)))
 
     def form(self, p: Problem) -> Form:
         """Return the weights of the throughputs."""
-        return Form.gain(p.count * self._gain(p))
-
-    def _gain(self, p: Problem) -> Floats:
-        """Inverse of the priority over the fastest throughput, for each job."""
-        urgency = 1 / np.maximum(p.column("network_priority"), _LEAST_PRIORITY)
-        return urgency / p.fastest_throughput
+        priority = np.maximum(p.column("network_priority"), _LEAST_PRIORITY)
+        return Form.gain(p.count / (priority * p.fastest_throughput))

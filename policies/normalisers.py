@@ -20,10 +20,8 @@ from scipy import sparse
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from apportion.policies.instance import Instance
-    from apportion.types import Floats, Ints
+    from apportion.types import Bools, Floats, Ints
 
 
 class SoloSpeeds(NamedTuple):
@@ -35,14 +33,10 @@ class SoloSpeeds(NamedTuple):
         Steps/s of each job under each option, 0 where it cannot run, shape (jobs, options).
     gpus
         GPUs that it holds there, shape (jobs, options).
-    alone
-        Whether a row of its own runs anywhere; else the numbers are those of combinations,
-        shape (jobs,).
     """
 
     speed: Floats
     gpus: Floats
-    alone: NDArray[np.bool_]
 
     @property
     def held(self) -> Floats:
@@ -50,7 +44,7 @@ class SoloSpeeds(NamedTuple):
         return np.asarray(np.where(self.speed > 0, self.gpus, 0.0).max(axis=1, initial=0.0))
 
     @property
-    def elastic(self) -> NDArray[np.bool_]:
+    def elastic(self) -> Bools:
         """Whether the options of a job hold different numbers of GPUs, shape (jobs,)."""
         fewest = np.where(self.speed > 0, self.gpus, np.inf).min(axis=1, initial=np.inf)
         return np.asarray(fewest < self.held, dtype=bool)
@@ -62,14 +56,13 @@ def speeds_in_combinations(instance: Instance) -> SoloSpeeds:
     single = np.bincount(row, minlength=instance.rows)[row] == 1
     speed = np.zeros((instance.jobs, instance.options))
     np.maximum.at(speed, job[single], instance.throughput[single])
-    alone = np.asarray((speed > 0).any(axis=1))
     together = np.where(instance.can_run[row], instance.throughput, 0.0)
-    taken = single | ~alone[job]
+    taken = single | (speed.max(axis=1, initial=0.0) == 0)[job]
     np.maximum.at(speed, job[taken], together[taken])
     fastest = taken[:, None] & (together == speed[job])
     gpus = np.full(speed.shape, np.inf)
     np.minimum.at(gpus, job, np.where(fastest, instance.gpus[row], np.inf))
-    return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0), alone)
+    return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0))
 
 
 def average_speeds(instance: Instance) -> Floats:
@@ -77,10 +70,10 @@ def average_speeds(instance: Instance) -> Floats:
     speed, average = instance.throughput, np.zeros_like(instance.throughput)
     held = instance.gpus[instance.member_row]
     weight = (speed > 0) * instance.capacity[instance.option_accelerator]
-    for gpus in (None,) if (held == held[:, :1]).all() else np.unique(held):
-        there = weight if gpus is None else weight * (held == gpus)
+    for gpus in np.unique(held):
+        there = weight * (held == gpus)
         mean = (there * speed).sum(axis=1) / np.maximum(there.sum(axis=1), 1e-300)
-        average += mean[:, None] if gpus is None else (held == gpus) * mean[:, None]
+        average += (held == gpus) * mean[:, None]
     return np.asarray((speed > 0) * average, dtype=float)
 
 
@@ -156,7 +149,7 @@ def isolated_throughput(instance: Instance) -> Floats:
 
 
 def slice_throughput(
-    throughput: Floats, gpus: Floats, slice_gpus: Floats, accelerator: NDArray[np.intp]
+    throughput: Floats, gpus: Floats, slice_gpus: Floats, accelerator: Ints
 ) -> Floats:
     """Return the most steps/s that jobs can make in a slice, by options that hold several GPUs.
 
@@ -178,49 +171,30 @@ def slice_throughput(
         Type of each option, shape (options,).
     """
     held = np.where(throughput > 0, gpus, np.inf)
-    kinks = [np.zeros((throughput.shape[0], 1)), throughput]
-    types = [np.flatnonzero(accelerator == kind) for kind in np.unique(accelerator)]
-    for options in types:
-        a, b = (options[pair] for pair in np.triu_indices(options.size, 1))
-        runs = (throughput[:, a] > 0) & (throughput[:, b] > 0) & (gpus[:, a] != gpus[:, b])
-        crossing = np.divide(
-            gpus[:, b] * throughput[:, a] - gpus[:, a] * throughput[:, b],
-            gpus[:, b] - gpus[:, a],
-            out=np.zeros(runs.shape),
-            where=runs,
-        )
-        kinks.append(np.maximum(crossing, 0.0))
-    price = np.hstack(kinks)
+    a, b = np.triu_indices(accelerator.size, 1)
+    alike = accelerator[a] == accelerator[b]
+    a, b = a[alike], b[alike]
+    fewer = gpus[:, b] - gpus[:, a]
+    crossing = gpus[:, b] * throughput[:, a] - gpus[:, a] * throughput[:, b]
+    np.divide(crossing, fewer, out=crossing, where=fewer != 0)
+    price = np.hstack([np.zeros((throughput.shape[0], 1)), throughput, np.maximum(crossing, 0.0)])
     cost = price.copy()
-    for options in types:
+    for kind in np.unique(accelerator):
         worth = np.zeros_like(price)
-        for option in options:
+        for option in np.flatnonzero(accelerator == kind):
             gain = (throughput[:, option, None] - price) / held[:, option, None]
             np.maximum(worth, gain, out=worth)
-        cost += slice_gpus[options[0]] * worth
+        cost += slice_gpus[option] * worth
     return np.asarray(cost.min(axis=1), dtype=float)
-
-
-def nothing_but_gpus(instance: Instance) -> Floats | None:
-    """Return GPUs that rows hold under options, shape (rows, options), if there is nothing else."""
-    shape, usage = (instance.rows, instance.options), instance.usage
-    if usage.nnz != instance.rows * instance.options:
-        return None
-    only = (usage.indices.reshape(shape) == _gpu_columns(instance)).all()
-    return np.asarray(usage.data.reshape(shape), dtype=float) if only else None
 
 
 def gpus_of_rows(instance: Instance) -> Floats:
     """Return GPUs that rows hold under options, shape (rows, options)."""
-    only = nothing_but_gpus(instance)
-    if only is not None:
-        return only
-    return np.asarray(instance.usage[:, _gpu_columns(instance)].toarray(), dtype=float)
-
-
-def _gpu_columns(instance: Instance) -> Ints:
-    """Columns of the usage that are GPUs of an option, shape (options,)."""
-    return np.arange(instance.options) * instance.capacity.size + instance.option_accelerator
+    usage, held = instance.usage.tocoo(), np.zeros((instance.rows, instance.options))
+    row, (option, resource) = usage.coords[0], np.divmod(usage.coords[1], instance.capacity.size)
+    own = resource == instance.option_accelerator[option]
+    np.add.at(held, (row[own], option[own]), usage.data[own])
+    return held
 
 
 def hourly_price(instance: Instance) -> Floats:

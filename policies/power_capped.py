@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from apportion.checks import number
 from apportion.cluster import ACCELERATORS
 from apportion.errors import InputError
-from apportion.policies.max_min_fairness import MaxMinFairness
+from apportion.policies import MaxMinFairness, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import cvxpy as cp
-
-    from apportion.policies.problem import Problem
 
 
 @dataclass(frozen=True)

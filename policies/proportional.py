@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import Policy
+from apportion.policies import Instance, Policy, Problem
 from apportion.policies.fixed_shares import by_themselves, time_by_type, total_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.policies.instance import Instance
-    from apportion.policies.problem import Problem
     from apportion.types import Floats
 
 
@@ -37,7 +35,7 @@ class ProportionalShare(Policy):
     name = "proportional"
     source = "Gavel (OSDI 2020), section 4.1 (its normaliser)"
     columns = ("weight",)
-    traits = frozenset({"has_one_optimum", "runs_jobs_alone"})
+    traits = frozenset({"runs_jobs_alone"})
 
     heterogeneity_aware: bool = True
 

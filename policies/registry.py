@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
@@ -11,81 +12,37 @@ import pandas as pd
 from apportion.errors import InputError, unknown_name, written
 from apportion.names import (
     OTHER_POLICY_NAMES,
+    POLICIES_OF,
+    POLICY_NAMES,
     as_policy,
     comes_with_schedulers,
     is_scheduler_name,
     standard,
 )
-from apportion.policies.allox import AlloX
 from apportion.policies.base import Policy
-from apportion.policies.dally_round import DallyRound
-from apportion.policies.deepboot import DeepBoot
-from apportion.policies.entities import Cohort, FairOverTime
-from apportion.policies.fifo import FIFO
-from apportion.policies.finish_time_fairness import FinishTimeFairness
-from apportion.policies.gandiva_packing import GandivaPacking
-from apportion.policies.hierarchical import HierarchicalFairness
-from apportion.policies.isolated import IsolatedShare
-from apportion.policies.least_mean_completion import LeastMeanCompletion
-from apportion.policies.least_workload import LeastWorkload
-from apportion.policies.lyra import Lyra
-from apportion.policies.makespan import Makespan
-from apportion.policies.max_min_fairness import MaxMinFairness
-from apportion.policies.max_total_throughput import MaxTotalThroughput
-from apportion.policies.min_cost import MinCost
-from apportion.policies.min_cost_slos import MinCostWithSLOs
-from apportion.policies.nash_welfare import NashWelfare
-from apportion.policies.network_sensitive import NetworkSensitive
-from apportion.policies.optimus import Optimus
-from apportion.policies.pollux import Pollux
-from apportion.policies.power_capped import PowerCapped
-from apportion.policies.proportional import ProportionalShare
-from apportion.policies.rotations import Rotations
-from apportion.policies.shortest_job_first import ShortestJobFirst
-from apportion.policies.sia import Sia
-from apportion.policies.strategy_proof import StrategyProof
 from apportion.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-BUILT_IN: tuple[type[Policy], ...] = (
-    MaxMinFairness,
-    Makespan,
-    FinishTimeFairness,
-    HierarchicalFairness,
-    FairOverTime,
-    Cohort,
-    PowerCapped,
-    FIFO,
-    ShortestJobFirst,
-    LeastMeanCompletion,
-    MaxTotalThroughput,
-    MinCost,
-    MinCostWithSLOs,
-    IsolatedShare,
-    ProportionalShare,
-    NashWelfare,
-    StrategyProof,
-    NetworkSensitive,
-)
-"""Policies for any jobs."""
 
-SPECIALISED: tuple[type[Policy], ...] = (AlloX, GandivaPacking)
-"""Policies for single-GPU jobs only, or for jobs that share GPUs only."""
+def _of_file(name: str) -> type[Policy]:
+    """Return the policy of a name, which stands in the file of this name."""
+    module = import_module(f"apportion.policies.{name}")
+    classes = (each for each in vars(module).values() if isinstance(each, type))
+    return next(each for each in classes if getattr(each, "name", None) == name)
 
-WHOLE: dict[str, tuple[type[Policy], ...]] = {
-    "(type, GPUs)": (Sia, Pollux, DeepBoot, Optimus, Lyra),
-    "GPUs of servers": (LeastWorkload,),
-    "rotations": (Rotations,),
-    "places that are free": (DallyRound,),
-}
+
+_COMES_WITH = {name: _of_file(name) for name in POLICY_NAMES}
+
+WHOLE = {kind: tuple(_COMES_WITH[name] for name in names) for kind, names in POLICIES_OF.items()}
 """Policies that choose one option for each job, or none, by what the options have to be."""
 
-_COMES_WITH = {
-    policy.name: policy
-    for policy in (*BUILT_IN, *SPECIALISED, *(each for kind in WHOLE.values() for each in kind))
-}
+BUILT_IN = WHOLE.pop("any jobs")
+"""Policies for any jobs."""
+
+SPECIALISED = WHOLE.pop("single GPUs, or pairs")
+"""Policies for single-GPU jobs only, or for jobs that share GPUs only."""
 
 POLICIES: Registry[type[Policy]] = Registry(
     "policy",

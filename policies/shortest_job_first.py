@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import cvxpy as cp
 
-from apportion.policies.base import Policy
-from apportion.policies.core.forms import Form
+from apportion.policies import Form, Policy, Problem
 from apportion.policies.fifo import weight_by_place
 
 if TYPE_CHECKING:
-    from apportion.policies.problem import Problem
     from apportion.types import Floats
 
 

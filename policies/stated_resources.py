@@ -96,35 +96,27 @@ def stated_resources(
         Which constraints, by how many there are and the place of each, are about each job by
         itself; added to. What constraints are about does not change with the jobs.
     """
-    known = {} if known is None else known
-    limits, rows = _limits(policy, believed(policy, instance)), np.arange(instance.rows)
-    of_each = _each_job_by_itself(policy, instance, limits, known)
-    many = instance.rows
+    limits, rows, many = _limits(policy, instance), np.arange(instance.rows), instance.rows
+    of_each = _each_job_by_itself(policy, instance, limits, {} if known is None else known)
     if pairs is not None and only is not None and len(only):
         extended, there = add_pairs(instance, pairs, only)
         places = {pair: many + place for place, pair in enumerate(map(tuple, only.tolist()))}
         behind = [places[pair] for pair in map(tuple, there.tolist())]
         rows, many = np.append(rows, np.array(behind, dtype=np.intp)), many + len(only)
-        limits = _limits(policy, believed(policy, extended))
+        limits = _limits(policy, extended)
         if len(limits) != len(of_each):  # one for each row
             of_each = [True] * len(limits)
-    return _gathered(limits, of_each, rows, (many, instance.options))
-
-
-def _gathered(
-    limits: Sequence[_Limit], of_each: Sequence[bool], rows: Ints, shape: tuple[int, int]
-) -> StatedResources:
-    """Make a resource of each bound that is kept, for `rows` of so many; of all ``== 0`` one."""
-    average, stated, barred = set[str](), dict[str, None](), np.zeros(shape)
+    average, stated, barred = set[str](), dict[str, None](), np.zeros((many, instance.options))
     usage: list[Floats] = []
     capacity, names = list[float](), list[str]()
     for limit, each in zip(limits, of_each, strict=True):
-        if limit.averaged or (each and limit.exceeded()):
+        most = limit.A[limit.kept].max(axis=1).toarray()  # of a job by itself, while it runs
+        if limit.averaged or (each and (most > limit.b[limit.kept] * (1 + EXACT)).any()):
             average.add(limit.name)
         if limit.kept.size and not each:
             stated[limit.name] = None
         for bound in () if each else limit.kept.tolist():
-            units = np.zeros(shape)
+            units = np.zeros_like(barred)
             units[rows] = limit.A[[bound]].toarray().reshape((rows.size, -1), order="F")
             if limit.b[bound] == 0:
                 barred += units
@@ -133,7 +125,7 @@ def _gathered(
                 capacity.append(float(limit.b[bound]))
     if barred.any():
         usage, capacity, names = [*usage, barred], [*capacity, 0.0], [*names, "== 0"]
-    held = np.stack(usage, axis=2) if usage else np.zeros((*shape, 0))
+    held = np.stack(usage, axis=2) if usage else np.zeros((*barred.shape, 0))
     labels = tuple(names), tuple(sorted(average)), tuple(stated)
     return StatedResources(held, np.array(capacity), *labels)
 
@@ -147,39 +139,25 @@ class _Limit(NamedTuple):
         Its label.
     A, b
         Coefficients and bounds, shapes (bounds, rows * options) and (bounds,).
-    equal
-        Whether it is an equality.
     kept
         Places of the bounds that can be kept at each instant.
     averaged
         Whether there are others, or the policy says that all hold on average.
+    of_each
+        Whether every bound is an upper one on one job at most, where X has a row for each job.
     """
 
     name: str
     A: sparse.csr_array
     b: Floats
-    equal: bool
     kept: Ints
     averaged: bool
-
-    def of_each_job(self, rows: int) -> bool:
-        """Whether every bound is on one job at most, where X has so many rows, a job each."""
-        cells = self.A.tocoo()
-        touched = sparse.coo_array(
-            (np.ones(cells.nnz), (cells.coords[0], cells.coords[1] % rows)),
-            shape=(self.b.size, rows),
-        ).tocsr()  # which adds up what is there twice
-        return bool(np.diff(touched.indptr).max(initial=0) == 1)
-
-    def exceeded(self) -> bool:
-        """Whether some job by itself, while it runs, is above a bound."""
-        most = self.A[self.kept].max(axis=1).toarray()
-        return bool((most > self.b[self.kept] * (1 + EXACT)).any())
+    of_each: bool = True
 
 
 def _limits(policy: Policy, instance: Instance) -> list[_Limit]:
     """State the constraints of a policy, and take them apart."""
-    p = Problem(instance)
+    p = Problem(believed(policy, instance))
     p.X.value = np.zeros(p.X.shape)
     stated = policy.constraints(p)
     return [_limit(p, each, f"constraint {place}") for place, each in enumerate(stated, 1)]
@@ -187,7 +165,7 @@ def _limits(policy: Policy, instance: Instance) -> list[_Limit]:
 
 def _limit(p: Problem, constraint: cp.Constraint | bool, name: str) -> _Limit:
     """Take a constraint apart; one that does not concern X bounds nothing."""
-    none = sparse.csr_array((0, p.X.size)), np.zeros(0), False, np.zeros(0, dtype=np.intp)
+    none = sparse.csr_array((0, p.X.size)), np.zeros(0), np.zeros(0, dtype=np.intp)
     variables = [] if isinstance(constraint, bool) else constraint.variables()
     if isinstance(constraint, bool) or all(each is not p.X for each in variables):
         return _Limit(name, *none, averaged=False)
@@ -204,16 +182,17 @@ def _limit(p: Problem, constraint: cp.Constraint | bool, name: str) -> _Limit:
     equal = isinstance(constraint, Equality)
     if equal:
         A = sparse.csr_array(A * np.where(most <= 0, -1.0, 1.0)[:, None])
-        kept = ((least >= 0) | (most <= 0)) & (b == 0)
+        kept, idle = ((least >= 0) | (most <= 0)) & (b == 0), np.zeros(b.size, dtype=bool)
     else:
-        kept = (least >= 0) & (b >= 0)
-    idle = np.zeros_like(kept) if equal else (most <= 0) & (b >= 0)
+        kept, idle = (least >= 0) & (b >= 0), (most <= 0) & (b >= 0)
+    jobs = sparse.kron(np.ones((p.X.shape[1], 1)), sparse.eye_array(p.X.shape[0]), format="csr")
+    several = np.diff((abs(A) @ jobs).indptr).max(initial=0) > 1
     marked = constraint.id in p.averaged
     return _Limit(
         name,
-        *(A, b, equal),
-        none[3] if marked else np.flatnonzero(kept),
+        *(A, b, none[2] if marked else np.flatnonzero(kept)),
         averaged=marked or not (kept | idle).all(),
+        of_each=not equal and not several,
     )
 
 
@@ -225,18 +204,17 @@ def _each_job_by_itself(
     Where there is only one job of a user now, a bound on what the user holds looks like one on the
     job: so constraints are looked at where every job has a twin as well.
     """
-    alone = [not each.equal and each.of_each_job(instance.rows) for each in limits]
     places = [(len(limits), place) for place in range(len(limits))]
     open_ = [
         each
-        for each, one, limit in zip(places, alone, limits, strict=True)
-        if one and limit.kept.size and each not in known
+        for each, limit in zip(places, limits, strict=True)
+        if limit.of_each and limit.kept.size and each not in known
     ]
     if open_:
         twice = np.tile(np.arange(instance.rows), 2)
-        twins = instance.subset(twice, np.ones(twice.size))
-        beside = _limits(policy, believed(policy, twins))
+        beside = _limits(policy, instance.subset(twice, np.ones(twice.size)))
         for each in open_:  # of a list with one for each job there are twice as many
-            of_each = len(beside) != len(limits) or beside[each[1]].of_each_job(twice.size)
-            known[each] = of_each
-    return [one and known.get(each, True) for each, one in zip(places, alone, strict=True)]
+            known[each] = len(beside) != len(limits) or beside[each[1]].of_each
+    return [
+        limit.of_each and known.get(each, True) for each, limit in zip(places, limits, strict=True)
+    ]

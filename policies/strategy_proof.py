@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import Policy
+from apportion.policies import Instance, NashWelfare, Policy, Problem, solve_instance
 from apportion.policies.fixed_shares import by_themselves, refuse_combinations_only, total_time
-from apportion.policies.nash_welfare import NashWelfare
-from apportion.policies.solver import solve_instance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.policies.instance import Instance
-    from apportion.policies.problem import Problem
     from apportion.policies.solution import Solution
 
 
@@ -50,7 +46,7 @@ class StrategyProof(Policy):
     name = "strategy_proof"
     source = "Cole, Gkatzelis, Goel (EC 2013); Gavel (OSDI 2020), section 4.4"
     columns = ("weight",)
-    traits = frozenset({"has_one_optimum", "leaves_gpus_idle", "runs_jobs_alone"})
+    traits = frozenset({"leaves_gpus_idle", "runs_jobs_alone"})
 
     heterogeneity_aware: bool = True
 

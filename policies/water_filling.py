@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import cvxpy as cp
 import numpy as np
@@ -15,9 +15,16 @@ from apportion.policies.base import Policy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.policies.base import Rates
     from apportion.policies.problem import Problem
     from apportion.types import Bools, Floats, Ints
+
+
+class Rates(Protocol):
+    """How fast each job's level rises, given which jobs still can."""
+
+    def __call__(self, active: Bools, /) -> Floats:
+        """Return a rate >= 0 for each job, 0 for those that are not active, not all of them 0."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

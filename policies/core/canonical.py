@@ -126,12 +126,13 @@ class Program:
 
     def scaled_by(self, column: Floats, row: Floats, cost: float = 1.0) -> Program:
         """Scale further; rows of one cone need one scale."""
-        by_column = sparse.diags_array(column)
+        A = self.A
+        data = A.data * row[A.indices] * np.repeat(column, np.diff(A.indptr))
         return replace(
             self,
-            P=sparse.csc_array(by_column @ self.P @ by_column / cost),
+            P=_scaled_square(self.P, column, 1 / cost),
             c=column * self.c / cost,
-            A=sparse.csc_array(sparse.diags_array(row) @ self.A @ by_column),
+            A=sparse.csc_array((data, A.indices, A.indptr), shape=A.shape),
             b=row * self.b,
             lower=self.lower / column,
             upper=self.upper / column,
@@ -147,13 +148,14 @@ class Program:
         count as one more column and costs as one more row; each is multiplied by the root of the
         least and the largest entry beside it, several times.
         """
-        A, group = self.A.tocoo(), np.arange(self.equality.size)
+        A, group = self.A, np.arange(self.equality.size)
         of_cone = np.repeat(np.arange(len(self.cones)), [cone.size for cone in self.cones])
         group = np.append(group, group.size + of_cone).astype(np.intp)
         limits, costs = np.flatnonzero(self.b), np.flatnonzero(self.c)
         last_row, last_column = int(group.max(initial=-1)) + 1, self.c.size
-        row = np.concatenate([group[A.coords[0]], group[limits], np.full(costs.size, last_row)])
-        column = np.concatenate([A.coords[1], np.full(limits.size, last_column), costs])
+        row = np.concatenate([group[A.indices], group[limits], np.full(costs.size, last_row)])
+        of_A = np.repeat(np.arange(last_column), np.diff(A.indptr))
+        column = np.concatenate([of_A, np.full(limits.size, last_column), costs])
         size = np.abs(np.concatenate([A.data, self.b[limits], self.c[costs]]))
         filled = size > 0
         row, column, logs = row[filled], column[filled], np.log2(size[filled])
@@ -163,8 +165,9 @@ class Program:
             by_column = _middles(column, logs + by_row[row], by_column.size)
         by_row, by_column = (np.clip(np.round(each), -400, 400) for each in (by_row, by_column))
         x = 2.0 ** (by_column[:-1] - by_column[-1])
-        largest = max(np.abs(x * self.c).max(initial=0.0), _largest(self.P, x))
-        return self.scaled_by(x, 2.0 ** (by_row[group] + by_column[-1]), largest or 1.0)
+        quadratic = np.abs(_scaled_square(self.P, x, 1.0).data).max(initial=0.0)
+        largest = max(np.abs(x * self.c).max(initial=0.0), quadratic) or 1.0
+        return self.scaled_by(x, 2.0 ** (by_row[group] + by_column[-1]), float(largest))
 
 
 def _middles(place: Any, logs: Floats, size: int) -> Floats:
@@ -176,9 +179,12 @@ def _middles(place: Any, logs: Floats, size: int) -> Floats:
     return np.where(filled, -0.5 * (np.where(filled, most, 0) + np.where(filled, least, 0)), 0.0)
 
 
-def _largest(P: sparse.csc_array, column: Floats) -> float:
-    by_column = sparse.diags_array(column)
-    return float(np.abs((by_column @ P @ by_column).data).max(initial=0.0))
+def _scaled_square(P: sparse.csc_array, column: Floats, by: float) -> sparse.csc_array:
+    """Multiply a square matrix by scales from both sides, and by a number."""
+    if not P.nnz:
+        return P
+    data = P.data * column[P.indices] * np.repeat(column, np.diff(P.indptr)) * by
+    return sparse.csc_array((data, P.indices, P.indptr), shape=P.shape)
 
 
 def compile_statement(
@@ -202,8 +208,8 @@ def compile_statement(
     own = [*p.own_limits, *constraints] if p is not None else [*constraints]
     shared = [] if p is None else [p.X]
     program = _affine_statement(objective, own, shared)
-    program = _bounds_apart(program or _by_reductions(cp.Problem(objective, own)))
-    return program if p is None else _with_shared_limits(program, p)
+    program = program or _by_reductions(cp.Problem(objective, own))
+    return program if p is None else _with_shared_limits(_bounds_apart(program), p)
 
 
 def _affine_statement(
@@ -302,57 +308,48 @@ def _plain(c: Floats, A: sparse.csc_array, b: Floats, **more: Any) -> Program:
     return Program(P, c, A, b, lower=-none, upper=none, column=column, row=row, **more)
 
 
-def shared_limits(p: Problem) -> tuple[sparse.csr_array, Floats]:
-    """Return what all allocations of a problem keep beside signs, ``G @ vec(X) <= h``.
-
-    Capacities of hard resources come first, then the time of jobs; cells of X count option by
-    option, as cvxpy does.
-    """
-    instance = p.instance
-    rows, options, hard = instance.rows, instance.options, instance.hard
-    usage = instance.usage.tocoo()
-    option, resource = np.divmod(usage.coords[1], instance.capacity.size)
-    row = usage.coords[0]
-    held = sparse.csr_array(
-        (usage.data * instance.row_count[row], (resource, option * rows + row)),
-        shape=(instance.capacity.size, rows * options),
-    )
-    member = np.arange(options)[:, None] * rows + instance.member_row
-    job = np.broadcast_to(instance.member_job, member.shape)
-    share = np.broadcast_to(instance.member_share, member.shape)
-    time = sparse.csr_array(
-        (share.ravel(), (job.ravel(), member.ravel())), shape=(instance.jobs, rows * options)
-    )
-    most = np.append(instance.capacity[hard], np.ones(instance.jobs))
-    return sparse.csr_array(sparse.vstack([held[hard], time])), most
-
-
 def _with_shared_limits(program: Program, p: Problem) -> Program:
-    """Put the limits that all policies share in front; where a job cannot run its share is zero."""
-    G, h = shared_limits(p)
-    columns, width, size = dict(program.columns), program.c.size, p.X.size
+    """Put the limits that all policies share in front; where a job cannot run its share is zero.
+
+    Capacities of hard resources are the first rows, the time of each job the next.
+    """
+    instance, size = p.instance, p.X.size
+    rows, options, hard = instance.rows, instance.options, instance.hard.size
+    columns, width = dict(program.columns), program.c.size
     start = columns.setdefault(p.X.id, width)
     new = size if start == width else 0
-    place = sparse.csr_array(
-        (np.ones(size), (np.arange(size), start + np.arange(size))), shape=(size, width + new)
-    )
-    none = np.full(new, np.inf)
+    usage = instance.usage.tocoo()
+    option, resource = np.divmod(usage.coords[1], instance.capacity.size)
+    place = np.full(instance.capacity.size, -1)
+    place[instance.hard] = np.arange(hard)
+    used, row = place[resource] >= 0, usage.coords[0]
+    held = (usage.data * instance.row_count[row])[used], place[resource[used]]
+    member = (np.arange(options)[:, None] * rows + instance.member_row).ravel()
+    time = np.tile(instance.member_share, options), hard + np.tile(instance.member_job, options)
+    own, first = program.A, hard + instance.jobs
+    entries = [
+        (*held, start + (option * rows + row)[used]),
+        (*time, start + member),
+        (own.data, first + own.indices, np.repeat(np.arange(width), np.diff(own.indptr))),
+    ]
+    data, at_row, at_column = map(np.concatenate, zip(*entries, strict=True))
+    shape = (first + program.b.size, width + new)
+    none, cells = np.full(new, np.inf), slice(start, start + size)
     lower, upper = np.append(program.lower, -none), np.append(program.upper, none)
-    cells = slice(start, start + size)
     lower[cells] = np.maximum(lower[cells], 0.0)
-    upper[cells] = np.where(p.instance.can_run.ravel(order="F"), upper[cells], 0.0)
-    wider = sparse.hstack([program.A, sparse.csc_array((program.b.size, new))])
+    upper[cells] = np.where(instance.can_run.ravel(order="F"), upper[cells], 0.0)
+    wider = sparse.csc_array((new, new))
     return replace(
         program,
-        P=sparse.csc_array(sparse.block_diag([program.P, sparse.csc_array((new, new))])),
+        P=sparse.csc_array(sparse.block_diag([program.P, wider])) if new else program.P,
         c=np.append(program.c, np.zeros(new)),
-        A=sparse.csc_array(sparse.vstack([G @ place, wider])),
-        b=np.append(h, program.b),
-        equality=np.append(np.zeros(h.size, dtype=bool), program.equality),
+        A=sparse.csc_array((data, (at_row, at_column)), shape=shape),
+        b=np.concatenate([instance.capacity[instance.hard], np.ones(instance.jobs), program.b]),
+        equality=np.append(np.zeros(first, dtype=bool), program.equality),
         lower=lower,
         upper=upper,
-        column=np.ones(width + new),
-        row=np.ones(h.size + program.b.size),
+        column=np.ones(shape[1]),
+        row=np.ones(shape[0]),
         columns=columns,
     )
 

@@ -8,7 +8,7 @@ that does not end, Clarabel says which limits hold.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import clarabel
 import numpy as np
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from apportion.policies.core.jobs import Jobs
     from apportion.types import Bools, Floats
 
+Matrix = sparse.csr_array | np.ndarray[Any, np.dtype[np.float64]]
+
 _ZERO = 1e-11
 """Shares and room up to this count as none."""
+_DENSE = 200_000
+"""Entries up to which a matrix is quicker with all of its zeros."""
 
 
 def most_even(
@@ -55,27 +59,22 @@ def most_even(
     job, option = np.nonzero(free & ~settled[:, None])
     if not job.size:
         return X
-    cell = np.arange(job.size)
+    open_rows, own = np.unique(job, return_inverse=True)
+    cell, many = np.arange(job.size), open_rows.size
+    A = np.zeros((resources + 2 * many, job.size))
     held = (jobs.count[:, None] * jobs.held / jobs.capacity[jobs.kind])[job, option]
-    limit, column = [jobs.kind[option], resources + job], [cell, cell]
-    amount = [held, np.ones(job.size)]
+    A[jobs.kind[option], cell] = held
     for place, each in enumerate(jobs.extra, jobs.types):
-        limit.append(np.full(job.size, place))
-        column.append(cell)
-        amount.append((jobs.count[job] * each[job, option]) / jobs.capacity[place])
-    most = [jobs.capacity / jobs.capacity, np.ones(n)]
+        A[place] = jobs.count[job] * each[job, option] / jobs.capacity[place]
+    A[resources + own, cell] = 1.0
     if need is not None:
-        limit.append(resources + n + job)
-        column.append(cell)
-        amount.append(-T[job, option])
-        most.append(-need / np.maximum(jobs.fastest, 1e-300))
-    b = np.concatenate(most)
-    entries = (np.concatenate(amount), (np.concatenate(limit), np.concatenate(column)))
-    A = sparse.csr_array(entries, shape=(b.size, job.size))
-    b[:resources] -= jobs.used(np.where(settled[:, None], X, 0.0)) / jobs.capacity
-    some = np.diff(A.indptr) > 0
-    A, b, equal = A[some], b[some], tight[: b.size][some]
-    at = X[job, option]
+        A[resources + many + own, cell] = -T[job, option]
+    floor = np.zeros(n) if need is None else need / np.maximum(jobs.fastest, 1e-300)
+    left = 1.0 - jobs.used(np.where(settled[:, None], X, 0.0)) / jobs.capacity
+    b = np.concatenate([left, np.ones(many), -floor[open_rows]])
+    equal = np.concatenate([tight[:resources], of_time[open_rows], of_need[open_rows]])
+    some = A.any(axis=1)
+    A, b, equal, at = A[some], b[some], equal[some], X[job, option]
     b = np.where(equal, A @ at, np.maximum(b, A @ at))  # what the vertex has, rounding and all
     x = least_squares(held, A, b, equal, at)
     even = X.copy()
@@ -83,11 +82,13 @@ def most_even(
     return even
 
 
-def least_squares(q: Floats, A: sparse.csr_array, b: Floats, equal: Bools, at: Floats) -> Floats:
+def least_squares(q: Floats, A: Matrix, b: Floats, equal: Bools, at: Floats) -> Floats:
     """Return x >= 0 with ``A x <= b``, some of them equal, and least ``sum(q * x**2)``.
 
     `at` where that is not found.
     """
+    if sparse.issparse(A) and A.shape[0] * A.shape[1] <= _DENSE:
+        A = A.toarray()
     order = np.argsort(~equal, kind="stable")
     A, b, many = A[order], b[order], int(equal.sum())
     rows = np.arange(b.size) < many
@@ -111,19 +112,20 @@ def least_squares(q: Floats, A: sparse.csr_array, b: Floats, equal: Bools, at: F
 
 
 def _with_active(
-    q: Floats, A: sparse.csr_array, b: Floats, many: int, rows: Bools, zero: Bools
+    q: Floats, A: Matrix, b: Floats, many: int, rows: Bools, zero: Bools
 ) -> tuple[Floats | None, bool]:
     """Take some limits as equalities, add what is violated; return also if signs confirm it."""
     for _ in range(8):
         B = A[rows][:, ~zero]
-        K, right = ((B * (1.0 / q[~zero])[None]) @ B.T).toarray(), b[rows]
+        K, right = (B * (1.0 / q[~zero])[None]) @ B.T, b[rows]
+        K = K.toarray() if sparse.issparse(K) else K
         try:  # limits that depend on each other make K singular; what its diagonal gets is put back
-            factor = cho_factor(K + 1e-10 * np.diag(np.diag(K) + 1e-300))
+            factor = cho_factor(K + 1e-10 * np.diag(np.diag(K) + 1e-300), check_finite=False)
         except LinAlgError:
             return None, False
-        y = cho_solve(factor, right)
-        for _ in range(4):
-            y += cho_solve(factor, right - K @ y)
+        y = cho_solve(factor, right, check_finite=False)
+        for _ in range(3):
+            y += cho_solve(factor, right - K @ y, check_finite=False)
         x = np.zeros(q.size)
         x[~zero] = (y @ B) / q[~zero]
         negative, over = x < -_ZERO, A @ x - b > _ZERO

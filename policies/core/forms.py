@@ -26,6 +26,7 @@ from cvxpy.atoms.affine.binary_operators import DivExpression
 from cvxpy.constraints import Inequality
 
 from apportion.errors import InputError
+from apportion.policies.base import form_of
 from apportion.policies.problem import Problem
 
 if TYPE_CHECKING:
@@ -196,11 +197,8 @@ def stated_form(policy: Policy, p: SpeedProblem) -> Form | None:
 
     A subclass that states another objective without a form is read off.
     """
-    for base in type(policy).__mro__:
-        if "form" in vars(base):
-            return _checked(policy.form(p), policy, p)  # type: ignore[attr-defined]
-        if "objective" in vars(base):
-            break
+    if (form := form_of(policy, p)) is not None:
+        return _checked(form, policy, p)
     goal = policy.objective(p)
     if not isinstance(goal, cp.Maximize | cp.Minimize):
         return None  # who solves it as it stands says what is wrong

@@ -32,7 +32,7 @@ from apportion.policies.core.certificate import dual_bound, make_feasible, relat
 from apportion.policies.core.conic import interior_point, optimum
 from apportion.policies.core.faces import optimal_face
 from apportion.policies.core.least_duals import least_duals
-from apportion.policies.core.unsolvable import check_finite, no_optimum, unsolvable
+from apportion.policies.core.unsolvable import check_finite, no_optimum, solvable
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
 
@@ -82,7 +82,7 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool = True) -> A
     compiled = time.perf_counter()
     program, first = _first_stage(policy, stated, program)
     solved = time.perf_counter()
-    open_ = second_stage and not first.unique and "has_one_optimum" not in policy.traits
+    open_ = second_stage and not first.unique
     points = _second_stage(stated, program, first) if open_ else iter([first])
     X, value, x = _best_of(stated, program, first, points)
     bound = stated.declared(dual_bound(program, first.x, first.y, *_box(stated, program, first)))
@@ -168,10 +168,8 @@ class Statement(NamedTuple):
 
     def compiled(self, policy: Policy) -> Program:
         """Compile it, unscaled; say in words what cannot be."""
-        try:
+        with solvable(policy):
             program = compile_statement(self.posed, self.constraints, self.p)
-        except (cp.error.DCPError, cp.error.SolverError) as error:
-            raise unsolvable(policy, error) from error
         check_finite(policy, program)
         return program
 
@@ -292,7 +290,7 @@ def optimum_of(policy: Policy, stated: Statement, program: Program, start: objec
 
 
 def _over_scale(program: Program, paid: cp.Variable) -> Program:
-    """Pose a ratio over ``Y = x * scale``, where its denominator is 1; the scale is the last column.
+    """Pose a ratio over ``Y = x * scale``, its denominator 1; the scale is the last column.
 
     Bounds are all zero or infinite, so that they hold for Y as for x.
     """
@@ -407,7 +405,7 @@ def _unit(program: Program) -> float:
 
 
 def _box(stated: Statement, program: Program, point: Point) -> tuple[Floats, Floats]:
-    """Return where all optima lie: shares in [0, 1], others within ten times their value or unit."""
+    """Return where optima lie: shares in [0, 1], others within ten times their value or unit."""
     most = 10 * np.maximum(np.abs(point.x), 1.0)
     lower, upper = np.maximum(-most, program.lower), np.minimum(most, program.upper)
     cells, scale = stated.place(stated.p.X, program), stated.scale(program, point.x)

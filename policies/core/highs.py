@@ -9,6 +9,7 @@ than that of one linear system.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import highspy
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apportion.policies.core.canonical import Program
-    from apportion.types import Bools, Floats
+    from apportion.types import Bools, Floats, Ints
 
     Limits = tuple[Floats, Floats]
 
@@ -127,15 +128,25 @@ def linear_optimum(program: Program, start: Any = None) -> Point:
         status=_WORDS.get(word, word),
         solver="highs",
     )
-    basis = solver.getBasis()
-    return _solved_once_more(program, point, basis) if word == "Optimal" and basis.valid else point
+    told, inside = solver.getBasicVariables()  # rows as numbers below 0
+    if word != "Optimal" or told != highspy.HighsStatus.kOk:
+        return point
+    return replace(_solved_once_more(program, point, inside), basis=solver.getBasis())
 
 
-def _solved_once_more(program: Program, point: Point, basis: Any) -> Point:
-    """Solve the equations of a basis: the same vertex to rounding errors, and what is unique."""
-    A, b, word = program.A, program.b, highspy.HighsBasisStatus.kBasic
-    basic = np.array([each == word for each in basis.col_status], dtype=bool)
-    tight = np.array([each != word for each in basis.row_status], dtype=bool)
+def _solved_once_more(program: Program, point: Point, inside: Ints) -> Point:
+    """Solve the equations of a basis: the same vertex to rounding errors, and what is unique.
+
+    Parameters
+    ----------
+    program, point
+        The program and its vertex, to a solver's tolerances.
+    inside
+        What is in the basis: columns, and rows as -1 - row.
+    """
+    A, b = program.A, program.b
+    basic, tight = np.zeros(program.c.size, dtype=bool), np.ones(b.size, dtype=bool)
+    basic[inside[inside >= 0]], tight[-1 - inside[inside < 0]] = True, False
     x = np.clip(point.x, program.lower, program.upper)
     y = np.where(tight, point.y, 0.0)
     if basic.any():
@@ -163,5 +174,4 @@ def _solved_once_more(program: Program, point: Point, basis: Any) -> Point:
         exact=True,
         unique=not (movable.any() or loose.any()),
         one_dual=not at_limit,
-        basis=basis,
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 15
 """Steps of Newton's method, or changes of what is used, at most."""
 _STILL, _SIGN = 1e-11, 1e-9
-"""A step that moves no speed by more, relatively, is the last; numbers of this size have no sign."""
+"""Relative moves of speeds by which steps end; numbers up to this size have no sign."""
 _LITTLE = 1e-11
 """Added where several shares or prices are optimal, so that equations have one solution."""
 

@@ -143,12 +143,8 @@ def _to_nine_digits(numbers: Floats) -> Floats:
 
 
 def _spending(jobs: Jobs) -> Floats:
-    """Return what a step/s of each job adds to the total that is spent, (rows,).
-
-    To nine digits: rounding errors of the equal shares must not decide between jobs.
-    """
-    part, power = np.frexp(np.where(jobs.reference > 0, jobs.reference, np.inf))
-    return np.asarray(1.0 / np.ldexp(np.rint(part * 2.0**30) / 2.0**30, power))
+    """Return what a step/s of each job adds to the total that is spent, (rows,)."""
+    return 1.0 / np.where(jobs.reference > 0, jobs.reference, np.inf)
 
 
 def _gains(form: Form, jobs: Jobs) -> Gain:

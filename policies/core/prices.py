@@ -1,9 +1,9 @@
 """Dual decomposition: few prices say what thousands of jobs do.
 
 At prices of the resources each job buys the cheapest mix of its options by itself (`mixes`).
-Cutting planes over the prices (the columns of Dantzig and Wolfe: a value, and what is used for it) find the
-best ones; a linear program over the few jobs that are about to change their minds makes the optimum
-exact. The dual value at its prices certifies it.
+Cutting planes over the prices find the best ones (the columns of Dantzig and Wolfe: a value, and
+what is used for it). A linear program over the few jobs that are about to change their minds makes
+the optimum exact; the dual value at its prices certifies it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from apportion.errors import SolveError
-from apportion.policies.core.mixes import Mixes, cheapest
-from apportion.policies.core.program import optimum, pass_columns, quiet_highs
+from apportion.policies.core.mixes import Mixes, cheapest, most_profitable
+from apportion.policies.core.program import Columns, optimum, pass_columns, quiet_highs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +145,8 @@ class Gain:
     def buy(self, prices: Floats, t: float = 0.0) -> Mixes:
         """Return what jobs buy."""
         cost = self.jobs.cost(prices)
+        if not (self.log or np.any(self.fixed)):
+            return most_profitable(self.jobs.by_option[0], cost, self.worth)
         return cheapest(self.jobs.by_option[0], cost, self.fixed, self.worth, self.log)
 
     def bound(self, prices: Floats, steps: int = 1) -> tuple[float, Floats, Floats, Mixes]:
@@ -382,19 +383,18 @@ def _restricted(dual: Dual, known: Mixes, rows: Ints, t: float) -> _Restricted |
     cell = np.arange(n * m)
     job, option = np.divmod(cell, m)
     held = (own.count[:, None] * own.held / own.capacity[own.kind]).ravel()
-    entries = [(own.kind[option], cell, held), (R + job, cell, np.ones(cell.size))]
+    row_of, blocks = [own.kind[option], R + job], [held, np.ones(cell.size)]
     for place, each in enumerate(own.extra, own.types):
-        amount = (own.count[:, None] * each / own.capacity[place]).ravel()
-        entries.append((np.full(cell.size, place), cell, amount))
-    has_needs = level or bool(np.any(d > 0))
+        row_of.append(np.full(cell.size, place))
+        blocks.append(own.count[:, None] * each / own.capacity[place])
+    has_needs, by = level or bool(np.any(d > 0)), np.maximum(d, 1e-300)
     if has_needs:
-        by, last = np.maximum(d, 1e-300), np.arange(n)
-        entries.append((R + n + job, cell, own.T.ravel() / by[job]))
-        if level:
-            entries.append((np.arange(R), np.full(R, n * m), slope))
-            entries.append((R + n + last, np.full(n, n * m), -rise / by))
-    r, c, a = (np.concatenate(each) for each in zip(*entries, strict=True))
-    A = sparse.csc_array((a, (r, c)), shape=(R + n + n * has_needs, n * m + level))
+        row_of.append(R + n + job)
+        blocks.append(own.T / by[:, None])
+    A = Columns.of_cells(R + n + n * has_needs, row_of, blocks)
+    if level:
+        last = np.append(np.arange(R), R + n + np.arange(n))
+        A = A.with_column(last, np.append(slope, -rise / by))
     upper = np.where(own.T.ravel() > 0, np.inf, 0.0)
     low = np.concatenate([np.full(R + n, -np.inf), (d > 0).astype(float)[: n * has_needs]])
     high = np.concatenate([room, np.ones(n), np.full(n * has_needs, np.inf)])

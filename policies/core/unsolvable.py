@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import cvxpy as cp
@@ -13,7 +14,7 @@ from apportion.policies.core.canonical import compile_statement
 from apportion.policies.core.conic import optimum
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from apportion.policies.base import Policy
     from apportion.policies.core.canonical import Program
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
 
 _LARGE = 1e6
 """What bounds a variable on trial, to see whether nothing else does."""
+
+
+@contextmanager
+def solvable(policy: Policy) -> Iterator[None]:
+    """Name the policy in what cvxpy says of a problem that cannot be solved here.
+
+    Raises
+    ------
+    InputError
+        If the problem is not convex by cvxpy's rules, or has integer variables.
+    """
+    try:
+        yield
+    except (cp.error.DCPError, cp.error.SolverError) as error:
+        raise unsolvable(policy, error) from error
 
 
 def unsolvable(policy: Policy, error: Exception) -> InputError:

@@ -29,7 +29,6 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError, SolveError
-from apportion.policies.base import PassesRatesOn
 from apportion.policies.core.certificate import make_feasible, relative_gap
 from apportion.policies.core.forms import SpeedProblem, stated_form
 from apportion.policies.core.general import Statement, evenness, most_even, optimum_of, over_earlier
@@ -39,9 +38,10 @@ from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
 
 if TYPE_CHECKING:
-    from apportion.policies.base import Policy, Rates
+    from apportion.policies.base import Policy
     from apportion.policies.core.canonical import Point
     from apportion.policies.instance import Instance
+    from apportion.policies.water_filling import Rates
     from apportion.types import Bools, Floats
 
 _LOG = logging.getLogger(__name__)
@@ -369,7 +369,7 @@ class _Rising(NamedTuple):
     @classmethod
     def of(cls, policy: Policy, p: Problem) -> _Rising:
         """Ask a policy that passes rates on, or read its objective."""
-        if isinstance(policy, PassesRatesOn):
+        if hasattr(policy, "rates") and hasattr(policy, "utility"):
             rates = policy.rates(p)
             rate = rates(np.ones(p.count.size, dtype=bool))
             return cls(policy.utility(p), rate, 0 * rate, False, rates, p.inexact)

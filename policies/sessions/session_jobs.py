@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from apportion.allocation import Allocation
 from apportion.checks import hashable
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, places_of_texts
-from apportion.policies.base import ChecksJobs
 from apportion.policies.instance import Instance
-from apportion.policies.labelled import DEFAULTS, instance_of, jobs_of, read
-from apportion.policies.labels import missed_deadlines
+from apportion.policies.labelled import DEFAULTS, Read, instance_of, jobs_of, read
 from apportion.policies.sessions.session_input import (
     columns_of,
     facts_of,
@@ -27,7 +24,6 @@ from apportion.policies.sessions.session_input import (
     under,
     with_options,
 )
-from apportion.policies.solution import ACCURATE
 from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
 from apportion.ties import order_of_submission
@@ -37,58 +33,13 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.policies.base import Policy
-    from apportion.policies.labelled import Read
     from apportion.policies.sessions.session_input import Facts, Row, Throughputs
-    from apportion.policies.solution import Solution
     from apportion.types import Floats
 
 logger = logging.getLogger(__name__)
 
 _BY_LABEL = ("current_option", "pinned", "running_on")
 """Columns that say something of options by their labels."""
-
-
-class Posed(NamedTuple):
-    """A problem in arrays, and the labels of its jobs, options and types in the session's order.
-
-    Attributes
-    ----------
-    instance
-        The arrays, in the order in which they are solved.
-    order
-        The way back to the order of the session.
-    columns
-        Columns of the jobs as numbers, in the order of the session.
-    jobs, options
-        Labels; there is an option for each type.
-    """
-
-    instance: Instance
-    order: GivenOrder
-    columns: Mapping[str, Floats]
-    jobs: pd.Index
-    options: pd.Index
-
-    def allocation(self, policy: Policy, solution: Solution) -> Allocation:
-        """Put labels on a solution, and warn of one that is not certified."""
-        if solution.gap > ACCURATE:
-            logger.warning("%r: the gap is %.1e", policy, solution.gap)
-        late = ""
-        if "deadline_s" in policy.columns:
-            late = missed_deadlines(pd.DataFrame({**self.columns}, index=self.jobs), solution)
-        return Allocation(
-            X=pd.DataFrame(solution.X, index=self.jobs, columns=self.options),
-            throughput=pd.Series(solution.throughput, index=self.jobs, name="throughput"),
-            objective=solution.objective,
-            prices=pd.Series(solution.prices, index=self.options, name="price"),
-            gap=solution.gap,
-            status=solution.status,
-            policy=repr(policy),
-            unit=policy.unit,
-            message=" ".join(filter(None, (solution.message, late))),
-            stats=solution.stats,
-            integral=policy.integral,
-        )
 
 
 class SessionJobs:
@@ -115,7 +66,7 @@ class SessionJobs:
         self.options = options_on(told, cluster)
         self.rows: dict[Hashable, Row] = {}
         self._names = [] if told is None else told.tolist()
-        self._plain = self.options.nlevels == 1 and not isinstance(policy, ChecksJobs)
+        self._plain = self.options.nlevels == 1 and not hasattr(policy, "check_jobs")
         self._checked: set[tuple[str, ...]] = set()
         place = {option: place for place, option in enumerate(self._names)}
         self._columns = [place[option] for option in self.options if option in place]
@@ -191,7 +142,7 @@ class SessionJobs:
         new._enter(new._in_full(rows))
         return new
 
-    def posed(self) -> Posed | Read:
+    def posed(self) -> Read:
         """Return the problem of all jobs: in arrays at once, or by tables as `solve` does."""
         index = pd.Index([*self.rows], tupleize_cols=False)
         columns = columns_of(self.rows.values())
@@ -204,7 +155,7 @@ class SessionJobs:
 
     def _posed(
         self, index: pd.Index, numbers: Mapping[str, Floats], texts: Mapping[str, tuple[str, ...]]
-    ) -> Posed:
+    ) -> Read:
         """Pose the problem of jobs whose columns are numbers, in the order of `GivenOrder`."""
         speed = np.array([speeds for speeds, _ in self.rows.values()])
         room = numbers["scale_factor"][:, None] <= self._capacity
@@ -222,7 +173,7 @@ class SessionJobs:
         )
         types = self._capacity.size
         back = GivenOrder(jobs, jobs, here, here, types, types)
-        return Posed(instance, back, numbers, index, self.options)
+        return Read(instance, back, index, index, self.options, self.options, numbers)
 
     def _numbers(
         self, columns: Mapping[str, list[Any]]

@@ -149,7 +149,7 @@ def among_limits(program: ConeProgram, p: Problem, first: int) -> ConeProgram:
         between += each.most.size * (not each.equality)
     row = own.indices + ahead + between * (own.indices >= first)
     column = np.repeat(np.arange(program.c.size), np.diff(own.indptr))
-    entries, most = [(own.data, row, column)], np.zeros(b.size + ahead + between)
+    most, entries = np.zeros(b.size + ahead + between), list[Any]([(own.data, row, column)])
     most[np.arange(b.size) + ahead + between * (np.arange(b.size) >= first)] = b
     rows = dict[int | str, slice]()
     for name, place in program.rows.items():

@@ -28,34 +28,10 @@ if TYPE_CHECKING:
 
     Values: TypeAlias = tuple[float, Floats, Floats]
 
-_ALWAYS = ("weight", "count", "scale_factor")
-"""Columns that every policy may read: jobs that differ in them are in no case solved as one."""
 _SAME, _TINY = 1e-9, 1e-12
 """Relative and absolute distance of values that are the same but for rounding."""
 _SIZES = (1.0, 1e-3, 1e3)
 """Of drawn shares: what is undefined about some is compared about others, feasible or not."""
-
-
-class _DeclaredProblem(Problem):
-    """A `Problem` that has only those columns of the jobs table which its policy lists."""
-
-    def __init__(self, policy: Policy, instance: Instance) -> None:
-        super().__init__(instance)
-        self._policy = policy
-
-    def column(self, name: str) -> Floats:
-        """Return a column of the jobs table, or say what is missing."""
-        declared = self._policy.columns
-        if name not in (*_ALWAYS, *declared):
-            columns = ", ".join(f'"{each}"' for each in (*declared, name))
-            raise InputError(
-                f"{self._policy!r} reads the column {name!r} of the jobs table, which its class "
-                f"does not list: write columns = ({columns}{',' * (not declared)}) there, or jobs "
-                f"that differ in it would be solved as one."
-            )
-        if name not in self.instance.columns:
-            raise InputError(f"{self._policy!r} needs the column {name!r} in the jobs table.")
-        return super().column(name)
 
 
 def check_stated(policy: Policy, instance: Instance) -> None:
@@ -69,7 +45,7 @@ def check_stated(policy: Policy, instance: Instance) -> None:
     """
     if policy._built_in:
         return
-    p = _DeclaredProblem(policy, instance)
+    p = Problem(instance, read_by=policy)
     try:
         with solvable(policy):
             objective, stated = policy.objective(p), policy.constraints(p)

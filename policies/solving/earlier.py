@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 import cvxpy as cp
 
-from apportion.policies.base import HasEarlierObjectives
 from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.rescaling import smallest_cost
@@ -33,7 +32,7 @@ _REACHED: WeakKeyDictionary[Instance, tuple[Policy, list[float]]] = WeakKeyDicti
 
 def earlier_objectives(policy: Policy, p: Problem) -> Sequence[Objective]:
     """Return the objectives of a policy that count before its own; most have none."""
-    return policy.earlier_objectives(p) if isinstance(policy, HasEarlierObjectives) else ()
+    return policy.earlier_objectives(p) if hasattr(policy, "earlier_objectives") else ()
 
 
 def constraints_of(policy: Policy, p: Problem) -> list[cp.Constraint]:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.base import DrawsPairs
 from apportion.policies.solving.copies import check_stated, counts_as_jobs
 from apportion.policies.solving.pairs import PairTable, add_pairs, pairs_of_jobs
 
@@ -224,7 +223,7 @@ def reduce(
     kind, true, pairs = "classes", full, np.empty((0, 2), dtype=np.intp)
     if paired and table is not None:
         table = PairTable(table.own, jobs.columns["pair key"].astype(np.intp))
-        drawn = policy.pairs_to_consider(jobs) if isinstance(policy, DrawsPairs) else None
+        drawn = policy.pairs_to_consider(jobs) if hasattr(policy, "pairs_to_consider") else None
         true, pairs = add_pairs(jobs, table, drawn)
         kind, jobs = "pairs of classes", believed(policy, true)
     check_stated(policy, jobs)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.base import ServesInOrder
 from apportion.policies.problem import Problem
 from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.solving.rows import believed, reduce
@@ -115,7 +114,7 @@ def decide(
     """
     started = time.perf_counter()
     check_pins(instance)
-    if isinstance(policy, ServesInOrder):
+    if hasattr(policy, "serves_in_order"):
         told = believed(policy, instance)
         order = policy.serves_in_order(Problem(told))
         found = decide_in_order(policy, told, order, decide, time_limit_s=time_limit_s)

@@ -16,14 +16,13 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-import cvxpy as cp
 import highspy
 import numpy as np
 from scipy import sparse
 
 from apportion.errors import InfeasibleError, SolveError
-from apportion.policies.solving.highs import pass_linear_program, quiet_solver
-from apportion.policies.solving.solvable import no_optimum
+from apportion.policies.core.highs import pass_program, quiet_solver
+from apportion.policies.core.unsolvable import no_optimum
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ NOISE = 1e-12
 """Part of the largest number up to which a difference is rounding."""
 _WHOLE = 1e-7
 """Distance from a whole number up to which a number of an exact vertex is one."""
+_MORE, _SAME = 1e-6, 1e-12
+"""Part of all capacities that is put to them on trial, and of a bound that is rounding."""
 _LARGEST = 1e4
 """Largest cost that HiGHS sees in a search; it counts what is below some 1e-8 as nothing."""
 _OPTIONS = {
@@ -119,14 +120,28 @@ def relax(whole: WholeProgram, deadline: float) -> Relaxed:
             f"decision yet."
         )
     if status == highspy.HighsModelStatus.kUnbounded:
-        raise no_optimum(_declared(whole), whole.p.variables, "unbounded", repr(whole.policy))
+        raise _no_optimum(whole, "unbounded")
     if status in _INFEASIBLE:
         raise _infeasible(whole)
     if status != highspy.HighsModelStatus.kOptimal:
         word = solver.modelStatusToString(status)
         raise SolveError(f"HiGHS found no optimum of the relaxation of {whole.policy!r} ({word}).")
-    solution = solver.getSolution()
-    x, y = np.array(solution.col_value), np.array(solution.row_dual) * scale
+    x = np.array(solver.getSolution().col_value)
+    relaxed = _at_duals(whole, x, np.array(solver.getSolution().row_dual) * scale)
+    # With a little more of everything prices are the least where the optimum leaves a choice.
+    priced = np.arange(whole.own, whole.priced.stop, dtype=np.int32)
+    more = whole.most[priced] * (1 + _MORE)
+    solver.changeRowsBounds(priced.size, priced, whole.least[priced], more)
+    solver.run()
+    if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+        least = _at_duals(whole, x, np.array(solver.getSolution().row_dual) * scale)
+        if least.bound >= relaxed.bound - _SAME * abs(relaxed.bound):
+            return least
+    return relaxed
+
+
+def _at_duals(whole: WholeProgram, x: Floats, y: Floats) -> Relaxed:
+    """Return an optimum with dual values, and the bound that they prove."""
     y = np.where(np.isinf(whole.least), np.minimum(y, 0.0), y)
     reduced = whole.c - whole.A.T @ y
     # Ten times its value bounds a free variable; one about 0 has room as well.
@@ -141,15 +156,15 @@ def relax(whole: WholeProgram, deadline: float) -> Relaxed:
 def _infeasible(whole: WholeProgram) -> SolveError:
     """Name the constraints that cannot hold together."""
     if not whole.p.instance.pinned.any():
-        return no_optimum(_declared(whole), whole.p.variables, "infeasible", repr(whole.policy))
+        return _no_optimum(whole, "infeasible")
     return InfeasibleError(
         f"No allocation meets the constraints of {whole.policy!r} with the pinned jobs where they "
         f"are."
     )
 
 
-def _declared(whole: WholeProgram) -> cp.Problem:
-    return cp.Problem(whole.objective, [*whole.p.constraints, *whole.constraints])
+def _no_optimum(whole: WholeProgram, status: str) -> SolveError:
+    return no_optimum(whole.policy, whole.p, whole.objective, whole.constraints, status)
 
 
 class Found(NamedTuple):
@@ -282,5 +297,5 @@ def _solver(whole: WholeProgram, cost: Floats, deadline: float) -> Any:
     left_s = max(deadline - time.perf_counter(), 0.0)
     solver = quiet_solver({**_OPTIONS, "time_limit": left_s})
     columns, rows = (whole.lower, whole.upper), (whole.least, whole.most)
-    pass_linear_program(solver, cost, whole.A, columns, rows)
+    pass_program(solver, cost, whole.A, columns, rows)
     return solver

@@ -14,17 +14,16 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import InputError
-from apportion.policies.base import HasEarlierObjectives
+from apportion.policies.core.canonical import compile_statement
+from apportion.policies.core.unsolvable import check_finite, solvable
 from apportion.policies.problem import Problem
-from apportion.policies.solving.canonical import canonicalise
-from apportion.policies.solving.solvable import check_finite, solvable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from apportion.policies.base import Policy
+    from apportion.policies.core.canonical import Program
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.cone import ConeProgram
     from apportion.types import Bools, Floats, Ints
 
 
@@ -130,7 +129,7 @@ def state(policy: Policy, instance: Instance) -> WholeProgram:
     InputError
         If it is not linear once cvxpy has rewritten it, or has several objectives.
     """
-    if isinstance(policy, HasEarlierObjectives):
+    if hasattr(policy, "earlier_objectives"):
         raise InputError(f"{policy!r} decides in whole numbers, by one objective only.")
     p = Problem(instance)
     objective, constraints = _stated(policy, p)
@@ -139,9 +138,9 @@ def state(policy: Policy, instance: Instance) -> WholeProgram:
         if not any(each is p.X for each in declared.variables()):
             goal = type(objective)(objective.args[0] + 0.0 * p.X[0, 0])
             declared = cp.Problem(goal, declared.constraints)
-        raw = canonicalise(declared)
+        raw = compile_statement(declared.objective, declared.constraints, None)
     check_finite(policy, raw)
-    if not raw.is_linear_program:
+    if not raw.is_linear:
         raise InputError(
             f"{policy!r} decides in whole numbers: its objective and constraints must be "
             f"linear, or of atoms that cvxpy makes linear (abs, max, min, pos, norm1), and "
@@ -177,7 +176,7 @@ def _assembled(
     p: Problem,
     objective: cp.Maximize | cp.Minimize,
     constraints: Sequence[cp.Constraint],
-    raw: ConeProgram,
+    raw: Program,
 ) -> WholeProgram:
     """Put what cvxpy compiled and what holds for every policy together."""
     instance = p.instance

@@ -14,7 +14,7 @@ from apportion.annotations import checked
 from apportion.cluster import Cluster
 from apportion.errors import InputError
 from apportion.policies import isolated_share
-from apportion.policies.solving.highs import optimal_vertex
+from apportion.policies.core.highs import optimal_vertex
 from apportion.sim.floors.bound import best_bound
 from apportion.sim.floors.job_groups import JobGroups
 from apportion.sim.workload_tables import present_types

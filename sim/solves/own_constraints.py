@@ -8,7 +8,6 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.shares import NO_PAIRS, Resources
-from apportion.policies.base import ChangesAtTimes
 from apportion.policies.solving.copies import check_stated
 from apportion.policies.solving.rows import believed as believed_by
 from apportion.policies.stated_resources import stated_resources, states_constraints
@@ -68,7 +67,7 @@ class OwnConstraints:
     ) -> None:
         self._policy, self._jobs, self._believed = policy, jobs, believed
         self._columns, self._pose, self._kept = columns, pose, kept
-        self._changing = policy if isinstance(policy, ChangesAtTimes) else None
+        self._changing = policy if hasattr(policy, "next_change_s") else None
         known = set(policy.columns) <= _LASTING | jobs.facts.keys()
         timeless = self._changing is not None or "now_s" not in policy.columns
         self._lasting = known and timeless and believed.fixed and not policy.space_sharing

@@ -46,7 +46,7 @@ class RoundPlans:
     Parameters
     ----------
     policy
-        A policy whose options are places (`apportion.policies.base.SimulatedOtherwise`).
+        A policy whose options are places (``places_gangs`` of `apportion.policies.Policy`).
     rule
         Which tiers a job accepts after which wait.
     speed

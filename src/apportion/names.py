@@ -18,37 +18,39 @@ from apportion.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-POLICY_NAMES = (
-    "max_min_fairness",
-    "makespan",
-    "finish_time_fairness",
-    "hierarchical_fairness",
-    "fair_over_time",
-    "cohort",
-    "power_capped",
-    "fifo",
-    "shortest_job_first",
-    "least_mean_completion",
-    "max_total_throughput",
-    "min_cost",
-    "min_cost_slos",
-    "isolated",
-    "proportional",
-    "nash_welfare",
-    "strategy_proof",
-    "network_sensitive",
-    "allox",
-    "gandiva_packing",
-    "sia",
-    "pollux",
-    "deepboot",
-    "optimus",
-    "lyra",
-    "least_workload",
-    "rotations",
-    "dally_round",
+POLICIES_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "any jobs": (
+            "max_min_fairness",
+            "makespan",
+            "finish_time_fairness",
+            "hierarchical_fairness",
+            "fair_over_time",
+            "cohort",
+            "power_capped",
+            "fifo",
+            "shortest_job_first",
+            "least_mean_completion",
+            "max_total_throughput",
+            "min_cost",
+            "min_cost_slos",
+            "isolated",
+            "proportional",
+            "nash_welfare",
+            "strategy_proof",
+            "network_sensitive",
+        ),
+        "single GPUs, or pairs": ("allox", "gandiva_packing"),
+        "(type, GPUs)": ("sia", "pollux", "deepboot", "optimus", "lyra"),
+        "GPUs of servers": ("least_workload",),
+        "rotations": ("rotations",),
+        "places that are free": ("dally_round",),
+    }
 )
-"""Policies that come with the package."""
+"""Policies that come with the package, by the jobs or the options that they are for."""
+
+POLICY_NAMES = tuple(name for names in POLICIES_OF.values() for name in names)
+"""All of them."""
 
 OTHER_POLICY_NAMES: Mapping[str, str] = MappingProxyType(
     {

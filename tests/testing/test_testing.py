@@ -75,16 +75,6 @@ class Stubborn(Mine):
 
 
 @dataclass(frozen=True)
-class SaysItHasOneOptimum(Mine):
-    """Leaves it open who runs where, and says that it does not."""
-
-    traits = frozenset({"has_one_optimum"})
-
-    def objective(self, p: Problem) -> cp.Maximize:
-        return cp.Maximize(p.total(p.time))
-
-
-@dataclass(frozen=True)
 class SaysItLeavesGpusIdle(Mine):
     """Gives away what there is."""
 
@@ -129,7 +119,6 @@ class Stumbles(Mine):
 
 BROKEN: list[tuple[Policy, str]] = [
     (Stumbles(), "able to state its problem: KeyError: 'yard'"),
-    (SaysItHasOneOptimum(), "what it declares, 'has_one_optimum'"),
     (SaysItLeavesGpusIdle(), "what it declares, 'leaves_gpus_idle'"),
     (SaysItCountsSteps(), "what it declares, 'depends_on_step_size'"),
     (SaysItMeetsDeadlines(), "what it declares, 'meets_deadlines'"),

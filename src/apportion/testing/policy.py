@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 def check_policy(policy: Policy | str, *, seed: int = 0, on: On | None = None) -> None:
     """Check on small random problems that a policy keeps what `solve` promises.
 
-    Its `Policy.form` is its objective, where it has one. Its allocations are feasible, certified to 1e-6, the same twice, indifferent to the order of
-    jobs and types and to grouping; identical jobs get the same; the edge cases (no job, one job,
-    a job that fits nowhere) end as documented; it pickles; every one of its `Policy.traits` is
-    true, and without ``depends_on_step_size`` it is scale invariant; and its agnostic variant, if
-    it has one, sees no difference between types. With ``integral = True`` its decisions are whole;
-    what says that it gives identical jobs the same is left out then. Where not all jobs fit, so
-    that no decision meets its constraints, there is room for all of them; beside the GPUs there is
-    a soft resource.
+    Its `Policy.form` is its objective, where it has one. Its allocations are feasible, certified to
+    1e-6, the same twice, indifferent to the order of jobs and types and to grouping; identical jobs
+    get the same; the edge cases (no job, one job, a job that fits nowhere) end as documented; it
+    pickles; every one of its `Policy.traits` is true, and without ``depends_on_step_size`` it is
+    scale invariant; and its agnostic variant, if it has one, sees no difference between types. With
+    ``integral = True`` its decisions are whole; what says that it gives identical jobs the same is
+    left out then. Where not all jobs fit, so that no decision meets its constraints, there is room
+    for all of them; beside the GPUs there is a soft resource.
 
     Parameters
     ----------

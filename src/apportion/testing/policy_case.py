@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -201,7 +200,6 @@ def _drawn(
 def traits_are_true(policy: Policy, cases: list[PolicyCase], rng: np.random.Generator) -> None:
     """Check what is declared: in every case where it is said of all problems, in one of some."""
     always = {
-        "has_one_optimum": _has_one_optimum,
         "meets_deadlines": _meets_deadlines,
         "runs_jobs_alone": _runs_jobs_alone,
     }
@@ -220,14 +218,6 @@ def traits_are_true(policy: Policy, cases: list[PolicyCase], rng: np.random.Gene
 def _depends_on_step_size(policy: Policy, case: PolicyCase, rng: np.random.Generator) -> bool:
     there, _ = case.counting_other_steps(rng)
     return _differ(case.solve(policy).X, there.solve(policy).X)
-
-
-def _has_one_optimum(policy: Policy, case: PolicyCase, rng: np.random.Generator) -> bool:
-    """Take any optimum, and the one that a second stage would choose among several."""
-    open_ = copy(policy)
-    object.__setattr__(open_, "traits", policy.traits - {"has_one_optimum"})
-    some, chosen = case.solve(open_, second_stage=False), case.solve(open_)
-    return not _differ(some.X, chosen.X)
 
 
 def _meets_deadlines(policy: Policy, case: PolicyCase, rng: np.random.Generator) -> bool:

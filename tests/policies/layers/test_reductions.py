@@ -23,6 +23,7 @@ from apportion.policies import (
     Solution,
     solve_instance,
 )
+from apportion.policies.core import general
 from apportion.policies.solving import compiled
 from apportion.policies.solving.worst_off import common_share
 
@@ -161,6 +162,7 @@ def test_a_failed_solve_raises_or_falls_back_on_the_isolated_share(
     def fail(*args: object, **options: object) -> None:
         raise SolveError("No solver found an optimum (highs: time limit).")
 
+    monkeypatch.setattr(general, "optimum", fail)
     monkeypatch.setattr(compiled, "optimise", fail)
     monkeypatch.setattr(common_share, "PersistentHighs", fail)
     problem = bench.random(1, jobs=5, types=2)
@@ -181,7 +183,7 @@ def test_the_warning_of_a_fallback_reaches_those_who_solve_by_labels(
     def fail(*args: object, **options: object) -> None:
         raise SolveError("broken")
 
-    monkeypatch.setattr(compiled, "optimise", fail)
+    monkeypatch.setattr(general, "optimum", fail)
     speed = pd.DataFrame({"a": [1.0, 2.0]}, index=["x", "y"])
     allocation = ap.solve("max_min_fairness", speed, workers={"a": 1}, fallback="isolated")
     assert allocation.status == "fallback"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from apportion.ties import ranks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.policies.base import HasOrder, Policy, Rates
+    from apportion.policies.base import Policy
+    from apportion.policies.water_filling import Rates
     from apportion.types import Bools, Floats, Ints
 
 
@@ -130,7 +131,7 @@ class HierarchicalFairness(WaterFilling):
             its = np.array([one is policy for one in within])
             if hasattr(policy, "order"):  # quicker than ``isinstance``
                 told = p if policy.heterogeneity_aware else Problem(p.instance.blind_to_types())
-                here, place = its[leaf], cast("HasOrder", policy).order(told)
+                here, place = its[leaf], policy.order(told)
                 order[here] = ranks(place[here], relative=_ROUNDING)
                 continue
             share = self._shares(names)(there)
