@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy as Policy
     from apportion.policies.cohort import Cohort as Cohort
     from apportion.policies.core.forms import Form as Form
+    from apportion.policies.core.pairs import PairTable as PairTable
     from apportion.policies.dally_round import DallyRound as DallyRound
     from apportion.policies.deepboot import DeepBoot as DeepBoot
     from apportion.policies.elastic_values import reallocation_factor as reallocation_factor
@@ -106,7 +107,6 @@ if TYPE_CHECKING:
     from apportion.policies.sia import Sia as Sia
     from apportion.policies.solution import Solution as Solution
     from apportion.policies.solver import solve_instance as solve_instance
-    from apportion.policies.pairs import PairTable as PairTable
     from apportion.policies.strategy_proof import StrategyProof as StrategyProof
     from apportion.policies.water_filling import RatesOfGroups as RatesOfGroups
     from apportion.policies.water_filling import WaterFilling as WaterFilling

@@ -13,6 +13,7 @@ from scipy import sparse
 from apportion.allocation import Allocation
 from apportion.annotations import checked
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts, refuse_misplaced
+from apportion.policies.core.classes import GivenOrder
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.labels import (
     PosedByItself,
@@ -32,7 +33,6 @@ from apportion.policies.labels import (
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
 from apportion.policies.solver import solve_instance
-from apportion.policies.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
+    from apportion.policies.core.options import Fallback
     from apportion.policies.resource import Resource
     from apportion.policies.solution import Solution
-    from apportion.policies.options import Fallback
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
     from apportion.types import Floats

@@ -9,15 +9,13 @@ import pandas as pd
 
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
+from apportion.policies.core.pairs import PairTable
 from apportion.policies.resource import Resource
-from apportion.policies.pairs import PairTable
 from apportion.policies.whole.valid import check_pins
 from apportion.problem_inputs import COMBINATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from apportion.allocation import Allocation
     from apportion.cluster import Cluster

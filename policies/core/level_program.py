@@ -210,12 +210,13 @@ class LevelProgram:
         if not exact:
             if self._misses(x) > _ROUNDING:  # by a little, which others may have a lot of
                 whole = self._refined(_whole(x), _whole(y), _whole(entries), _ROUNDING * _ROUNDING)
-                x, y = map(_floats, whole)
+                x, y = map(_floats, whole[:2])
             self._keep(x, y)
             return x[self.column] / size, y[self.rows] * unit / size
         entries = _times(_whole(wanted), _whole(unit / size))
-        x, y = self._refined(_whole(x), _whole(y), entries, EXACT)
+        x, y, paid = self._refined(_whole(x), _whole(y), entries, EXACT)
         self._keep(_floats(x), _floats(y))
+        self.reduced, self.error = _floats(paid[: self._size]), EXACT
         scale = Fraction(size) * _ONE
         dual = np.array([Fraction(each) for each in y[self.rows].tolist()], dtype=object)
         return Fraction(x[self.column]) / scale, dual * fractions(unit) / scale
@@ -278,8 +279,8 @@ class LevelProgram:
         """Return the last point."""
         return Point(self.x, self.y, "optimal", "highs", exact=True)
 
-    def _refined(self, x: Any, y: Any, entries: Any, until: float) -> tuple[Any, Any]:
-        """Correct a point, round by round, in whole numbers of units."""
+    def _refined(self, x: Any, y: Any, entries: Any, until: float) -> tuple[Any, Any, Any]:
+        """Correct a point, round by round, in whole numbers of units; with its reduced costs."""
         if self._exact is None:
             self._exact = _whole(self._A.data), _whole(self._b)
         data, b = self._exact
@@ -313,7 +314,7 @@ class LevelProgram:
             x, y = x + _whole(by_x) // int(primal), y + _whole(by_y) // int(dual)
         else:
             raise SolveError("Water filling found no level to enough digits.")
-        return x, y
+        return x, y, paid
 
     def _pose(self, costs: Floats, lower: Floats, upper: Floats, right: Floats) -> None:
         """Tell HiGHS of other costs and limits."""

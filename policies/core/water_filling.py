@@ -27,13 +27,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import cvxpy as cp
 import numpy as np
-from scipy import sparse
 
 from apportion.errors import InputError, SolveError
 from apportion.policies.core.certificate import make_feasible, relative_gap
-from apportion.policies.core.even import least_squares
 from apportion.policies.core.forms import SpeedProblem, stated_form
-from apportion.policies.core.general import Statement, evenness, optimum_of, over_earlier
+from apportion.policies.core.general import Statement, evenness, most_even, optimum_of, over_earlier
 from apportion.policies.core.least_duals import least_duals
 from apportion.policies.core.level_program import EXACT, TIE, LevelProgram, fractions
 from apportion.policies.problem import Problem
@@ -294,7 +292,7 @@ def _last_with_room(
         part, new = program.maximise(wanted, exact=exact)
         if sure and 1 - part <= close:
             break
-        dual, bound, error = new, part * (new @ wanted), 0.0 if exact else program.error
+        dual, bound, error = new, part * (new @ wanted), program.error
         open_, tight = program.reduced <= tie, program.y > tie
         higher = path.last(dual, bound)
         if sure and higher >= height:
@@ -482,29 +480,22 @@ def _prices(program: LevelProgram, first: First, capacity: Floats) -> Floats:
 def _evened(
     stated: Statement, program: LevelProgram, filled: Filled, utility: cp.Expression
 ) -> Floats:
-    """Return the most even shares of time at which all have their levels; the variables take them.
-
-    Variables of the policy's own stay as they are.
-    """
-    p, posed, x = stated.p, program.program, program.x * program.program.column
-    X = np.asarray(p.X.value, dtype=float)
-    cells = np.arange(X.size) + stated.place(p.X, posed).start
-    open_, tight = filled.open[cells], filled.tight.copy()
-    cells, tight[program.rows] = cells[open_], True
-    A = sparse.csr_array(posed.A[:, cells])
-    rows = np.flatnonzero(np.diff(A.indptr))
-    A, tight, at = A[rows] / posed.column[cells], tight[rows], x[cells]
-    unit = 1 / abs(A).max(axis=1).toarray().ravel()
-    A, x[cells], x[program.column] = sparse.csr_array(A.multiply(unit[:, None])), 0.0, 0.0
-    has, right = A @ at, unit * (posed.b - posed.A @ (x / posed.column))[rows]
-    right = np.where(tight, has, np.maximum(right, has))
-    if (at > _TIE).all() and (tight | (right - has > _TIE)).all():
+    """Return the most even shares of time at which all have their levels; the variables take them."""
+    p, posed, rows = stated.p, program.program, program.rows
+    X, cells = np.asarray(p.X.value, dtype=float), stated.place(p.X, posed)
+    room = posed.b - posed.A @ program.x
+    room[rows] = np.inf
+    if (program.x > _TIE)[cells][filled.open[cells]].all() and (filled.tight | (room > _TIE)).all():
         return X  # there is no other
-    squares = evenness(p.instance).ravel(order="F")[open_]
-    shares = np.zeros(X.size)
-    shares[open_] = least_squares(squares, A, right, tight, at)
-    even = _at_their_levels(shares.reshape(X.shape, order="F"), p, utility, filled.level)
-    p.X.value = even
+    right, tight = posed.b.copy(), filled.tight.copy()
+    right[rows] -= program.unit * filled.level
+    tight[rows] = True
+    lower, upper = posed.lower.copy(), np.where(filled.open, posed.upper, 0.0)
+    lower[program.column] = upper[program.column] = 0.0
+    face = replace(posed, b=right, equality=tight, lower=lower, upper=upper)
+    weight = evenness(p.instance).ravel(order="F") * posed.column[cells] ** 2
+    even, _ = stated.at(face, most_even(face, cells, weight).x)
+    p.X.value = even = _at_their_levels(even, p, utility, filled.level)
     if _missed(utility, filled.level, filled.most) > _TIE:
         p.X.value = even = X
     return even

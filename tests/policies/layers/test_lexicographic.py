@@ -66,7 +66,6 @@ def test_without_levels_there_is_an_error_and_no_other_optimum(
     def fails(*_: Any) -> None:
         raise ap.SolveError("no level")
 
-    monkeypatch.setattr("apportion.policies.solver.filled_at_prices", fails)
     monkeypatch.setattr("apportion.policies.core.water_filling.fill", fails)
     with pytest.raises(ap.SolveError, match="no level"):
         solve_instance(MaxMinFairness(lexicographic=True), instance)

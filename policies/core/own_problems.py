@@ -52,7 +52,7 @@ def check_stated(policy: Policy, instance: Instance) -> None:
             if _in_numbers(policy, p) is not None:
                 return
             objective, stated = policy.objective(p), policy.constraints(p)
-            earlier = list(earlier_objectives(policy, p))
+            earlier = earlier_objectives(policy, p)
     except ApportionError:
         raise
     except (ValueError, NotImplementedError) as error:  # cvxpy's, of shapes, or of ``<`` for ``<=``
