@@ -141,27 +141,30 @@ class Program:
             cost=self.cost * cost,
         )
 
-    def scaled(self) -> Program:
+    def scaled(self, *, entries_only: bool = False) -> Program:
         """Bring entries, limits and costs to around 1 by powers of two, which round nothing.
 
         A solver's tolerance is a part of 1: a limit of 1e-10 would be met by nothing at all. Limits
         count as one more column and costs as one more row; each is multiplied by the root of the
-        least and the largest entry beside it, several times.
+        least and the largest entry beside it, several times. With `entries_only` they do not, and
+        the rows of cones stay: where a program is curved the one or the other may be better.
         """
-        A, group = self.A, np.arange(self.equality.size)
+        A, linear, last_column = self.A, self.equality.size, self.c.size
         of_cone = np.repeat(np.arange(len(self.cones)), [cone.size for cone in self.cones])
-        group = np.append(group, group.size + of_cone).astype(np.intp)
+        group = np.append(np.arange(linear), linear + of_cone).astype(np.intp)
         limits, costs = np.flatnonzero(self.b), np.flatnonzero(self.c)
-        last_row, last_column = int(group.max(initial=-1)) + 1, self.c.size
+        limits, costs = (limits[:0], costs[:0]) if entries_only else (limits, costs)
+        last_row = int(group.max(initial=-1)) + 1
         row = np.concatenate([group[A.indices], group[limits], np.full(costs.size, last_row)])
         of_A = np.repeat(np.arange(last_column), np.diff(A.indptr))
         column = np.concatenate([of_A, np.full(limits.size, last_column), costs])
         size = np.abs(np.concatenate([A.data, self.b[limits], self.c[costs]]))
         filled = size > 0
         row, column, logs = row[filled], column[filled], np.log2(size[filled])
+        scalable = np.arange(last_row + 1) < (linear if entries_only else last_row + 1)
         by_row, by_column = np.zeros(last_row + 1), np.zeros(last_column + 1)
         for _ in range(_PASSES):
-            by_row = _middles(row, logs + by_column[column], by_row.size)
+            by_row = scalable * _middles(row, logs + by_column[column], by_row.size)
             by_column = _middles(column, logs + by_row[row], by_column.size)
         by_row, by_column = (np.clip(np.round(each), -400, 400) for each in (by_row, by_column))
         x = 2.0 ** (by_column[:-1] - by_column[-1])

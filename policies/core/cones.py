@@ -80,8 +80,16 @@ def apex(s: Floats, y: Floats) -> Surface:
     return Surface(-s, -np.eye(s.size), y)
 
 
-def surface(cone: Cone, s: Floats, y: Floats) -> Surface | None:
-    """Return how a cone holds a slack with some dual values; ``None`` if it does not."""
+def surface(cone: Cone, s: Floats, y: Floats, snap: float) -> Surface | None:
+    """Return how a cone holds a slack with some dual values; ``None`` if it does not.
+
+    What is below the part `snap` of the other is taken for zero.
+    """
+    size, of_dual = np.abs(s).max(), np.abs(y).max()
+    if of_dual <= snap * size:
+        return None
+    if size <= snap * of_dual:
+        return apex(s, y)
     if cone.kind == "second order":
         return _second_order(s, y)
     if cone.kind == "semidefinite":

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import clarabel
 import numpy as np
 from scipy import sparse
+from scipy.linalg import lstsq
 from scipy.sparse.linalg import splu
 
 from apportion.errors import SolveError
@@ -42,8 +43,13 @@ _ACCEPTED = 1e-10
 """Error in the conditions of optimality, in numbers around 1, of what is taken as exact."""
 _EXACT, _ROUNDING = 1e-15, 1e-13
 """Errors at which no other step is tried: at once, and after one that made it no less."""
+_SNAPS = 1e-2
+"""Part of a cone's dual values up to which its slack is taken for zero, or the other way round, at
+optima where that is so of both, which are no roots of smooth equations."""
 _REGULAR = 1e-9
 """Keeps the equations regular where some repeat others; refinement takes it out again."""
+_RANK = 1e-12
+"""What is nothing beside the largest number of such equations, each in a unit of its own."""
 _WORDS = {
     "Solved": "optimal",
     "AlmostSolved": "optimal",  # the certificate tells how far off it is
@@ -189,37 +195,45 @@ def polish(program: Program, point: Point) -> Point:
     """
     if not (np.isfinite(point.x).all() and np.isfinite(point.y).all()):
         return point
-    with np.errstate(all="ignore"):
-        best, since = (optimality_error(program, point.x, point.y), point.x, point.y), 0
-        x, y = point.x, point.y
-        for _ in range(_ROUNDS):
-            step = _step(program, x, y)
-            if step is None:
-                break
-            x, y = step
-            y = _on_surfaces(program, x, y)
-            error = optimality_error(program, x, y)
-            since = 0 if error < best[0] / 2 else since + 1
-            if error < best[0]:
-                best = error, x, y
-            done = best[0] <= (_EXACT if since == 0 else _ROUNDING)
-            if done or since > _PATIENCE or not np.isfinite(error):
-                break
-    error, x, y = best
-    exact = error <= _ACCEPTED
-    return replace(point, x=x, y=y, exact=exact, status="optimal" if exact else point.status)
+    best = point
+    for snap in (0.0, _SNAPS) if program.cones else (0.0,):
+        with np.errstate(all="ignore"):
+            error, x, y = _by_newton(program, point.x, point.y, snap)
+        best = replace(point, x=x, y=y) if error < np.inf else best
+        if error <= _ACCEPTED:
+            return replace(best, exact=True, status="optimal")
+    return best
 
 
-def _on_surfaces(program: Program, x: Floats, y: Floats) -> Floats:
+def _by_newton(program: Program, x: Floats, y: Floats, snap: float) -> tuple[float, Floats, Floats]:
+    """Return the best point on the way of Newton's method, and its error; infinite if no better."""
+    best, since = (optimality_error(program, x, y), x, y), 0
+    begun = best[0]
+    for _ in range(_ROUNDS):
+        step = _step(program, x, y, snap)
+        if step is None or not all(np.isfinite(each).all() for each in step):
+            break
+        x, y = step[0], _on_surfaces(program, *step, snap)
+        error = optimality_error(program, x, y) if np.isfinite(y).all() else np.inf
+        since = 0 if error < best[0] / 2 else since + 1
+        if error < best[0]:
+            best = error, x, y
+        done = best[0] <= (_EXACT if since == 0 else _ROUNDING)
+        if done or since > _PATIENCE or not np.isfinite(error):
+            break
+    return best if best[0] < begun else (np.inf, x, y)
+
+
+def _on_surfaces(program: Program, x: Floats, y: Floats, snap: float) -> Floats:
     """Return dual values that are exactly normal to the cones at x."""
     slack, y = program.b - program.A @ x, y.copy()
     for cone, place in program.cone_rows():
-        found = surface(cone, slack[place], y[place])
+        found = surface(cone, slack[place], y[place], snap)
         y[place] = 0.0 if found is None else -found.slope.T @ found.multiplier
     return y
 
 
-def _step(program: Program, x: Floats, y: Floats) -> tuple[Floats, Floats] | None:
+def _step(program: Program, x: Floats, y: Floats, snap: float) -> tuple[Floats, Floats] | None:
     """Linearise the conditions about a point and solve them; ``None`` if they are not smooth.
 
     With multipliers m and the Hessian H of ``x'Px/2 + m'h(b - Ax)``::
@@ -237,7 +251,7 @@ def _step(program: Program, x: Floats, y: Floats) -> tuple[Floats, Floats] | Non
     held = [(rows, apex(slack[rows], y[rows]))]
     bends, bent = [], []
     for cone, place in program.cone_rows():
-        found = surface(cone, slack[place], y[place])
+        found = surface(cone, slack[place], y[place], snap)
         if found is not None:
             held.append((np.arange(place.start, place.stop), found))
             if found.bend is not None:
@@ -254,7 +268,8 @@ def _step(program: Program, x: Floats, y: Floats) -> tuple[Floats, Floats] | Non
     m = np.concatenate([each.multiplier for _, each in held])
     h = np.concatenate([each.h for _, each in held])
     right = -np.append((program.P @ x + program.c)[free] + J.T @ m, h)
-    solution = _solved(H, J, right)
+    matrices = any(cone.kind == "semidefinite" for cone in program.cones)
+    solution = _solved(H, J, right, repeated=matrices)
     if solution is None:
         return None
     x, dual, first = x.copy(), np.zeros(y.size), 0
@@ -279,8 +294,13 @@ def _kept_for_logarithms(program: Program, slack: Floats, at_bounds: Floats, x: 
     return np.array(kept, dtype=np.intp)
 
 
-def _solved(H: sparse.csc_array, J: sparse.csc_array, right: Floats) -> Floats | None:
-    """Solve ``[[H, J'], [J, 0]] z = right``, each column and row in a unit of its own."""
+def _solved(
+    H: sparse.csc_array, J: sparse.csc_array, right: Floats, *, repeated: bool
+) -> Floats | None:
+    """Solve ``[[H, J'], [J, 0]] z = right``, each column and row in a unit of its own.
+
+    Equations of matrices that are `repeated` need not agree before the optimum: by least squares.
+    """
     columns, rows = H.shape[0], J.shape[0]
     column = 1 / np.sqrt(np.maximum(_largest(H, columns), 1.0))
     J = sparse.csc_array(J @ sparse.diags_array(column))
@@ -295,6 +315,9 @@ def _solved(H: sparse.csc_array, J: sparse.csc_array, right: Floats) -> Floats |
     right = right * unit
     if not (np.isfinite(system.data).all() and np.isfinite(right).all()):
         return None
+    if repeated:
+        dense = lstsq(system.toarray(), right, cond=_RANK, lapack_driver="gelsy")[0]
+        return np.asarray(unit * dense, dtype=float)
     try:
         factors = splu(sparse.csc_array(system + sparse.diags_array(sign)))
     except RuntimeError:  # a pivot that rounding made zero

@@ -26,7 +26,7 @@ import numpy as np
 from cvxpy.atoms.affine.binary_operators import DivExpression
 from scipy import sparse
 
-from apportion.errors import InputError, SolveError
+from apportion.errors import InfeasibleError, InputError, SolveError
 from apportion.policies.core.canonical import Program, compile_statement
 from apportion.policies.core.certificate import dual_bound, make_feasible, relative_gap, violation
 from apportion.policies.core.conic import interior_point, optimum
@@ -47,8 +47,11 @@ if TYPE_CHECKING:
 Objective: TypeAlias = cp.Maximize | cp.Minimize
 
 _LOG = logging.getLogger(__name__)
-_WORSE = 1e-9
-"""By what part of itself an objective may be worse for what was chosen among its optima."""
+_WORSE, _UNSURE = 1e-9, 1e-7
+"""By what part of itself an objective may be worse for what was chosen among its optima: where
+these are exact, and where they are not."""
+_PROVED = 1e-9
+"""Gap at which a curved program is not solved in other units as well."""
 _MET = 1e-7
 """By how much own constraints may be missed, in numbers around 1."""
 _NEAR_ZERO = 0.1
@@ -79,8 +82,30 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool = True) -> A
     started = time.perf_counter()
     stated = Statement.of(policy, instance)
     program = stated.compiled(policy)
-    compiled = time.perf_counter()
-    program, first = _first_stage(policy, stated, program)
+    compile_s = time.perf_counter() - started
+    best: Attempted | None = None
+    scales = (False,) if program.is_linear else (True, False)
+    for entries_only in scales:
+        scaled = program.scaled(entries_only=entries_only)
+        try:
+            found = _solved(policy, stated, scaled, second_stage)
+        except SolveError as error:
+            if best is None and (entries_only is scales[-1] or isinstance(error, InfeasibleError)):
+                raise
+            _LOG.info("solved in other units: %s", error)
+            continue
+        best = found if best is None or found.gap < best.gap else best
+        if best.gap <= _PROVED:
+            break
+    assert best is not None
+    best.stats.update(rows=instance.rows, compile_s=compile_s)
+    return best
+
+
+def _solved(policy: Policy, stated: Statement, scaled: Program, second_stage: bool) -> Attempted:
+    """Solve in the units of a program."""
+    started = time.perf_counter()
+    program, first = _first_stage(policy, stated, scaled)
     solved = time.perf_counter()
     open_ = second_stage and not first.unique
     points = _second_stage(stated, program, first) if open_ else iter([first])
@@ -88,18 +113,13 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool = True) -> A
     bound = stated.declared(dual_bound(program, first.x, first.y, *_box(stated, program, first)))
     off = _missed(stated, program, x)
     gap = max(relative_gap(value, bound, _unit(program)), stated.p.inexact)
+    ended = time.perf_counter()
     return Attempted(
         X,
         value,
         gap if off <= _MET else max(gap, off),
         stated.slope(value) * _prices(stated, program, first),
-        {
-            "solver": first.solver,
-            "rows": instance.rows,
-            "compile_s": compiled - started,
-            "solve_s": solved - compiled,
-            "second_stage_s": time.perf_counter() - solved,
-        },
+        {"solver": first.solver, "solve_s": solved - started, "second_stage_s": ended - solved},
     )
 
 
@@ -251,7 +271,7 @@ def _least_of_inverse(policy: Policy, p: Problem, objective: Objective) -> cp.Ex
     return cp.multiply(1 / k[0], p.throughput) if fits else None
 
 
-def _first_stage(policy: Policy, stated: Statement, program: Program) -> tuple[Program, Point]:
+def _first_stage(policy: Policy, stated: Statement, scaled: Program) -> tuple[Program, Point]:
     """Optimise earlier objectives, then the policy's own over their optima.
 
     Returns
@@ -261,7 +281,6 @@ def _first_stage(policy: Policy, stated: Statement, program: Program) -> tuple[P
     point
         Its optimum.
     """
-    scaled = program.scaled()
     now, start = over_earlier(policy, stated, scaled)
     own = replace(now, c=scaled.c, P=scaled.P)
     if stated.paid is not None:
@@ -390,10 +409,11 @@ def _best_of(
     """
     reached = stated.at(program, first.x)[1]
     sign = 1.0 if isinstance(stated.objective, cp.Minimize) else -1.0
+    most = _WORSE if first.exact else _UNSURE
     for point in points:
         X, value = stated.at(program, point.x)
         worse = sign * (value - reached)
-        if worse <= 0 or relative_gap(value, reached, _unit(program)) <= _WORSE:
+        if worse <= 0 or relative_gap(value, reached, _unit(program)) <= most:
             break
     return X, value, point.x
 
