@@ -109,7 +109,8 @@ class LevelProgram:
         up = np.append(np.isfinite(scaled.upper), scaled.equality)
         self._upper = np.where(up, 0.0, np.inf)
         both = sparse.hstack([scaled.A, sparse.eye_array(limits)], format="csc")
-        self._A, self._exact = both.tocoo(), None
+        self._A = both.tocoo()
+        self._exact: tuple[Any, Any] | None = None
         self.every = ~up[: self._size], scaled.equality.copy()
         self.solved = 0
         self._load(both)

@@ -201,26 +201,6 @@ def _still(height: Any) -> Any:
     return height * (Fraction(1, 1 << 300) if isinstance(height, Fraction) else 1e-16)
 
 
-class First(NamedTuple):
-    """The first level.
-
-    Attributes
-    ----------
-    height, own
-        Where it ends, and where the first job makes all it can (infinite if none does).
-    wanted, rise
-        Levels there, and how fast they rise, shape (jobs,) each.
-    point
-        The optimum.
-    """
-
-    height: float
-    own: float
-    wanted: Floats
-    rise: Floats
-    point: Point
-
-
 class Filled(NamedTuple):
     """Levels that no job can exceed unless another one has less that has no more.
 
@@ -231,7 +211,7 @@ class Filled(NamedTuple):
     doubt
         By what part of itself a level may be off, at most.
     first
-        The first level; ``None`` if no job can have anything.
+        Where the first level ended; ``None`` if no job can have anything.
     steps
         Linear programs.
     open, tight
@@ -241,7 +221,7 @@ class Filled(NamedTuple):
     level: Floats
     most: Floats
     doubt: float
-    first: First | None
+    first: _Stop | None
     steps: int
     open: Bools
     tight: Bools
@@ -260,6 +240,8 @@ class _Stop(NamedTuple):
         ``sum of dual * u <= sum of dual * level + over`` in every allocation; floats.
     open, tight
         Columns without a reduced cost at these, rows with a dual value.
+    point
+        That has these levels.
     """
 
     height: Any
@@ -271,6 +253,7 @@ class _Stop(NamedTuple):
     over: float
     open: Bools
     tight: Bools
+    point: Point
 
 
 def _last_with_room(
@@ -280,8 +263,10 @@ def _last_with_room(
     exact, first = level.dtype == object, path.begin(active, level, most)
     tie, rounding, close = (TIE, EXACT, 2.0**-90) if exact else (_TIE, 2.0**-52, 1e-13)
     own = float(first) if path.at(first)[2].any() else np.inf
-    worth, bound = program.worth
-    dual, bound = (fractions(worth), Fraction(bound)) if exact else (worth, bound)
+    dual: Any
+    bound: Any
+    dual, bound = program.worth
+    dual, bound = (fractions(dual), Fraction(bound)) if exact else (dual, bound)
     error, (open_, tight) = 0.0, program.every
     height = path.last(dual, bound)
     height, sure = (height, True) if height < np.inf else (first, False)
@@ -300,7 +285,7 @@ def _last_with_room(
         height, sure = higher, True
     over = abs(float(bound - dual @ wanted)) + (error + rounding) * float(bound)
     dual, rise = (np.asarray(each, dtype=float) for each in (dual, rise))
-    return _Stop(height, own, wanted, rise, full, dual, over, open_, tight)
+    return _Stop(height, own, wanted, rise, full, dual, over, open_, tight, program.point())
 
 
 def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
@@ -325,9 +310,7 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
         stopped = priced | stop.full
         if not stopped.any():
             raise SolveError("Water filling found nobody who can rise no further.")
-        if first is None:
-            made = np.asarray(stop.level, dtype=float)
-            first = First(float(stop.height), stop.own, made, stop.rise, program.point())
+        first = first or stop
         # By so much may all together, at their dual values, have more than is said.
         over = stop.over + stop.dual @ np.where(active, 0.0, err)
         alone, all_ = np.where(priced, cost, np.inf), float(cost @ stop.rise)
@@ -425,7 +408,7 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
     try:
         filled = _filled(program, rising)
     except SolveError:
-        optimum_of(policy, stated, compiled.scaled())  # tells which constraints cannot hold
+        optimum_of(policy, stated, compiled.scaled(), None)  # tells which constraints cannot hold
         raise
     clock.append(time.perf_counter())
     X, _ = stated.at(program.program, program.x)
@@ -435,9 +418,9 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
     made, first = np.asarray(rising.utility.value, dtype=float), filled.first
     value, bound, prices = rising.objective(made), 0.0, np.zeros(instance.capacity.size)
     if first is not None:
-        height = min(first.height, first.own)
-        bound = 1 / height if rising.inverse else height
-        if first.own > first.height * (1 + _TIE):
+        height = min(float(first.height), first.own)
+        bound = 1 / height if rising.inverse and height > 0 else height
+        if first.own > float(first.height) * (1 + _TIE):
             prices[instance.hard] = _prices(program, first, instance.capacity[instance.hard])
             prices *= bound**2 if rising.inverse else 1.0
     missed = _missed(rising.utility, filled.level, filled.most)
@@ -466,13 +449,16 @@ def _filled(program: LevelProgram, rising: _Rising) -> Filled:
     return fill(program, rising.path(exact=True), exact=True)
 
 
-def _prices(program: LevelProgram, first: First, capacity: Floats) -> Floats:
+def _prices(program: LevelProgram, first: _Stop, capacity: Floats) -> Floats:
     """Return by how much one more unit of each resource raises the first level, the least ones."""
     rows, y, unit = np.arange(capacity.size), first.point.y, program.unit
     size = float((y[program.rows] * unit) @ first.rise)
     posed = program.posed(first.rise / size)
     x, b = first.point.x.copy(), posed.b.copy()
-    x[program.column], b[program.rows] = 0.0, b[program.rows] - unit * first.wanted
+    x[program.column], b[program.rows] = (
+        0.0,
+        b[program.rows] - unit * np.asarray(first.level, dtype=float),
+    )
     y = least_duals(replace(posed, b=b), replace(first.point, x=x), rows, capacity)
     return np.asarray(np.maximum(y[rows], 0.0) * posed.row[rows] / size)
 
