@@ -466,7 +466,7 @@ def _prices(program: LevelProgram, first: _Stop, capacity: Floats) -> Floats:
 def _evened(
     stated: Statement, program: LevelProgram, filled: Filled, utility: cp.Expression
 ) -> Floats:
-    """Return the most even shares of time at which all have their levels; the variables take them."""
+    """Return the most even shares of time at which all have their levels, set in the variables."""
     p, posed, rows = stated.p, program.program, program.rows
     X, cells = np.asarray(p.X.value, dtype=float), stated.place(p.X, posed)
     room = posed.b - posed.A @ program.x
