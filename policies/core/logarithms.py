@@ -59,7 +59,8 @@ class _Data:
         self.S = jobs.T / np.maximum(jobs.fastest, 1e-300)[:, None]
         count, most = jobs.count[:, None], jobs.capacity
         self.held = count * jobs.held / most[jobs.kind]
-        self.extra = count * jobs.extra / most[jobs.types :, None, None] if len(jobs.extra) else []
+        further = zip(jobs.extra, most[jobs.types :], strict=True)
+        self.extra = [np.asarray(count * each / limit) for each, limit in further]
 
     def cost(self, p: Floats) -> Floats:
         """Return what all time under each option costs, (rows, options)."""
@@ -83,7 +84,7 @@ class _Data:
         row, option = np.nonzero(self.able)
         limit, cell, amount = self.limits(row, option)
         most = self.k.size + self.jobs.capacity.size
-        return np.bincount(limit, amount * x[row, option][cell], most)
+        return np.asarray(np.bincount(limit, amount * x[row, option][cell], most), dtype=float)
 
 
 def maximise_logarithms(
