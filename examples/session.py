@@ -1,4 +1,4 @@
-"""Jobs come and go: a session solves again what changed, and says what that took."""
+"""Jobs come and go: a session solves again what changed, and says how."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def show(what: str, session: Session) -> None:
     found = session.solve()
     print(
         f"{what + ':':20s}{len(session):3d} jobs, {found.stats['classes']} classes, least share "
-        f"{found.objective:.4f}, gap {found.gap:.0e}, {found.stats['changed']} numbers changed"
+        f"{found.objective:.4f}, gap {found.gap:.0e}, {found.stats['path']}"
     )
 
 

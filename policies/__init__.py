@@ -54,16 +54,19 @@ from apportion.faces import lazily
 if TYPE_CHECKING:
     from apportion.policies.allox import AlloX as AlloX
     from apportion.policies.base import Policy as Policy
+    from apportion.policies.cohort import Cohort as Cohort
     from apportion.policies.core.forms import Form as Form
+    from apportion.policies.core.pairs import PairTable as PairTable
     from apportion.policies.dally_round import DallyRound as DallyRound
     from apportion.policies.deepboot import DeepBoot as DeepBoot
     from apportion.policies.elastic_values import reallocation_factor as reallocation_factor
-    from apportion.policies.entities import Cohort as Cohort
-    from apportion.policies.entities import FairOverTime as FairOverTime
+    from apportion.policies.fair_over_time import FairOverTime as FairOverTime
     from apportion.policies.fifo import FIFO as FIFO
     from apportion.policies.finish_time_fairness import FinishTimeFairness as FinishTimeFairness
     from apportion.policies.gandiva_packing import GandivaPacking as GandivaPacking
-    from apportion.policies.hierarchical import HierarchicalFairness as HierarchicalFairness
+    from apportion.policies.hierarchical_fairness import (
+        HierarchicalFairness as HierarchicalFairness,
+    )
     from apportion.policies.instance import Instance as Instance
     from apportion.policies.isolated import IsolatedShare as IsolatedShare
     from apportion.policies.labelled import solve as solve
@@ -104,7 +107,6 @@ if TYPE_CHECKING:
     from apportion.policies.sia import Sia as Sia
     from apportion.policies.solution import Solution as Solution
     from apportion.policies.solver import solve_instance as solve_instance
-    from apportion.policies.solving.pairs import PairTable as PairTable
     from apportion.policies.strategy_proof import StrategyProof as StrategyProof
     from apportion.policies.water_filling import RatesOfGroups as RatesOfGroups
     from apportion.policies.water_filling import WaterFilling as WaterFilling

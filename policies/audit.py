@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 from apportion.annotations import checked
 from apportion.errors import InputError
-from apportion.policies.labelled import jobs_of, solve
+from apportion.policies.labelled import columns_of, instance_of, solve
 from apportion.policies.registry import get_policy
 from apportion.tensor import ThroughputTensor
 
@@ -112,7 +112,7 @@ class _Case:
         most = np.concatenate([np.ones(count), self.gpus, -kept * (1 - TELLING**2)])
         close: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
         rows: Any = sparse.csr_array(limits)
-        found = linprog(-gain.ravel(), rows, most, method="highs", options=close)
+        found: Any = linprog(-gain.ravel(), rows, most, method="highs", options=close)
         more = float(gain.ravel() @ found.x - kept.sum()) if found.success else 0.0
         if more <= TELLING * max(kept.sum(), 1.0):
             return 0.0, None
@@ -245,13 +245,10 @@ def _case_of(policy: Policy, tensor: ThroughputTensor, allocation: Allocation) -
     cluster = tensor.workers or tensor.cluster
     known = tensor.on_types_of(cluster)
     types = known.options.tolist()
-    facts = jobs_of(known, known.jobs_table, policy)
-    if (facts["count"] != 1).any():
+    facts = instance_of(known, cluster, columns_of(known, known.jobs_table, policy))
+    if (facts.count != 1).any():
         raise InputError("An audit is of single jobs; leave out the column 'count'.")
-    gpus = np.array([float(cluster.gpus[name]) for name in types])
-    gang = facts["scale_factor"].to_numpy(dtype=float)
-    speed = np.nan_to_num(known.to_frame().to_numpy(dtype=float))
-    speed = np.where(gang[:, None] <= gpus, speed, 0.0)
+    gang, weight = facts.columns["scale_factor"], facts.columns["weight"]
+    gpus = facts.capacity[facts.option_accelerator]
     X = allocation.X.loc[known.jobs, types].to_numpy(dtype=float)
-    weight = facts["weight"].to_numpy(dtype=float)
-    return _Case(known.jobs, types, speed, gang, weight, gpus, X)
+    return _Case(known.jobs, types, facts.throughput, gang, weight, gpus, X)

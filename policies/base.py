@@ -203,3 +203,8 @@ def form_of(policy: Policy, p: Problem) -> Form | None:
     """
     own = (each for each in type(policy).__mro__ if {"form", "objective"} & vars(each).keys())
     return policy.form(p) if "form" in vars(next(own)) else None
+
+
+def earlier_objectives(policy: Policy, p: Problem) -> Sequence[cp.Maximize | cp.Minimize]:
+    """Return the objectives of a policy that count before its own; most have none."""
+    return policy.earlier_objectives(p) if hasattr(policy, "earlier_objectives") else ()

@@ -150,10 +150,6 @@ class Instance:
         """Places of the resources without one."""
         return np.isinf(self.capacity).nonzero()[0]
 
-    def worth(self, prices: Floats) -> float:
-        """Return the price of all there is of the hard resources, prices of shape (resources,)."""
-        return float(self.capacity[self.hard] @ prices[self.hard])
-
     @cached_property
     def current(self) -> Floats:
         """1 where a row is under the option that it has now, else 0; shape (rows, options)."""

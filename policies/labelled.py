@@ -13,6 +13,7 @@ from scipy import sparse
 from apportion.allocation import Allocation
 from apportion.annotations import checked
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts, refuse_misplaced
+from apportion.policies.core.classes import GivenOrder
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.labels import (
     PosedByItself,
@@ -28,12 +29,10 @@ from apportion.policies.labels import (
     places_of_options,
     places_of_types,
     refuse_beside,
-    speeds_of_rows,
 )
 from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
 from apportion.policies.solver import solve_instance
-from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -42,9 +41,9 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
+    from apportion.policies.core.options import Fallback
     from apportion.policies.resource import Resource
     from apportion.policies.solution import Solution
-    from apportion.policies.solving.options import Fallback
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
     from apportion.types import Floats
@@ -274,13 +273,9 @@ def columns_of(
         columns.setdefault("steps_remaining", columns["total_steps"])
     columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])
     arrival_s = np.asarray(columns.get("arrival_s", np.zeros(size)), dtype=float)
-    submitted = np.argsort(arrival_s, kind="stable")
-    # Those of one time come by the numbers in their ids.
-    if not (np.diff(arrival_s[submitted]) > 0).all():
-        by_id = tensor.jobs_by_id
-        submitted = by_id[np.argsort(arrival_s[by_id], kind="stable")]
+    by_id = tensor.jobs_by_id  # those of one time come by the numbers in their ids
     columns["order"] = order = np.empty(size)
-    order[submitted] = np.arange(size)
+    order[by_id[np.argsort(arrival_s[by_id], kind="stable")]] = np.arange(size)
     if missing := [name for name in policy.columns if name not in columns]:
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
     if hasattr(policy, "check_jobs"):
@@ -315,13 +310,8 @@ def instance_of(
     room = np.minimum(capacity[accelerator], largest_gang)
     if tensor.solo:
         held[:] = gang if per_option is None else per_option
-        speed = np.where(held <= room, tensor.values.to_numpy(), 0.0)
-        fits = (speed > 0).any(axis=1)
     else:
         np.maximum.at(held, row, gang[job] if per_option is None else per_option)
-        speed, fits = speeds_of_rows(tensor, held, room)
-    if not fits.all():
-        raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
     usage = None
     if per_option is not None or not tensor.solo or resources:
         named = names_of_resources(cluster, resources)
@@ -332,8 +322,8 @@ def instance_of(
             used = resource.used(tensor).tocoo()
             cells = used.coords[0], used.coords[1] * capacity.size + place
             usage = usage + sparse.csr_array((used.data, cells), shape=usage.shape)
-    return Instance(
-        throughput=speed,
+    instance = Instance(
+        throughput=np.where(held[row] <= room, tensor.values.to_numpy(), 0.0),
         member_row=row,
         member_job=job,
         member_share=np.ones(row.size),
@@ -347,6 +337,11 @@ def instance_of(
         resource_names=named,
         option_tier=tiers_of_options(tensor) if tensor.has_tiers else None,
     )
+    fits = np.zeros(len(tensor.jobs), dtype=bool)
+    fits[job[instance.can_run[row].any(axis=1)]] = True
+    if not fits.all():
+        raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
+    return instance
 
 
 def _columns_and_texts(

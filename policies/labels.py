@@ -9,15 +9,13 @@ import pandas as pd
 
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
+from apportion.policies.core.pairs import PairTable
 from apportion.policies.resource import Resource
-from apportion.policies.solving.pairs import PairTable
 from apportion.policies.whole.valid import check_pins
 from apportion.problem_inputs import COMBINATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from apportion.allocation import Allocation
     from apportion.cluster import Cluster
@@ -84,18 +82,6 @@ def places_of_accelerators(tensor: ThroughputTensor, cluster: Cluster) -> Ints:
         if name not in places:
             raise unknown_name("accelerator in the throughput tensor", name, cluster.gpus)
     return np.array([places[name] for name in tensor.accelerator_of_option], dtype=np.intp)
-
-
-def speeds_of_rows(
-    tensor: ThroughputTensor, held: Floats, room: Floats
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return speeds where rows have several jobs, and which jobs run in some row."""
-    row, job = tensor.member_places
-    speed = np.where(held[row] <= room, tensor.values.to_numpy(), 0.0)
-    together, fits = np.ones(held.shape, dtype=bool), np.zeros(len(tensor.jobs), dtype=bool)
-    np.logical_and.at(together, row, speed > 0)
-    np.logical_or.at(fits, job, together[row].any(axis=1))
-    return speed, fits
 
 
 def fits_nowhere(

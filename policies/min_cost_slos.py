@@ -9,12 +9,14 @@ import cvxpy as cp
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.policies import MinCost, Problem
+from apportion.policies.min_cost import MinCost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+
+    from apportion.policies import Problem
 
 
 @dataclass(frozen=True)

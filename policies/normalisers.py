@@ -57,7 +57,7 @@ def speeds_in_combinations(instance: Instance) -> SoloSpeeds:
     speed = np.zeros((instance.jobs, instance.options))
     np.maximum.at(speed, job[single], instance.throughput[single])
     together = np.where(instance.can_run[row], instance.throughput, 0.0)
-    taken = single | ~(speed > 0).any(axis=1)[job]
+    taken = single | (speed.max(axis=1, initial=0.0) == 0)[job]
     np.maximum.at(speed, job[taken], together[taken])
     fastest = taken[:, None] & (together == speed[job])
     gpus = np.full(speed.shape, np.inf)

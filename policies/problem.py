@@ -14,8 +14,13 @@ from apportion.errors import InputError, unknown_name, written
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
     from apportion.types import Floats, Ints
+
+
+_ALWAYS = ("weight", "count", "scale_factor")
+"""Columns that every policy may read: jobs that differ in them are in no case solved as one."""
 
 
 class OwnVariable(NamedTuple):
@@ -41,6 +46,8 @@ class OwnVariable(NamedTuple):
 class Problem:
     """Variables, constraints and data that every policy shares.
 
+    With `read_by` columns that this policy does not list are refused.
+
     Expressions and arrays have one entry per job (per class of identical jobs, which stands for
     ``count`` jobs): sum over jobs with `total`, take ``cp.min`` and ``cp.max`` as they are.
 
@@ -58,10 +65,12 @@ class Problem:
         Constraints that `on_average` was told of, by the ids that cvxpy gives them.
     """
 
-    def __init__(self, instance: Instance, *, fractional: bool = False) -> None:
+    def __init__(
+        self, instance: Instance, *, fractional: bool = False, read_by: Policy | None = None
+    ) -> None:
         if not hasattr(instance, "member_row"):
             raise InputError(f"instance is {written(instance)}; it must be an Instance.")
-        self.instance = instance
+        self.instance, self._read_by = instance, read_by
         self.scale = cp.Variable(name="scale") if fractional else 1.0
         self.inexact = 0.0
         self.variables: dict[str, OwnVariable] = {}
@@ -259,8 +268,17 @@ class Problem:
 
     def column(self, name: str) -> Floats:
         """Return a column of the jobs table; the policy must list it in its ``columns``."""
+        policy = self._read_by
+        if policy is not None and name not in (*_ALWAYS, *policy.columns):
+            columns = ", ".join(f'"{each}"' for each in (*policy.columns, name))
+            raise InputError(
+                f"{policy!r} reads the column {name!r} of the jobs table, which its class does not "
+                f"list: write columns = ({columns}{',' * (not policy.columns)}) there, or jobs "
+                f"that differ in it would be solved as one."
+            )
         if name not in self.instance.columns:
-            raise InputError(f"This policy needs the column {name!r} in the jobs table.")
+            who = "This policy" if policy is None else repr(policy)
+            raise InputError(f"{who} needs the column {name!r} in the jobs table.")
         return self.instance.columns[name]
 
     def texts(self, column: str) -> tuple[str, ...]:

@@ -25,34 +25,24 @@ from apportion.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_FILES = {
-    "hierarchical_fairness": "hierarchical",
-    "fair_over_time": "entities",
-    "cohort": "entities",
-}
-"""Files of policies that do not stand in the file of their name."""
-
 
 def _of_file(name: str) -> type[Policy]:
     """Return the policy of a name, which stands in the file of this name."""
-    module = import_module(f"apportion.policies.{_FILES.get(name, name)}")
+    module = import_module(f"apportion.policies.{name}")
     classes = (each for each in vars(module).values() if isinstance(each, type))
     return next(each for each in classes if getattr(each, "name", None) == name)
 
 
 _COMES_WITH = {name: _of_file(name) for name in POLICY_NAMES}
 
-BUILT_IN = tuple(_COMES_WITH[name] for name in POLICIES_OF["any jobs"])
+WHOLE = {kind: tuple(_COMES_WITH[name] for name in names) for kind, names in POLICIES_OF.items()}
+"""Policies that choose one option for each job, or none, by what the options have to be."""
+
+BUILT_IN = WHOLE.pop("any jobs")
 """Policies for any jobs."""
 
-SPECIALISED = tuple(_COMES_WITH[name] for name in POLICIES_OF["single GPUs, or pairs"])
+SPECIALISED = WHOLE.pop("single GPUs, or pairs")
 """Policies for single-GPU jobs only, or for jobs that share GPUs only."""
-
-WHOLE = {
-    options: tuple(_COMES_WITH[name] for name in names)
-    for options, names in [*POLICIES_OF.items()][2:]
-}
-"""Policies that choose one option for each job, or none, by what the options have to be."""
 
 POLICIES: Registry[type[Policy]] = Registry(
     "policy",

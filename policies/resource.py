@@ -98,5 +98,5 @@ def _places(wanted: pd.Index, given: pd.Index) -> Ints | None:
 
 def _sparse(usage: pd.DataFrame | sparse.sparray) -> sparse.csr_array:
     """Return what is not zero in a table or a sparse array; NaN is not."""
-    table = as_floats(usage) if isinstance(usage, pd.DataFrame) else usage
-    return sparse.csr_array(table, dtype=float)
+    table: Any = as_floats(usage) if isinstance(usage, pd.DataFrame) else usage
+    return sparse.csr_array(table, dtype=np.float64)

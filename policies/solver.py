@@ -20,11 +20,11 @@ import numpy as np
 
 from apportion.errors import InfeasibleError, SolveError
 from apportion.policies.core import general, plain, water_filling
+from apportion.policies.core.classes import Reduction, reduce
 from apportion.policies.core.forms import read
+from apportion.policies.core.options import Fallback, check_options, without_optimum
 from apportion.policies.core.unsolvable import unsolvable
 from apportion.policies.solution import ACCURATE, Attempted, Solution
-from apportion.policies.solving.options import Fallback, check_options, without_optimum
-from apportion.policies.solving.rows import Reduction, reduce
 from apportion.policies.whole.decide import decide
 from apportion.threads import one_thread
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.core.forms import Form
+    from apportion.policies.core.pairs import PairTable
     from apportion.policies.core.warm_start import WarmStart
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.pairs import PairTable
 
 
 _LOG = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from cvxpy.constraints import Equality, Inequality
 from scipy import sparse
 
 from apportion.policies.base import Policy
+from apportion.policies.core.classes import believed
+from apportion.policies.core.pairs import add_pairs
 from apportion.policies.problem import Problem
-from apportion.policies.solving.pairs import add_pairs
-from apportion.policies.solving.rows import believed
 from apportion.ties import EXACT
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import cvxpy as cp
 
+    from apportion.policies.core.pairs import PairTable
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.pairs import PairTable
     from apportion.types import Bools, Floats, Ints
 
     OfEachJob = dict[tuple[int, int], bool]

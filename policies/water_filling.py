@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import cvxpy as cp
@@ -31,8 +30,7 @@ class Rates(Protocol):
 class RatesOfGroups:
     """`Rates` of groups of jobs, each of which passes its own on within itself.
 
-    All of a group's rate goes to the jobs at its first place of which one can rise, in parts. The
-    levels are then known without a step for each job that stops.
+    All of a group's rate goes to the jobs at its first place of which one can rise, in parts.
 
     Attributes
     ----------
@@ -55,43 +53,22 @@ class RatesOfGroups:
     part: Floats
     per: Floats
     share: Callable[[Bools], Floats]
-    _known: dict[bytes, Floats] = field(default_factory=dict, init=False, repr=False)
-    _rates: dict[bytes, Floats] = field(default_factory=dict, init=False, repr=False)
-
-    @cached_property
-    def in_line(self) -> Ints | None:
-        """Jobs group by group in the order of their places; ``None`` if some have the same."""
-        order = np.lexsort((self.place, self.group))
-        group, place = self.group[order], self.place[order]
-        same = (group[1:] == group[:-1]) & (place[1:] == place[:-1])
-        return None if same.any() else order
 
     def __call__(self, active: Bools) -> Floats:
         """Return the rate of each job, given which of them can still rise."""
-        known = self._rates.get(key := active.tobytes())
-        if known is not None:
-            return known
         part, first = np.where(active, self.part, 0.0), np.array([np.inf]).repeat(self.groups)
         np.minimum.at(first, self.group[active], self.place[active])
         part[self.place != first[self.group]] = 0.0
         in_group = np.bincount(self.group, weights=part, minlength=self.groups)
         alive = in_group > 0
-        passed_on = self.shares(alive) / np.where(alive, in_group, 1.0)
-        rate = self._rates[key] = passed_on[self.group] * part / self.per
-        return rate
-
-    def shares(self, alive: Bools) -> Floats:
-        """Return rates of groups; they change when one of these has no job left."""
-        known = self._known.get(alive.tobytes())
-        if known is None:
-            known = self._known[alive.tobytes()] = self.share(alive)
-        return known
+        passed_on = self.share(alive) / np.where(alive, in_group, 1.0)
+        return np.asarray(passed_on[self.group] * part / self.per)
 
 
 class WaterFilling(Policy):
     """Raise throughputs, relative to equal shares, at rates: a policy says these.
 
-    Who fills again and again asks for `rates` alone, and needs no expression.
+    Its objective is the height of the first level.
     """
 
     lexicographic: bool = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ import apportion as ap
 from apportion.policies import get_policy
 from apportion.policies.problem import Problem
 from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.rows import group_identical
+from apportion.policies.core.classes import group_identical
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from benchmarks.speed.harness import Row, cpu_seconds
 from benchmarks.speed.problems import TYPES, draw
@@ -21,59 +21,47 @@ from benchmarks.speed.timing import ours
 
 if TYPE_CHECKING:
     from apportion.allocation import Allocation
-    from apportion.policies.sessions.session_allocation import SessionAllocation
     from benchmarks.speed.problems import Case
     from benchmarks.speed.settings import Settings
-
-    Route = Literal["parametrised", "direct deltas"]
 
 __all__ = ["events"]
 
 POLICY = "max_min_fairness"
-GOALS: dict[Route, tuple[float, float]] = {
-    "parametrised": (0.002, 10),
-    "direct deltas": (0.0004, 3),
-}
-"""By route, the most seconds of an event and the most multiples of HiGHS alone."""
+MOST_S, MOST_MULTIPLES = 0.0004, 3
+"""The most seconds of an event, and the most multiples of HiGHS alone."""
 
 
 def events(settings: Settings) -> list[Row]:
-    """Time arrivals and departures by both ways, and the solver alone when nothing changes."""
+    """Time arrivals and departures and the solver alone when nothing changes."""
     jobs, count = (256, 20) if settings.quick else (16384, 200)
     case = draw(jobs, len(TYPES), settings.data)
     ours(POLICY, case, repeats=1, called=False)  # asserts that capacities bind
     found = settings.gavel.solve(POLICY, case)
     floor = _floor(case)
-    rows, at_floor = [], []
-    for route, (limit_s, most) in GOALS.items():
-        (first, last), (both, _) = (_events(case, count, route, stage) for stage in (False, True))
-        row = Row(
-            *("P2", f"{POLICY}, {jobs} x 3, an event by {route}", f"<= {1000 * limit_s:g} ms"),
-            peer=f"Gavel, anew ({found['solver']})" if found else "Gavel, anew",
-            peer_s=found.get("seconds", np.nan),
-            first_s=statistics.median(first),
-            both_s=statistics.median(both),
-            seconds_goal=limit_s,
-            classes=last.stats["classes"],
-            gap=last.gap,
-            note=f"95 % of first stages within {1000 * float(np.quantile(first, 0.95)):.2f} ms",
-        )
-        rows.append(row)
-        beside = Row(
-            *("P13", f"{row.what}, beside HiGHS unchanged", f"<= {most} x HiGHS"),
-            peer="HiGHS, nothing changed",
-            peer_s=floor,
-            first_s=row.first_s,
-            both_s=row.both_s,
-            ratio_goal=1 / most,
-        )
-        at_floor.append(beside)
-    return rows + at_floor
+    (first, last), (both, _) = (_events(case, count, stage) for stage in (False, True))
+    row = Row(
+        *("P2", f"{POLICY}, {jobs} x 3, an event", f"<= {1000 * MOST_S:g} ms"),
+        peer=f"Gavel, anew ({found['solver']})" if found else "Gavel, anew",
+        peer_s=found.get("seconds", np.nan),
+        first_s=statistics.median(first),
+        both_s=statistics.median(both),
+        seconds_goal=MOST_S,
+        classes=last.stats["classes"],
+        gap=last.gap,
+        note=f"95 % of first stages within {1000 * float(np.quantile(first, 0.95)):.2f} ms",
+    )
+    beside = Row(
+        *("P13", f"{row.what}, beside HiGHS unchanged", f"<= {MOST_MULTIPLES} x HiGHS"),
+        peer="HiGHS, nothing changed",
+        peer_s=floor,
+        first_s=row.first_s,
+        both_s=row.both_s,
+        ratio_goal=1 / MOST_MULTIPLES,
+    )
+    return [row, beside]
 
 
-def _events(
-    case: Case, count: int, route: Route, second_stage: bool
-) -> tuple[list[float], SessionAllocation | Allocation]:
+def _events(case: Case, count: int, second_stage: bool) -> tuple[list[float], Allocation]:
     """CPU seconds of each of many events, every other one a departure, and the last result."""
     rng = np.random.default_rng(1)
     speed = pd.DataFrame(case.speed, columns=list(TYPES))
@@ -81,7 +69,7 @@ def _events(
     facts = pd.DataFrame({"scale_factor": scale})
     gpus = dict(zip(TYPES, case.gpus.astype(int).tolist(), strict=True))
     seconds = []
-    with ap.session(POLICY, gpus, second_stage=second_stage, route=route) as session:
+    with ap.session(POLICY, gpus, second_stage=second_stage) as session:
         session.add(speed, facts)
         allocation = session.solve()
         there = list(range(len(speed)))

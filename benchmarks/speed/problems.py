@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.policies import Instance
-from apportion.policies.solving.pairs import PairTable
+from apportion.policies.core.pairs import PairTable
 from apportion.sim import generate_pair_throughputs
 from apportion.sim.job_types import job_type_throughputs
 from apportion.sim.traces.oracle import read_oracle, read_pair_oracle

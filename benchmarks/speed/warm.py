@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 
 import apportion as ap
 from apportion.policies import HierarchicalFairness, get_policy, solve_instance
+from apportion.policies.core.warm_start import WarmStart
 from apportion.policies.problem import Problem
-from apportion.policies.sessions.warm_jobs import WarmJobs
 from apportion.policies.solving.compiled import Compiled
 from apportion.policies.solving.solvers.highs import PersistentHighs
 from benchmarks.speed.harness import Row, calls_of, cpu_seconds, cpu_seconds_once, two_digits
@@ -111,13 +111,13 @@ def _timed(
     policy: Policy, coming: list[tuple[Any, Instance]], highs: PersistentHighs | None = None
 ) -> tuple[list[float], list[float], int]:
     """CPU seconds of each event, and of HiGHS after every tenth; how many were solved anew."""
-    kept = WarmJobs(policy)
+    start = WarmStart()
     seconds, unchanged, anew = list[float](), list[float](), 0
-    for number, (here, instance) in enumerate(coming):
+    for number, (_, instance) in enumerate(coming):
         started = time.process_time()
-        if kept.certified(here, instance, least_prices=False) is None:
-            solve_instance(policy, instance)
-            anew += 1
+        start.path = "cold start"
+        solve_instance(policy, instance, start=start)
+        anew += start.path == "cold start"
         seconds.append(time.process_time() - started)
         if number % 10 == 9 and highs:
             unchanged += [cpu_seconds_once(highs.solve)[0] for _ in range(10)]

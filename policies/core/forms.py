@@ -186,13 +186,13 @@ def read(policy: Policy, instance: Instance) -> Form | None:
         if (found := _upper_bounds(each, p)) is None:
             return None
         limits += found
-    form = _stated(policy, p)
+    form = stated_form(policy, p)
     if form is None or p.variables or len(limits) > _MOST_LIMITS:
         return None
     return replace(form, limits=tuple(limits), inexact=p.inexact)
 
 
-def _stated(policy: Policy, p: SpeedProblem) -> Form | None:
+def stated_form(policy: Policy, p: SpeedProblem) -> Form | None:
     """Return the form that a policy returns itself, or read it off the expression.
 
     A subclass that states another objective without a form is read off.

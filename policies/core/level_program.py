@@ -19,16 +19,16 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import SolveError
-from apportion.policies.solving.cone import Point, Scales, rows_that_are_bounds
+from apportion.policies.core.canonical import Point
 
 if TYPE_CHECKING:
-    from apportion.policies.solving.cone import ConeProgram
+    from apportion.policies.core.canonical import Program
     from apportion.types import Bools, Floats, Ints
 
 _ONE = 1 << 400
 """The number 1 in units of whole numbers."""
-EXACT = 2.0**-150
-"""Error of a refined point, in numbers around 1."""
+EXACT, TIE = 2.0**-110, 2.0**-70
+"""Error of a refined point, and dual value of one that may be zero, in numbers around 1."""
 _ROUNDING = 2.0**-40
 """Error of a point of HiGHS that is no rounding error, in numbers around 1."""
 _STEP, _FAR, _APART, _MOST_ROUNDS = 2.0**40, 1e9, 1e6, 40
@@ -69,17 +69,19 @@ class LevelProgram:
     Parameters
     ----------
     program
-        The program, not scaled: minimise ``-t`` subject to ``b - A x >= 0``, or = 0 where
-        `equality` says so; rows ``-a x <= 0`` are bounds.
-    rows
-        The demands, one a job, shape (jobs,).
+        Capacities, the time of each job, what is demanded of each job (at least t) and whatever
+        else is stated, all of it linear. Bounds are 0 or infinite.
     column
         Place of t.
+    capacities, jobs
+        Rows of the first kind, and of the second.
 
     Attributes
     ----------
-    scales
-        What takes the program to numbers around 1: powers of two.
+    program
+        The same in numbers around 1, without t.
+    rows
+        The demands, shape (jobs,).
     x, y, reduced
         Columns, dual values of rows and reduced costs of columns in the last point, scaled.
     every, solved
@@ -88,30 +90,35 @@ class LevelProgram:
         By what part of itself t may be larger.
     """
 
-    def __init__(self, program: ConeProgram, rows: Ints, column: int) -> None:
-        self.program, self.rows, self.column = program, rows, column
-        without = program.A.copy()
-        without.data[without.indptr[column] : without.indptr[column + 1]] = 0.0
-        without.eliminate_zeros()
-        scales = Scales.of(replace(program, A=without))
-        self.scales = Scales(*map(_power_of_two, (scales.column, scales.row)), 1.0)
-        scaled = self.scales.scale(replace(program, A=without))
-        self._bounds = rows_that_are_bounds(scaled)
-        kept = np.ones(program.b.size, dtype=bool)
-        kept[self._bounds[0]] = False
-        self.kept, self._own = np.flatnonzero(kept), (np.cumsum(kept) - 1)[rows]
-        A = sparse.hstack([scaled.A[self.kept], sparse.eye_array(self.kept.size)], format="csc")
-        self._b, self._size, slacks = scaled.b[self.kept], program.c.size, self.kept.size
-        self._entries, self._costs = np.zeros(rows.size), np.zeros(self._size + slacks)
+    def __init__(self, program: Program, column: int, capacities: int, jobs: int) -> None:
+        A = program.A.copy()
+        entries = slice(A.indptr[column], A.indptr[column + 1])
+        self.rows, self.column = np.sort(A.indices[entries]), column
+        A.data[entries] = 0.0
+        A.eliminate_zeros()
+        scaled = replace(program, A=A, c=np.zeros(A.shape[1])).scaled()
+        scaled.column[column] = 1.0
+        self._capacity, self._time = slice(capacities), slice(capacities, capacities + jobs)
+        limits, self._size = scaled.b.size, scaled.c.size
+        self._costs = np.zeros(self._size + limits)
         self._costs[column] = -1.0
-        self._lower = np.append(np.full(self._size, -np.inf), np.zeros(slacks))
-        self._lower[self._bounds[1]] = 0.0
-        self._upper = np.full(self._lower.size, np.inf)
-        self._upper[self._size :][program.equality[self.kept]] = 0.0
-        self._A, self._exact = A.tocoo(), None
-        self.every = np.ones(self._size, dtype=bool), program.equality.copy()
+        self.program = replace(scaled, c=self._costs[: self._size])
+        self._entries, self._b = np.zeros(jobs), scaled.b
+        low = np.where(np.isfinite(scaled.lower), 0.0, -np.inf)
+        self._lower = np.append(low, np.zeros(limits))
+        up = np.append(np.isfinite(scaled.upper), scaled.equality)
+        self._upper = np.where(up, 0.0, np.inf)
+        both = sparse.hstack([scaled.A, sparse.eye_array(limits)], format="csc")
+        self._A = both.tocoo()
+        self._exact: tuple[Any, Any] | None = None
+        self.every = ~up[: self._size], scaled.equality.copy()
         self.solved = 0
-        self._load(A)
+        self._load(both)
+
+    @property
+    def unit(self) -> Floats:
+        """By what what is demanded of each job is multiplied, shape (jobs,)."""
+        return self.program.row[self.rows]
 
     @cached_property
     def _makes(self) -> tuple[Ints, Ints, Floats, Floats, Bools]:
@@ -120,13 +127,10 @@ class LevelProgram:
         The last are the jobs of whom that is known: more of a column takes time, and it is no less
         than 0.
         """
-        A = self.program.A.tocsr()
-        entries = A[self.rows].tocoo()
-        own = (entries.coords[1] != self.column) & (entries.data != 0)
-        job, cell, made = entries.coords[0][own], entries.coords[1][own], -entries.data[own]
-        time = A[self.program.rows["time of a job <= 1"]]
-        needed = np.asarray(time[job, cell]).ravel() if job.size else made
-        strange = (needed <= 0) | (made < 0) | ~np.isin(cell, self._bounds[1])
+        A, entries = self.program.A.tocsr(), self.program.A.tocsr()[self.rows].tocoo()
+        (job, cell), made = entries.coords, -entries.data
+        needed = np.asarray(A[self._time][job, cell]).ravel() if job.size else made
+        strange = (needed <= 0) | (made < 0) | (self._lower[cell] < 0)
         return job, cell, made, needed, ~np.isin(np.arange(self.rows.size), job[strange])
 
     def most(self, open_: Bools, *, exact: bool) -> Any:
@@ -139,7 +143,7 @@ class LevelProgram:
         own, b = open_[cell] & known[job], self.program.b
         most = told(np.zeros(known.size))
         np.maximum.at(most, job[own], told(made[own]) / told(needed[own]))
-        most = most * told(b[self.program.rows["time of a job <= 1"]]) + told(b[self.rows])
+        most = (most * told(b[self._time]) + told(b[self.rows])) / told(self.unit)
         return np.where(known, most, np.inf)
 
     @cached_property
@@ -150,7 +154,7 @@ class LevelProgram:
         cannot be told.
         """
         job, cell, made, _, known = self._makes
-        b, capacity = self.program.b, self.program.rows["capacity"]
+        b, capacity = self.program.b, self._capacity
         there = b[capacity] > 0
         part = np.divide(1.0, b[capacity], out=np.zeros(there.size), where=there)
         cost = np.maximum(part @ self.program.A.tocsr()[capacity], 0.0)
@@ -158,7 +162,7 @@ class LevelProgram:
         worth = np.full(self.rows.size, np.inf)
         np.minimum.at(worth, job[known[job]], (cost[cell] / made)[known[job]])
         worth[np.isinf(worth)] = 0.0
-        return worth, float(np.count_nonzero(there) + worth @ b[self.rows])
+        return worth * self.unit, float(np.count_nonzero(there) + worth @ b[self.rows])
 
     def _load(self, A: sparse.csc_array) -> None:
         """Pass the program to HiGHS, which begins with what limits leave as the basis."""
@@ -197,24 +201,25 @@ class LevelProgram:
         SolveError
             If HiGHS finds no optimum.
         """
-        unit = self.scales.row[self.rows]
+        unit = self.unit
         size = float(_power_of_two(np.asarray(wanted, dtype=float) @ unit / wanted.size))
         entries = np.asarray(wanted, dtype=float) * unit / size
         for job in np.flatnonzero(entries != self._entries).tolist():
-            self._highs.changeCoeff(int(self._own[job]), self.column, entries[job])
+            self._highs.changeCoeff(int(self.rows[job]), self.column, entries[job])
         self._entries, self.solved = entries, self.solved + 1
         x, y = self._run()
         if not exact:
             if self._misses(x) > _ROUNDING:  # by a little, which others may have a lot of
                 whole = self._refined(_whole(x), _whole(y), _whole(entries), _ROUNDING * _ROUNDING)
-                x, y = map(_floats, whole)
+                x, y = map(_floats, whole[:2])
             self._keep(x, y)
-            return x[self.column] / size, y[self._own] * unit / size
+            return x[self.column] / size, y[self.rows] * unit / size
         entries = _times(_whole(wanted), _whole(unit / size))
-        x, y = self._refined(_whole(x), _whole(y), entries, EXACT)
+        x, y, paid = self._refined(_whole(x), _whole(y), entries, EXACT)
         self._keep(_floats(x), _floats(y))
+        self.reduced, self.error = _floats(paid[: self._size]), EXACT
         scale = Fraction(size) * _ONE
-        dual = np.array([Fraction(each) for each in y[self._own].tolist()], dtype=object)
+        dual = np.array([Fraction(each) for each in y[self.rows].tolist()], dtype=object)
         return Fraction(x[self.column]) / scale, dual * fractions(unit) / scale
 
     def _run(self) -> tuple[Floats, Floats]:
@@ -237,7 +242,7 @@ class LevelProgram:
         """Return by how much a point misses a limit, at most, in numbers around 1."""
         left = self._b.copy()
         np.subtract.at(left, self._A.coords[0], self._A.data * x[self._A.coords[1]])
-        left[self._own] -= self._entries * x[self.column]
+        left[self.rows] -= self._entries * x[self.column]
         return max(
             float(np.abs(left).max()),
             float((self._lower - x).max()),
@@ -255,34 +260,28 @@ class LevelProgram:
         y = np.where(free, y, np.maximum(y, 0.0))
         paid = self._costs.copy()
         np.add.at(paid, column, data * y[row])
-        paid[self.column] += self._entries @ y[self._own]
+        paid[self.column] += self._entries @ y[self.rows]
         self.x, self.reduced = x[: self._size], paid[: self._size]
-        most = np.maximum(1 / self.scales.column, 10 * np.abs(self.x))
-        short = np.where(
-            np.isfinite(self._lower[: self._size]), -self.reduced, np.abs(self.reduced)
-        )
+        most = np.maximum(1 / self.program.column, 10 * np.abs(self.x))
+        low, up = self._lower[: self._size], self._upper[: self._size]
+        short = np.where(up > 0, np.where(low < 0, np.abs(self.reduced), -self.reduced), 0.0)
         t, rounding = abs(float(self.x[self.column])), 2.0**-52 * float(np.abs(self._b) @ np.abs(y))
         bound = float(self._b @ y) + float(np.maximum(short, 0.0) @ most)
         self.error = (abs(bound - t) + rounding) / max(t, 1e-300)
-        self.y = np.zeros(self.program.b.size)
-        self.y[self.kept] = y
+        self.y = y
 
-    def posed(self, wanted: Floats) -> ConeProgram:
-        """Return the program that demands something, scaled."""
-        scaled, unit = self.scales.scale(self.program), self.scales.row[self.rows]
-        A = scaled.A.tolil()
-        A[self.rows, self.column] = wanted * unit
-        return replace(scaled, A=A.tocsc())
+    def posed(self, wanted: Floats) -> Program:
+        """Return the program that demands something."""
+        entries = (wanted * self.unit, (self.rows, np.full(self.rows.size, self.column)))
+        A = self.program.A + sparse.csc_array(entries, shape=self.program.A.shape)
+        return replace(self.program, A=sparse.csc_array(A))
 
     def point(self) -> Point:
-        """Return the last point in the program that is `posed`."""
-        row, column, factor = self._bounds
-        y = self.y.copy()
-        y[row] = np.maximum(self.reduced[column], 0.0) / factor
-        return Point(self.x, y, "optimal", "highs")
+        """Return the last point."""
+        return Point(self.x, self.y, "optimal", "highs", exact=True)
 
-    def _refined(self, x: Any, y: Any, entries: Any, until: float) -> tuple[Any, Any]:
-        """Correct a point, round by round, in whole numbers of units."""
+    def _refined(self, x: Any, y: Any, entries: Any, until: float) -> tuple[Any, Any, Any]:
+        """Correct a point, round by round, in whole numbers of units; with its reduced costs."""
         if self._exact is None:
             self._exact = _whole(self._A.data), _whole(self._b)
         data, b = self._exact
@@ -292,9 +291,9 @@ class LevelProgram:
         for turn in range(_MOST_ROUNDS):
             left, paid = b.copy(), _whole(self._costs)
             np.subtract.at(left, row, _times(data, x[column]))
-            left[self._own] -= _times(entries, x[self.column])
+            left[self.rows] -= _times(entries, x[self.column])
             np.add.at(paid, column, _times(data, y[row]))
-            paid[self.column] += _times(entries, y[self._own]).sum()
+            paid[self.column] += _times(entries, y[self.rows]).sum()
             out = _floats(left), np.where(held, _floats(x), 0.0), np.where(slack, _floats(x), 0.0)
             missed = max(np.abs(out[0]).max(), -out[1].min(), out[2].max())
             costs = np.where(slack, 0.0, _floats(paid))
@@ -304,7 +303,8 @@ class LevelProgram:
                 break
             primal, dual = _scale(missed, primal), _scale(over, dual)
             if apart > _APART * max(missed, over):  # what is left is far on one side
-                primal, dual = (1.0, dual) if turn % 2 else (primal, 1.0)
+                far = float(_power_of_two(1 / apart))
+                primal, dual = (1.0, far) if turn % 2 else (far, 1.0)
             lower = np.where(held, np.maximum(-primal * _floats(x), -_FAR), -np.inf)
             upper = np.where(slack, -primal * _floats(x), np.inf)
             self._pose(np.minimum(dual * _floats(paid), _FAR), lower, upper, primal * _floats(left))
@@ -315,7 +315,7 @@ class LevelProgram:
             x, y = x + _whole(by_x) // int(primal), y + _whole(by_y) // int(dual)
         else:
             raise SolveError("Water filling found no level to enough digits.")
-        return x, y
+        return x, y, paid
 
     def _pose(self, costs: Floats, lower: Floats, upper: Floats, right: Floats) -> None:
         """Tell HiGHS of other costs and limits."""

@@ -199,7 +199,14 @@ def _step(
     ]
     room = (1.0 - data.filled(x))[tight]
     right = np.append(profit[row, option], room)
-    found = splu(_matrix(entries, (size, size)), permc_spec="MMD_AT_PLUS_A").solve(right)
+    # Job by job, and resources last: eliminated in this order, an arrow fills up nowhere else.
+    of_job = np.append(row, np.flatnonzero(tight))
+    place = np.argsort(np.argsort(of_job, kind="stable"))
+    entries = [(place[i], place[j], value) for i, j, value in entries]
+    moved = np.empty(size)
+    moved[place] = right
+    K = _matrix(entries, (size, size))
+    found = splu(K, permc_spec="NATURAL", diag_pivot_thresh=1e-3).solve(moved)[place]
     dx = np.zeros_like(x)
     dx[row, option] = found[:n]
     return dx, (data.S * dx).sum(axis=1) / u, dual + found[n:]

@@ -184,8 +184,9 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
         part = min(point.part, 1.0)
         t, need = (t * part if form.kind == "level" else t), need * part
         worth = float(point.need @ form.demand(t)[1])
-        prices = point.prices / max(worth, 1e-300) if t < dual.top else 0 * point.prices
-        if t >= dual.top:  # any shares with what is needed are optimal
+        at_top = dual.top - t <= 1e-12 * abs(t)  # or a last digit would decide on prices
+        prices = 0 * point.prices if at_top else point.prices / max(worth, 1e-300)
+        if at_top:  # any shares with what is needed are optimal
             point = replace(point, free=jobs.T > 0, tight=np.zeros_like(point.tight))
         bound = dual.bound(prices, 60)[0] if prices.any() else dual.top
     else:

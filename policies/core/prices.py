@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import SolveError
-from apportion.policies.core.mixes import Mixes, cheapest
+from apportion.policies.core.mixes import Mixes, cheapest, most_profitable
 from apportion.policies.core.program import Columns, optimum, pass_columns, quiet_highs
 
 if TYPE_CHECKING:
@@ -145,6 +145,8 @@ class Gain:
     def buy(self, prices: Floats, t: float = 0.0) -> Mixes:
         """Return what jobs buy."""
         cost = self.jobs.cost(prices)
+        if not (self.log or np.any(self.fixed)):
+            return most_profitable(self.jobs.by_option[0], cost, self.worth)
         return cheapest(self.jobs.by_option[0], cost, self.fixed, self.worth, self.log)
 
     def bound(self, prices: Floats, steps: int = 1) -> tuple[float, Floats, Floats, Mixes]:

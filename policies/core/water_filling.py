@@ -27,26 +27,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import cvxpy as cp
 import numpy as np
-from scipy import sparse
 
 from apportion.errors import InputError, SolveError
-from apportion.policies.core.even import least_squares
-from apportion.policies.core.level_program import EXACT, LevelProgram, fractions
+from apportion.policies.core.certificate import make_feasible, relative_gap
+from apportion.policies.core.forms import SpeedProblem, stated_form
+from apportion.policies.core.general import Statement, evenness, most_even, optimum_of, over_earlier
+from apportion.policies.core.least_duals import least_duals
+from apportion.policies.core.level_program import EXACT, TIE, LevelProgram, fractions
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
-from apportion.policies.solving.certificate import make_feasible, relative_gap
-from apportion.policies.solving.compiled import Compiled
-from apportion.policies.solving.demands import levels_of, pose
-from apportion.policies.solving.earlier import constraints_of
-from apportion.policies.solving.second_stage import evenness
-from apportion.policies.solving.solvable import unsolvable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from apportion.policies.base import Policy
+    from apportion.policies.core.canonical import Point
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.cone import Point
     from apportion.policies.water_filling import Rates
     from apportion.types import Bools, Floats
 
@@ -207,29 +201,6 @@ def _still(height: Any) -> Any:
     return height * (Fraction(1, 1 << 300) if isinstance(height, Fraction) else 1e-16)
 
 
-class First(NamedTuple):
-    """The first level.
-
-    Attributes
-    ----------
-    height, own
-        Where it ends, and where the first job makes all it can (infinite if none does).
-    wanted, rise
-        Levels there, and how fast they rise, shape (jobs,) each.
-    dual
-        Dual values of what is wanted, shape (jobs,).
-    point
-        The optimum.
-    """
-
-    height: float
-    own: float
-    wanted: Floats
-    rise: Floats
-    dual: Floats
-    point: Point
-
-
 class Filled(NamedTuple):
     """Levels that no job can exceed unless another one has less that has no more.
 
@@ -240,7 +211,7 @@ class Filled(NamedTuple):
     doubt
         By what part of itself a level may be off, at most.
     first
-        The first level; ``None`` if no job can have anything.
+        Where the first level ended; ``None`` if no job can have anything.
     steps
         Linear programs.
     open, tight
@@ -250,7 +221,7 @@ class Filled(NamedTuple):
     level: Floats
     most: Floats
     doubt: float
-    first: First | None
+    first: _Stop | None
     steps: int
     open: Bools
     tight: Bools
@@ -269,8 +240,8 @@ class _Stop(NamedTuple):
         ``sum of dual * u <= sum of dual * level + over`` in every allocation; floats.
     open, tight
         Columns without a reduced cost at these, rows with a dual value.
-    last
-        Dual values of the last program, whose point has the levels.
+    point
+        That has these levels.
     """
 
     height: Any
@@ -282,7 +253,7 @@ class _Stop(NamedTuple):
     over: float
     open: Bools
     tight: Bools
-    last: Floats
+    point: Point
 
 
 def _last_with_room(
@@ -290,31 +261,31 @@ def _last_with_room(
 ) -> _Stop:
     """Rise until there is room for nothing higher."""
     exact, first = level.dtype == object, path.begin(active, level, most)
-    tie, rounding, close = (EXACT**0.5, EXACT, 2.0**-100) if exact else (_TIE, 2.0**-52, 1e-13)
+    tie, rounding, close = (TIE, EXACT, 2.0**-90) if exact else (_TIE, 2.0**-52, 1e-13)
     own = float(first) if path.at(first)[2].any() else np.inf
-    worth, bound = program.worth
-    dual, bound = (fractions(worth), Fraction(bound)) if exact else (worth, bound)
-    last, error = dual, 0.0
-    open_, tight = program.every
+    dual: Any
+    bound: Any
+    dual, bound = program.worth
+    dual, bound = (fractions(dual), Fraction(bound)) if exact else (dual, bound)
+    error, (open_, tight) = 0.0, program.every
     height = path.last(dual, bound)
     height, sure = (height, True) if height < np.inf else (first, False)
     for _ in range(_MOST_STEPS):
         wanted, rise, full = path.at(height)
         if not (wanted > 0).any():
             break
-        part, last = program.maximise(wanted, exact=exact)
+        part, new = program.maximise(wanted, exact=exact)
         if sure and 1 - part <= close:
             break
-        dual, bound, error = last, part * (last @ wanted), 0.0 if exact else program.error
+        dual, bound, error = new, part * (new @ wanted), program.error
         open_, tight = program.reduced <= tie, program.y > tie
         higher = path.last(dual, bound)
         if sure and higher >= height:
             break
         height, sure = higher, True
     over = abs(float(bound - dual @ wanted)) + (error + rounding) * float(bound)
-    told = (np.asarray(each, dtype=float) for each in (dual, last, rise))
-    dual, last, rise = told
-    return _Stop(height, own, wanted, rise, full, dual, over, open_, tight, last)
+    dual, rise = (np.asarray(each, dtype=float) for each in (dual, rise))
+    return _Stop(height, own, wanted, rise, full, dual, over, open_, tight, program.point())
 
 
 def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
@@ -329,7 +300,7 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
     most = program.most(open_, exact=exact)
     size = np.where(most < np.inf, most, 0)
     level, size = 0 * size, size.astype(float)
-    counts = EXACT**0.5 if exact else _COUNTS
+    counts = TIE if exact else _COUNTS
     active, err, first = np.ones(size.size, dtype=bool), 0 * size, None
     while (active := active & (level < most)).any():
         stop = _last_with_room(program, path, active, level, most)
@@ -339,9 +310,7 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
         stopped = priced | stop.full
         if not stopped.any():
             raise SolveError("Water filling found nobody who can rise no further.")
-        if first is None:
-            made = np.asarray(stop.level, dtype=float)
-            first = First(float(stop.height), stop.own, made, stop.rise, stop.last, program.point())
+        first = first or stop
         # By so much may all together, at their dual values, have more than is said.
         over = stop.over + stop.dual @ np.where(active, 0.0, err)
         alone, all_ = np.where(priced, cost, np.inf), float(cost @ stop.rise)
@@ -355,13 +324,11 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
     return Filled(reached, size, worst, first, program.solved, open_, tight)
 
 
-class _Stated(NamedTuple):
-    """What a policy states.
+class _Rising(NamedTuple):
+    """What rises under a policy, and how.
 
     Attributes
     ----------
-    p
-        Its problem.
     utility
         What rises, shape (jobs,).
     rate, offset
@@ -371,35 +338,34 @@ class _Stated(NamedTuple):
         Which of them.
     rates
         How fast utilities rise, of a policy that passes rates on.
+    inexact
+        Relative error of these numbers.
     """
 
-    p: Problem
     utility: cp.Expression
-    constraints: Sequence[cp.Constraint]
     rate: Floats
     offset: Floats
     inverse: bool
     rates: Rates | None
+    inexact: float
 
     @classmethod
-    def of(cls, policy: Policy, instance: Instance) -> _Stated:
-        """Read it off a policy."""
-        none = np.zeros(instance.jobs)
-        if hasattr(policy, "rates"):
-            p = Problem(instance)
+    def of(cls, policy: Policy, p: Problem) -> _Rising:
+        """Ask a policy that passes rates on, or read its objective."""
+        if hasattr(policy, "rates") and hasattr(policy, "utility"):
             rates = policy.rates(p)
-            rate = rates(np.ones(instance.jobs, dtype=bool))
-            return cls(p, policy.utility(p), constraints_of(policy, p), rate, none, False, rates)
-        levels = levels_of(policy, instance)
-        if levels is None:
+            rate = rates(np.ones(p.count.size, dtype=bool))
+            return cls(policy.utility(p), rate, 0 * rate, False, rates, p.inexact)
+        speeds = SpeedProblem(p.instance)
+        form = stated_form(policy, speeds)
+        if form is None or not form.about_worst:
             raise InputError(
                 f"{policy!r} is lexicographic, and its objective has no levels of jobs: maximise "
                 "cp.min of a multiple of p.throughput, or minimise cp.max over its inverse."
             )
-        p, _, constraints = pose(policy, instance)
-        inverse, rate = not levels.proportional, levels.factor
-        rate = rate if inverse else levels.rate
-        return cls(p, p.throughput, constraints, rate, levels.offset, inverse, None)
+        inverse = form.kind == "inverse"
+        rate = form.k if inverse else 1 / form.k
+        return cls(p.throughput, rate, form.offset, inverse, None, speeds.inexact)
 
     def path(self, *, exact: bool) -> Path:
         """Return how jobs rise, in floats or in fractions."""
@@ -413,8 +379,7 @@ class _Stated(NamedTuple):
         rises = self.rate > 0
         if not self.inverse:
             return float((made[rises] / self.rate[rises]).min())
-        with np.errstate(divide="ignore"):
-            return float((self.offset + self.rate / made).max())
+        return float((self.offset + self.rate / np.maximum(made, 1e-300)).max())
 
 
 def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempted:
@@ -425,42 +390,41 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
     Raises
     ------
     InfeasibleError, InputError, SolveError
-        If the policy's constraints cannot hold together, it states no levels, or one of these was
-        not found.
+        If the policy's constraints cannot hold together or are not linear, it states no levels, or
+        one of these was not found.
     """
-    clock, stated = [time.perf_counter()], _Stated.of(policy, instance)
-    p, jobs, step = stated.p, instance.jobs, cp.Variable(name="step")
-    demand = (stated.utility - cp.multiply(np.ones(jobs), step) >= np.zeros(jobs)).set_label(
-        "demand"
-    )
-    constraints = [demand, *stated.constraints]
-    try:
-        compiled = Compiled.of(p, cp.Maximize(step), constraints, scaled=False, stated_by=policy)
-    except (cp.error.DCPError, cp.error.SolverError) as error:
-        raise unsolvable(policy, error) from error
-    rows = np.arange(jobs) + compiled.program.rows[demand.id].start
-    column = compiled.program.columns[step.id]
+    clock, p, step = [time.perf_counter()], Problem(instance), cp.Variable(name="step")
+    rising = _Rising.of(policy, p)
+    stated = Statement.about(policy, p, cp.Maximize(step))
+    demand = rising.utility >= cp.multiply(np.ones(instance.jobs), step)
+    stated = stated._replace(constraints=[demand, *stated.constraints])
+    compiled = stated.compiled(policy)
+    if not compiled.is_linear:
+        raise InputError(f"{policy!r} is lexicographic: its constraints must be linear.")
+    if stated.earlier:
+        compiled, _ = over_earlier(policy, stated, compiled.scaled())
     clock.append(time.perf_counter())
-    program = LevelProgram(compiled.program, rows, column)
+    program = LevelProgram(compiled, compiled.columns[step.id], instance.hard.size, instance.jobs)
     try:
-        filled = _filled(program, stated)
+        filled = _filled(program, rising)
     except SolveError:
-        compiled.optimum("auto", policy)  # tells which constraints cannot hold together
+        optimum_of(policy, stated, compiled.scaled(), None)  # tells which constraints cannot hold
         raise
     clock.append(time.perf_counter())
-    X = compiled.X_of(program.x * program.scales.column)
-    if second_stage and jobs <= _FEW:
-        X = _evened(program, filled, compiled, stated.utility)
+    X, _ = stated.at(program.program, program.x)
+    if second_stage and instance.jobs <= _FEW:
+        X = _evened(stated, program, filled, rising.utility)
     clock.append(time.perf_counter())
-    made, first = np.asarray(stated.utility.value, dtype=float), filled.first
-    value, bound, prices = stated.objective(made), 0.0, np.zeros(instance.capacity.size)
+    made, first = np.asarray(rising.utility.value, dtype=float), filled.first
+    value, bound, prices = rising.objective(made), 0.0, np.zeros(instance.capacity.size)
     if first is not None:
-        bound = min(first.height, first.own)
-        bound = 1 / bound if stated.inverse else bound
-        if first.own > first.height * (1 + _TIE):
-            prices = _prices(compiled, program, first)
-    missed = _missed(stated.utility, filled.level, filled.most)
-    gap = max(relative_gap(value, bound), filled.doubt, missed, p.inexact)
+        height = min(float(first.height), first.own)
+        bound = 1 / height if rising.inverse and height > 0 else height
+        if first.own > float(first.height) * (1 + _TIE):
+            prices[instance.hard] = _prices(program, first, instance.capacity[instance.hard])
+            prices *= bound**2 if rising.inverse else 1.0
+    missed = _missed(rising.utility, filled.level, filled.most)
+    gap = max(relative_gap(value, bound), filled.doubt, missed, p.inexact, rising.inexact)
     stats = {
         "solver": "highs",
         "rows": instance.rows,
@@ -470,11 +434,11 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
     return Attempted(X, value, gap, prices, stats)
 
 
-def _filled(program: LevelProgram, stated: _Stated) -> Filled:
+def _filled(program: LevelProgram, rising: _Rising) -> Filled:
     """Fill in floats, and once more in fractions where these may have led astray."""
     few = program.rows.size <= _FEW
     try:
-        filled = fill(program, stated.path(exact=False), exact=False)
+        filled = fill(program, rising.path(exact=False), exact=False)
     except SolveError as error:
         if not few:
             raise
@@ -482,49 +446,45 @@ def _filled(program: LevelProgram, stated: _Stated) -> Filled:
     else:
         if filled.doubt <= _CERTAIN or not few:
             return filled
-    return fill(program, stated.path(exact=True), exact=True)
+    return fill(program, rising.path(exact=True), exact=True)
 
 
-def _prices(compiled: Compiled, program: LevelProgram, first: First) -> Floats:
+def _prices(program: LevelProgram, first: _Stop, capacity: Floats) -> Floats:
     """Return by how much one more unit of each resource raises the first level, the least ones."""
-    scaled = replace(compiled.scaled_by(program.scales), program=program.posed(first.wanted))
-    least = scaled.least_prices(first.point, lambda: program.posed(first.rise))
-    return scaled.prices(first.point) / float(first.dual @ first.rise) if least is None else least
+    rows, y, unit = np.arange(capacity.size), first.point.y, program.unit
+    size = float((y[program.rows] * unit) @ first.rise)
+    posed = program.posed(first.rise / size)
+    x, b = first.point.x.copy(), posed.b.copy()
+    x[program.column], b[program.rows] = (
+        0.0,
+        b[program.rows] - unit * np.asarray(first.level, dtype=float),
+    )
+    y = least_duals(replace(posed, b=b), replace(first.point, x=x), rows, capacity)
+    return np.asarray(np.maximum(y[rows], 0.0) * posed.row[rows] / size)
 
 
 def _evened(
-    program: LevelProgram, filled: Filled, compiled: Compiled, utility: cp.Expression
+    stated: Statement, program: LevelProgram, filled: Filled, utility: cp.Expression
 ) -> Floats:
-    """Return the most even shares of time at which all have their levels; the variables take them.
-
-    Variables of the policy's own stay as they are.
-    """
-    p, x = compiled.p, program.x * program.scales.column
-    X = np.asarray(p.X.value, dtype=float)
-    cells = compiled.program.columns[p.X.id] + np.arange(p.X.size)
-    open_ = filled.open[cells]
-    cells, tight = cells[open_], filled.tight.copy()
-    tight[program.rows], x[program.column] = True, 0.0
-    A = sparse.csr_array(program.program.A[:, cells])
-    rows = program.kept[np.diff(A[program.kept].indptr) > 0]
-    A, tight = A[rows], tight[rows]
-    unit = 1 / abs(A).max(axis=1).toarray().ravel()
-    A, at = A.multiply(unit[:, None]).tocsr(), x[cells]
-    x[cells] = 0.0
-    has, right = A @ at, unit * (program.program.b - program.program.A @ x)[rows]
-    right = np.where(tight, has, np.maximum(right, has))
-    if (at > _TIE).all() and (tight | (right - has > _TIE)).all():
+    """Return the most even shares of time at which all have their levels, set in the variables."""
+    p, posed, rows = stated.p, program.program, program.rows
+    X, cells = np.asarray(p.X.value, dtype=float), stated.place(p.X, posed)
+    room = posed.b - posed.A @ program.x
+    room[rows] = np.inf
+    if (program.x > _TIE)[cells][filled.open[cells]].all() and (filled.tight | (room > _TIE)).all():
         return X  # there is no other
-    squares = evenness(p.instance).ravel(order="F")[open_]
-    shares = np.zeros(X.size)
-    shares[open_] = least_squares(squares, A, right, tight, at)
-    p.X.value = even = _at_their_levels(
-        shares.reshape(X.shape, order="F"), p, utility, filled.level
-    )
-    if _missed(utility, filled.level, filled.most) <= _TIE:
-        return even
-    p.X.value = X
-    return X
+    right, tight = posed.b.copy(), filled.tight.copy()
+    right[rows] -= program.unit * filled.level
+    tight[rows] = True
+    lower, upper = posed.lower.copy(), np.where(filled.open, posed.upper, 0.0)
+    lower[program.column] = upper[program.column] = 0.0
+    face = replace(posed, b=right, equality=tight, lower=lower, upper=upper)
+    weight = evenness(p.instance).ravel(order="F") * posed.column[cells] ** 2
+    even, _ = stated.at(face, most_even(face, cells, weight).x)
+    p.X.value = even = _at_their_levels(even, p, utility, filled.level)
+    if _missed(utility, filled.level, filled.most) > _TIE:
+        p.X.value = even = X
+    return even
 
 
 def _at_their_levels(X: Floats, p: Problem, utility: cp.Expression, level: Floats) -> Floats:

@@ -1,14 +1,13 @@
 """One round placed as a whole: which jobs run, at which network tier, on which machines.
 
-An integer program for GPUs of one type. Gangs of one size are the same to a machine, and machines
-of one rack with as many free GPUs, a group, are the same to a gang. So the program counts gangs by
-size and machines by packing pattern, and only tiers are variables of single jobs; nothing is lost::
+An integer program for GPUs of one type. Gangs of one size are the same to a machine. So the program
+counts gangs by size, and only tiers are variables of single jobs; nothing is lost::
 
     max  sum over jobs, tiers of value at
-    s.t. gangs of each size at the machine tier of a group <= what its packing patterns hold
-         machines of a group that follow some pattern      <= machines of the group
+    s.t. jobs of each size at a tier  = gangs of the size in all machines, in all racks
+         GPUs of gangs in a machine  <= free GPUs of the machine
          GPUs of gangs in machines of a rack and in the rack <= free GPUs of the rack
-         GPUs of all gangs <= free GPUs
+         GPUs of all gangs           <= free GPUs
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from apportion.checks import LARGEST_NUMBER, listed, seconds, whole
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs
-from apportion.policies.placements.tiers import packing_patterns
 from apportion.table_checks import as_floats, check_unique
 
 if TYPE_CHECKING:
@@ -154,31 +152,23 @@ class _Round(NamedTuple):
         bound, status
             As of a `RoundPlacement`.
         """
-        sizes = np.unique(self.gang)
-        groups, group_of, count = np.unique(
-            np.column_stack([self.rack, self.free]), axis=0, return_inverse=True, return_counts=True
-        )
-        racks, rack = np.unique(groups[:, 0], return_inverse=True)
-        patterns, group = _patterns(sizes, groups[:, 1])
+        sizes, racks = np.unique(self.gang), np.unique(self.rack)
         at = cp.Variable(self.worth.shape, boolean=True)
-        filled = cp.Variable(group.size, integer=True)
-        packed = cp.Variable((len(groups), sizes.size), integer=True)
+        packed = cp.Variable((self.free.size, sizes.size), integer=True)
         racked = cp.Variable((racks.size, sizes.size), integer=True)
-        in_group = (group == np.arange(len(groups))[:, None]).astype(float)
-        in_rack = (rack == np.arange(racks.size)[:, None]).astype(float)
+        in_rack = (self.rack == racks[:, None]).astype(float)
         of_size = (self.gang[:, None] == sizes).astype(float)
         unit = float(self.worth.max())
         constraints = [
             at <= (self.worth > 0),
             cp.sum(at, axis=1) <= 1,
-            filled >= 0,
             packed >= 0,
             racked >= 0,
-            in_group @ filled <= count,
-            packed <= in_group @ cp.diag(filled) @ patterns,
+            packed <= self.free[:, None] // sizes,
+            packed @ sizes <= self.free,
             at[:, 0] @ of_size == cp.sum(packed, axis=0),
             at[:, 1] @ of_size == cp.sum(racked, axis=0),
-            (in_rack @ packed + racked) @ sizes <= np.bincount(self.rack, self.free)[racks],
+            (in_rack @ packed + racked) @ sizes <= in_rack @ self.free,
             # The gangs at the network tier can have whatever is left, in any split over racks.
             self.gang @ cp.sum(at, axis=1) <= self.free.sum(),
         ]
@@ -192,9 +182,9 @@ class _Round(NamedTuple):
         bound = unit * min(-info.mip_dual_bound, float((self.worth / unit).max(axis=1).sum()))
         status = "optimal" if problem.status == cp.OPTIMAL else "time_limit"
         known = info.primal_solution_status == _FEASIBLE
-        runs, used, inside, across = (
+        runs, inside, across = (
             np.rint(each.value if known else np.zeros(each.shape)).astype(np.int64)
-            for each in (at, filled, packed, racked)
+            for each in (at, packed, racked)
         )
         if status != "optimal":
             other, held = self.in_order()
@@ -202,18 +192,13 @@ class _Round(NamedTuple):
                 return other, held, bound, status
         held = np.zeros((self.gang.size, self.free.size), dtype=np.int64)
         for place, size in enumerate(sizes):
-            machines = [np.empty(0, dtype=np.intp)]
-            for own, gangs in enumerate(inside[:, place]):
-                room = np.repeat(patterns[group == own, place], used[group == own])
-                there = np.flatnonzero(group_of.reshape(-1) == own)[: room.size]
-                machines.append(np.repeat(there, room)[:gangs])
             jobs = np.flatnonzero(runs[:, 0] & (self.gang == size))
-            held[jobs, np.concatenate(machines)] = size
+            held[jobs, np.repeat(np.arange(self.free.size), inside[:, place])] = size
         for place in np.argsort(-sizes):
             jobs = np.flatnonzero(runs[:, 1] & (self.gang == sizes[place]))
-            for job, own in zip(jobs, np.repeat(racks, across[:, place]), strict=True):
-                self._take(held, job, self.rack == own)
-        for job in np.flatnonzero(runs[:, 2]):
+            for job, rack in zip(jobs.tolist(), np.repeat(racks, across[:, place]), strict=True):
+                self._take(held, job, self.rack == rack)
+        for job in np.flatnonzero(runs[:, 2]).tolist():
             self._take(held, job, self.free > 0)
         return runs > 0, held, bound, status
 
@@ -227,7 +212,7 @@ class _Round(NamedTuple):
         """
         at = np.zeros(self.worth.shape, dtype=bool)
         held = np.zeros((self.gang.size, self.free.size), dtype=np.int64)
-        for job in np.argsort(-self.worth.max(axis=1) / self.gang, kind="stable"):
+        for job in np.argsort(-self.worth.max(axis=1) / self.gang, kind="stable").tolist():
             for tier in np.argsort(-self.worth[job], kind="stable"):
                 place = (np.arange(self.free.size), self.rack, np.zeros_like(self.rack))[tier]
                 room = np.bincount(place, self.free - held.sum(axis=0))
@@ -244,31 +229,6 @@ class _Round(NamedTuple):
         order = np.argsort(-free, kind="stable")
         before = np.cumsum(free[order]) - free[order]
         held[job, order] = np.clip(self.gang[job] - before, 0, free[order])
-
-
-def _patterns(sizes: Int64s, free: Int64s) -> tuple[Int64s, Int64s]:
-    """Return how gangs fill a machine of each group.
-
-    Parameters
-    ----------
-    sizes
-        GPUs of gangs, increasing, shape (sizes,).
-    free
-        GPUs of a machine of each group, shape (groups,).
-
-    Returns
-    -------
-    patterns, group
-        Gangs of each size that fill a machine together, shape (patterns, sizes), and the group
-        of such machines, shape (patterns,).
-    """
-    found = [
-        ([*pattern, *[0] * (sizes.size - len(pattern))], place)
-        for place, gpus in enumerate(free.tolist())
-        for pattern in packing_patterns(tuple(sizes[sizes <= gpus].tolist()), gpus)
-    ]
-    patterns, group = zip(*found, strict=True)
-    return np.array(patterns, dtype=np.int64), np.array(group, dtype=np.int64)
 
 
 def _gangs(jobs: pd.Index, scale_factor: pd.Series) -> Int64s:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from apportion.annotations import checked
 from apportion.checks import seconds
@@ -117,8 +118,7 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
             limits, exact = gang_limits(np.where(here, gangs, 0), gpus)
             units = cluster.gpus[accelerator] // gpus
             for number, usage in enumerate(limits, start=1):
-                table = pd.DataFrame(usage, index=tensor.rows, columns=tensor.options)
-                resources.append(Resource(f"{name} {number}", units, table))
+                resources.append(Resource(f"{name} {number}", units, sparse.csr_array(usage)))
             notes += [] if exact else [name]
     note = f"Bounded, not exact, for many gang sizes: {', '.join(notes)}." if notes else ""
     return GangPacking(resources, largest, note)

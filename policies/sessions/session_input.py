@@ -231,7 +231,9 @@ def with_options(known: pd.Index | None, new: pd.Index, cluster: Cluster) -> pd.
         return first.append(new[~new.isin(first)])
     label = dict(zip(types_of(new), new, strict=True))
     there = {*types_of(first)}
-    return pd.Index([*first, *(label.get(name, name) for name in valid if name not in there)])
+    more = (label.get(name, name) for name in valid if name not in there)
+    longer: pd.Index = pd.Index([*first, *more])
+    return longer
 
 
 def under(tensor: ThroughputTensor, options: pd.Index) -> list[tuple[float, ...]]:

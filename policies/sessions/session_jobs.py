@@ -12,6 +12,7 @@ import pandas as pd
 from apportion.checks import hashable
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, places_of_texts
+from apportion.policies.core.classes import GivenOrder
 from apportion.policies.instance import Instance
 from apportion.policies.labelled import DEFAULTS, Read, instance_of, jobs_of, read
 from apportion.policies.sessions.session_input import (
@@ -24,7 +25,6 @@ from apportion.policies.sessions.session_input import (
     under,
     with_options,
 )
-from apportion.policies.solving.rows import GivenOrder
 from apportion.tensor import ThroughputTensor
 from apportion.ties import order_of_submission
 
@@ -86,7 +86,7 @@ class SessionJobs:
             told = with_options(self.told, tensor.options, self.cluster)
             if self.told is None or len(told) > len(self.told):
                 there = self.on(self.cluster, told)
-            said = zip(under(tensor, told), facts, strict=True)
+            said = zip(under(tensor, told), map(dict, facts), strict=True)
             rows = there._in_full(dict(zip(tensor.jobs, said, strict=True)))
         there._enter(rows)
         return there
@@ -150,8 +150,9 @@ class SessionJobs:
         if numbers is not None:
             return self._posed(index, *numbers)
         speeds = pd.DataFrame([speeds for speeds, _ in self.rows.values()], index, self.told)
-        tables = {"workers": self.cluster, "jobs": table_of(columns, index)}
-        return read(self.policy, ThroughputTensor.of(speeds[self.options], **tables))
+        table, gpus = table_of(columns, index), self.cluster
+        given = ThroughputTensor.of(speeds[self.options], workers=gpus, jobs=table)
+        return read(self.policy, given)
 
     def _posed(
         self, index: pd.Index, numbers: Mapping[str, Floats], texts: Mapping[str, tuple[str, ...]]
@@ -242,8 +243,8 @@ class SessionJobs:
             jobs = jobs_of(tensor, said, self.policy)
             instance_of(tensor, self.cluster, jobs)
             ordered = sorted(map(str, names))
-            facts = jobs[ordered].to_numpy(object).tolist()
-            for job, speed, each in zip(ids, given.to_numpy().tolist(), facts, strict=True):
+            kept = jobs[ordered].to_numpy(object).tolist()
+            for job, speed, each in zip(ids, given.to_numpy().tolist(), kept, strict=True):
                 read[job] = (*speed,), dict(zip(ordered, each, strict=True))
             self._checked.add(tuple(ordered))
         return {job: read[job] for job in rows}

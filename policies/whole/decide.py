@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies.problem import Problem
+from apportion.policies.core.classes import reduce
 from apportion.policies.solution import ACCURATE, Solution
-from apportion.policies.solving.rows import believed, reduce
 from apportion.policies.whole.dynamic_programme import NEVER, Choices, Decision, bits_of
-from apportion.policies.whole.in_order import decide_in_order
+from apportion.policies.whole.in_order import serve_in_order
 from apportion.policies.whole.relaxation import NOISE, relax, search, without_noise
 from apportion.policies.whole.statement import state
 from apportion.policies.whole.valid import check_decision, check_pins
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
+    from apportion.policies.core.classes import Reduction
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.rows import Reduction
     from apportion.policies.whole.relaxation import Relaxed
     from apportion.policies.whole.statement import WholeProgram
-    from apportion.types import Floats, Int64s, Ints
+    from apportion.types import Bools, Floats, Int64s, Ints
 
 
 _ROUNDING, _ZERO = 1e-12, 1e-6
@@ -70,14 +69,16 @@ def of_jobs(units: Floats, class_of: Ints, count: Floats) -> Floats:
     return np.asarray(np.maximum(mine, 0.0) / count[:, None], dtype=float)
 
 
-class _Decided(NamedTuple):
+class Decided(NamedTuple):
     """A decision over the columns of a program.
 
-    `bound` is of the minimised objective; `proved_by` is empty where a limit struck.
+    `bound` is of the minimised objective, `y` are dual values of the rows of the relaxation;
+    `proved_by` is empty where a limit struck.
     """
 
     x: Floats
     bound: float
+    y: Floats
     proved_by: str
     stats: dict[str, Any]
 
@@ -114,18 +115,20 @@ def decide(
     """
     started = time.perf_counter()
     check_pins(instance)
-    if hasattr(policy, "serves_in_order"):
-        told = believed(policy, instance)
-        order = policy.serves_in_order(Problem(told))
-        found = decide_in_order(policy, told, order, decide, time_limit_s=time_limit_s)
-        return replace(found, throughput=(instance.throughput * found.X).sum(axis=1))
-    reduction, whole = _posed(policy, instance, group)
-    posed = time.perf_counter()
-    deadline = started + time_limit_s
-    relaxed = relax(whole, deadline)
-    decided = _best(whole, relaxed, deadline, max(gap, _ROUNDING))
+    in_order = hasattr(policy, "serves_in_order")
+    reduction, whole = _posed(policy, instance, group and not in_order)
+    posed, deadline = time.perf_counter(), started + time_limit_s
+    if in_order:
+        order = policy.serves_in_order(whole.p)
+        x, proved, searched = serve_in_order(whole, order, deadline, best_decision)
+        bound = whole.value(x) if proved else -np.inf
+        stats = {"solver": "in order", "searched": searched}
+        nan = np.full(whole.most.size, np.nan)
+        decided = Decided(x, bound, nan, "turn by turn" if proved else "", stats)
+    else:
+        decided = best_decision(whole, deadline, max(gap, _ROUNDING))
     seconds = {"compile_s": posed - started, "solve_s": time.perf_counter() - posed}
-    return _solution(reduction, whole, relaxed, decided, seconds, gap)
+    return _solution(reduction, whole, decided, seconds, gap)
 
 
 def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, WholeProgram]:
@@ -139,22 +142,24 @@ def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, 
     return reduction, state(policy, reduction.believed)
 
 
-def _best(whole: WholeProgram, relaxed: Relaxed, deadline: float, gap: float) -> _Decided:
+def best_decision(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     """Find the best decision: the relaxation's own, by the dynamic programme, or by a search."""
+    relaxed, known = relax(whole, deadline), None
     if relaxed.is_whole(whole) and not whole.stays.any():
         x = np.where(whole.whole, np.rint(relaxed.x), relaxed.x)
         if whole.value(x) - relaxed.bound <= gap * abs(relaxed.bound):
-            return _Decided(x, relaxed.bound, "relaxation", {"solver": "highs", "nodes": 0})
-    known, table = None, _Table.of(whole)
+            stats = {"solver": "highs", "nodes": 0}
+            return Decided(x, relaxed.bound, relaxed.y, "relaxation", stats)
+    table = _Table.of(whole)
     if table is not None:
         known, bound, proved = table.decide(relaxed, deadline, gap)
-        if proved or (known is not None and time.perf_counter() > deadline):
-            word = "dynamic programme" if proved else ""
-            return _Decided(known, max(bound, relaxed.bound), word, {"solver": "dynamic programme"})
+        if known is not None and (proved or time.perf_counter() > deadline):
+            word, stats = "dynamic programme" if proved else "", {"solver": "dynamic programme"}
+            return Decided(known, max(bound, relaxed.bound), relaxed.y, word, stats)
     found = search(whole, relaxed, known, deadline, gap)
     stats = {"solver": "highs", "nodes": found.nodes}
-    proved_by = "highs" if found.proved else ""
-    return _Decided(found.x, max(relaxed.bound, found.bound), proved_by, stats)
+    bound, proved_by = max(relaxed.bound, found.bound), "highs" if found.proved else ""
+    return Decided(found.x, bound, relaxed.y, proved_by, stats)
 
 
 class _Table(NamedTuple):
@@ -178,7 +183,7 @@ class _Table(NamedTuple):
 
     whole: WholeProgram
     column: Ints
-    open_: Int64s
+    open_: Bools
     held: Int64s
     room: Int64s
     row: Ints
@@ -203,7 +208,9 @@ class _Table(NamedTuple):
         column[row, place] = np.arange(k)
         open_ = column >= 0
         open_[:, -1] = True
+        open_[row, place] = whole.upper > 0
         open_[row[whole.lower > 0], -1] = False
+        open_[whole.least[whole.priced.stop :] > 0, -1] = False
         if whole.own and not _closed(whole, count, column, open_):
             return None
         taken = np.zeros((*column.shape, room.size), dtype=np.int64)
@@ -261,7 +268,7 @@ class _Table(NamedTuple):
         return x
 
 
-def _closed(whole: WholeProgram, count: Int64s, column: Ints, open_: Int64s) -> bool:
+def _closed(whole: WholeProgram, count: Int64s, column: Ints, open_: Bools) -> bool:
     """Close the options that rows of the policy forbid, if each of these is about one job."""
     own, row = whole.A[: whole.own].tocoo(), whole.row_of_cell
     least, most = whole.least[: whole.own], whole.most[: whole.own]
@@ -282,8 +289,7 @@ def _closed(whole: WholeProgram, count: Int64s, column: Ints, open_: Int64s) -> 
 def _solution(
     reduction: Reduction,
     whole: WholeProgram,
-    relaxed: Relaxed,
-    decided: _Decided,
+    decided: Decided,
     seconds: dict[str, float],
     asked: float,
 ) -> Solution:
@@ -301,7 +307,7 @@ def _solution(
         message = f"The time limit struck: the decision is within {gap:.1e} of the best."
     prices = np.zeros(full.capacity.size)
     if whole.c.any():  # an objective that nothing changes has no prices
-        prices[full.hard] = np.maximum(-relaxed.y[whole.priced], 0.0)
+        prices[full.hard] = np.maximum(-decided.y[whole.priced], 0.0)
     stats = {
         "jobs": full.jobs,
         "classes": reduction.believed.jobs,
@@ -321,4 +327,6 @@ def _gap(whole: WholeProgram, value: float, bound: float) -> float:
     largest = whole.largest_cost
     if bound >= value or largest == 0.0:
         return 0.0
+    if bound == -np.inf:
+        return float("inf")
     return (value - bound) / max(abs(value), abs(bound), _ZERO * largest)

@@ -39,6 +39,8 @@ NOISE = 1e-12
 """Part of the largest number up to which a difference is rounding."""
 _WHOLE = 1e-7
 """Distance from a whole number up to which a number of an exact vertex is one."""
+_MORE, _SAME = 1e-6, 1e-12
+"""Part of all capacities that is put to them on trial, and of a bound that is rounding."""
 _LARGEST = 1e4
 """Largest cost that HiGHS sees in a search; it counts what is below some 1e-8 as nothing."""
 _OPTIONS = {
@@ -124,8 +126,22 @@ def relax(whole: WholeProgram, deadline: float) -> Relaxed:
     if status != highspy.HighsModelStatus.kOptimal:
         word = solver.modelStatusToString(status)
         raise SolveError(f"HiGHS found no optimum of the relaxation of {whole.policy!r} ({word}).")
-    solution = solver.getSolution()
-    x, y = np.array(solution.col_value), np.array(solution.row_dual) * scale
+    x = np.array(solver.getSolution().col_value)
+    relaxed = _at_duals(whole, x, np.array(solver.getSolution().row_dual) * scale)
+    # With a little more of everything prices are the least where the optimum leaves a choice.
+    priced = np.arange(whole.own, whole.priced.stop, dtype=np.int32)
+    more = whole.most[priced] * (1 + _MORE)
+    solver.changeRowsBounds(priced.size, priced, whole.least[priced], more)
+    solver.run()
+    if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+        least = _at_duals(whole, x, np.array(solver.getSolution().row_dual) * scale)
+        if least.bound >= relaxed.bound - _SAME * abs(relaxed.bound):
+            return least
+    return relaxed
+
+
+def _at_duals(whole: WholeProgram, x: Floats, y: Floats) -> Relaxed:
+    """Return an optimum with dual values, and the bound that they prove."""
     y = np.where(np.isinf(whole.least), np.minimum(y, 0.0), y)
     reduced = whole.c - whole.A.T @ y
     # Ten times its value bounds a free variable; one about 0 has room as well.

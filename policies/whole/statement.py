@@ -191,8 +191,8 @@ def _assembled(
     own = sparse.csc_array(raw.A[:, order]) if raw.b.size else sparse.csc_array((0, order.size))
     own.data = own.data / np.repeat(scale, np.diff(own.indptr))
     held, units = _held(instance, cells), _units(instance, row)
-    shared = sparse.vstack([held, units])
-    shared.resize(shared.shape[0], order.size)
+    none = sparse.csr_array((units.shape[0] + held.shape[0], others.size))
+    shared = sparse.hstack([sparse.vstack([held, units]), none])
     lower, upper = np.zeros(order.size), scale.copy()
     lower[k:], upper[k:] = -np.inf, np.inf
     lower[:k][instance.pinned[row]] = count[instance.pinned[row]]

@@ -8,8 +8,8 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.mechanism.shares import NO_PAIRS, Resources
-from apportion.policies.solving.copies import check_stated
-from apportion.policies.solving.rows import believed as believed_by
+from apportion.policies.core.classes import believed as believed_by
+from apportion.policies.core.own_problems import check_stated
 from apportion.policies.stated_resources import stated_resources, states_constraints
 
 if TYPE_CHECKING:

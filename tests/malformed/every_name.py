@@ -46,7 +46,7 @@ INSIDE = (
     "apportion.mechanism.offers.WaitingJobs",
     "apportion.policies.Instance",
     "apportion.policies.Problem",
-    "apportion.policies.solving",
+    "apportion.policies.core",
     "apportion.sim.contention.PlainEngine",
     "apportion.sim.elastic",
     "apportion.sim.engine",

@@ -11,7 +11,15 @@ import pytest
 from tests.seeds import each_seed
 
 import apportion as ap
-from apportion.policies import Form, Instance, MaxMinFairness, Policy, Problem, get_policy
+from apportion.policies import (
+    Form,
+    Instance,
+    MaxMinFairness,
+    Policy,
+    Problem,
+    get_policy,
+    solve_instance,
+)
 from apportion.policies.base import form_of
 from apportion.policies.registry import POLICIES
 
@@ -120,6 +128,16 @@ def test_a_form_is_not_inherited_by_another_objective() -> None:
     found = [ap.solve(each, SPEEDS, workers=[1, 1]) for each in (Another(), InNumbers())]
     assert [each.objective for each in found] == pytest.approx([11.0, 11.0])
     assert found[0].X.equals(found[1].X)
+
+
+def test_classes_of_jobs_are_exact_for_policies_of_ones_own() -> None:
+    """Who forgets the jobs behind a class is asked about single jobs."""
+    speeds = np.repeat(np.array(SPEEDS), 3, axis=0)
+    instance = Instance.of_jobs(speeds, np.ones(6), [2.0, 1.0])
+    for policy, classes in ((InNumbers(), 2), (Wrong(), 6)):
+        found = solve_instance(policy, instance)
+        assert found.stats["classes"] == classes
+        assert found.objective == pytest.approx(19.0)
 
 
 def test_constraints_hold_beside_a_form() -> None:

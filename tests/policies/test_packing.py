@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from apportion.policies import GandivaPacking, Instance, solve_instance
-from apportion.policies.solving.pairs import PairTable
+from apportion.policies.core.pairs import PairTable
 
 
 def crowd(jobs: int, gpus: int, beside: float) -> tuple[Instance, PairTable]:

@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 from tests.seeds import each_seed
 
 from apportion.policies import Instance, get_policy, solve_instance
-from apportion.policies.solving.pairs import PairTable
+from apportion.policies.core.pairs import PairTable
 
 Floats = NDArray[np.float64]
 POLICIES = [

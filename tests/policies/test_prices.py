@@ -14,7 +14,7 @@ from tests.seeds import ranges_of_seeds, sampled
 
 import apportion as ap
 from apportion.policies import BUILT_IN, Instance, Policy, Problem, solve_instance
-from apportion.policies.solving.rows import believed
+from apportion.policies.core.classes import believed
 
 Floats = NDArray[np.float64]
 MINIMISED = ("makespan", "finish_time_fairness")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from apportion.allocation import Allocation
-    from apportion.policies.sessions.session_allocation import SessionAllocation
     from apportion.service.known import Known
     from apportion.sim.one_round.decision import RoundDecision
 
@@ -48,9 +47,7 @@ class CertifiedShares:
     number: int
 
     @classmethod
-    def of(
-        cls, found: Allocation | SessionAllocation, *, at_s: float, number: int
-    ) -> CertifiedShares:
+    def of(cls, found: Allocation, *, at_s: float, number: int) -> CertifiedShares:
         """Keep what a solve has given."""
         prices = {str(kind): float(each) for kind, each in found.prices.items()}
         objective, gap = float(found.objective), float(found.gap)

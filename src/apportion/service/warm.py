@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from apportion.allocation import Allocation
     from apportion.cluster import Cluster
     from apportion.policies import Session
-    from apportion.policies.sessions.session_allocation import SessionAllocation
     from apportion.service.known import Known
 
 
@@ -152,7 +151,7 @@ class WarmShares:
         """Begin anew: a solve has failed."""
         self._session = None
 
-    def asked(self) -> Callable[[], Allocation | SessionAllocation]:
+    def asked(self) -> Callable[[], Allocation]:
         """Return what solves, in another thread, for what is known now."""
         return partial(self._solve, self._changes(), self._known.cluster)
 
@@ -166,9 +165,7 @@ class WarmShares:
         self._changed.clear()
         return {job: told_of(self._known, job, self._decider) for job in jobs}
 
-    def _solve(
-        self, changes: Mapping[str, Any], cluster: Cluster
-    ) -> Allocation | SessionAllocation:
+    def _solve(self, changes: Mapping[str, Any], cluster: Cluster) -> Allocation:
         """Bring the changes into the session, and solve."""
         new = {job: told for job, told in changes.items() if told is not None}
         if self._session is not None:

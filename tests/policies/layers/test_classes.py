@@ -14,8 +14,8 @@ from apportion.policies import (
     Policy,
     solve_instance,
 )
-from apportion.policies.solving.copies import check_stated, counts_as_jobs
-from apportion.policies.solving.rows import group_rows
+from apportion.policies.core.classes import group_rows
+from apportion.policies.core.own_problems import check_stated, counts_as_jobs
 
 if TYPE_CHECKING:
     from tests.policies.conftest import Bench

@@ -63,11 +63,10 @@ def test_without_levels_there_is_an_error_and_no_other_optimum(
 ) -> None:
     instance, _ = drawn(0, 0.0)
 
-    def fails(*_: Any) -> None:
+    def fails(*_: Any, **__: Any) -> None:
         raise ap.SolveError("no level")
 
-    monkeypatch.setattr("apportion.policies.solver.filled_at_prices", fails)
-    monkeypatch.setattr("apportion.policies.solving.worst_off.lexicographic.water_fill", fails)
+    monkeypatch.setattr("apportion.policies.core.water_filling.fill", fails)
     with pytest.raises(ap.SolveError, match="no level"):
         solve_instance(MaxMinFairness(lexicographic=True), instance)
 

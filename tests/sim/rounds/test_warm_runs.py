@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from tests.seeds import ranges_of_seeds
 
 import apportion as ap
-from apportion.policies.core.warm_start import WarmStart
-from apportion.sim import resolve
+from apportion.policies import solve_instance
+
+if TYPE_CHECKING:
+    from apportion.policies.core.warm_start import WarmStart
 
 POLICIES = (
     *(
@@ -48,7 +50,7 @@ def drawn(seed: int) -> tuple[str, ap.Workload, dict[str, int], dict[str, Any]]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("seeds", ranges_of_seeds(2, 80))
 def test_runs_are_the_same_warm_and_anew(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths, solve = list[str](), resolve.solve_instance
+    paths, solve = list[str](), solve_instance
 
     def noted(*asked: Any, start: WarmStart, **options: Any) -> Any:
         found = solve(*asked, start=start, **options)
@@ -60,9 +62,9 @@ def test_runs_are_the_same_warm_and_anew(seeds: range, monkeypatch: pytest.Monke
 
     for seed in seeds:
         policy, load, cluster, rounds = drawn(seed)
-        monkeypatch.setattr(resolve, "solve_instance", noted)
+        monkeypatch.setattr("apportion.sim.resolve.solve_instance", noted)
         warm = ap.simulate(policy, load, cluster, **rounds)
-        monkeypatch.setattr(resolve, "solve_instance", anew)
+        monkeypatch.setattr("apportion.sim.resolve.solve_instance", anew)
         cold = ap.simulate(policy, load, cluster, **rounds)
         assert warm.jobs.to_csv() == cold.jobs.to_csv(), (seed, policy)
         assert warm.solves == cold.solves

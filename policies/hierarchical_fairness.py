@@ -19,8 +19,6 @@ from apportion.policies.water_filling import RatesOfGroups, WaterFilling
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from apportion.policies.base import Policy
     from apportion.policies.water_filling import Rates
     from apportion.types import Bools, Floats, Ints
@@ -110,8 +108,8 @@ class HierarchicalFairness(WaterFilling):
         leaf = p.column("entity").astype(int)
         self._check_weights(names)
         wanted, order = self._inside(p, leaf)
-        gpus, share = p.count * p.scale_factor, self._shares(names)
-        return RatesOfGroups(len(names), leaf, order, wanted, gpus, share)
+        gpus = p.count * p.scale_factor
+        return RatesOfGroups(len(names), leaf, order, wanted, gpus, partial(self._split, names))
 
     def _inside(self, p: Problem, leaf: Ints) -> tuple[Floats, Floats]:
         """Return what each job is to have of its entity's rate, and its place in line there.
@@ -134,7 +132,7 @@ class HierarchicalFairness(WaterFilling):
                 here, place = its[leaf], policy.order(told)
                 order[here] = ranks(place[here], relative=_ROUNDING)
                 continue
-            share = self._shares(names)(there)
+            share = self._split(names, there)
             for entity in np.flatnonzero(its):
                 here = np.flatnonzero(leaf == entity)
                 wanted[here], order[here] = _divided(p, policy, here, float(share[entity]))
@@ -168,14 +166,9 @@ class HierarchicalFairness(WaterFilling):
             entity = entity.rpartition("/")[0]
         return self._within.get(entity)
 
-    def _shares(self, names: tuple[str, ...]) -> Callable[[Bools], Floats]:
+    def _split(self, names: tuple[str, ...], alive: Bools) -> Floats:
         """Return the rate of each leaf entity, given which are alive."""
-        return partial(_split, names, tuple(self.weights.items()))
-
-
-def _split(names: tuple[str, ...], weights: tuple[tuple[str, float], ...], alive: Bools) -> Floats:
-    """Return the rate of each leaf entity."""
-    return _split_among(names, weights, tuple(alive.tolist()))
+        return _split_among(names, tuple(self.weights.items()), tuple(alive.tolist()))
 
 
 @lru_cache
@@ -189,13 +182,10 @@ def _split_among(
     for node in sorted(living):
         parent = node.rpartition("/")[0]
         total[parent] = total.get(parent, 0.0) + weight_of.get(node, 1.0)
-    share = [
-        np.prod([weight_of.get(n, 1.0) / total[n.rpartition("/")[0]] for n in path])
-        if lives
-        else 0.0
-        for path, lives in zip(paths, alive, strict=True)
-    ]
-    rates = np.array(share, dtype=float)
+    rates = np.zeros(len(names))
+    for place in np.flatnonzero(alive).tolist():
+        part = [weight_of.get(n, 1.0) / total[n.rpartition("/")[0]] for n in paths[place]]
+        rates[place] = np.prod(part)
     rates.flags.writeable = False
     return rates
 
@@ -241,16 +231,12 @@ def _divided(p: Problem, policy: Policy, jobs: Ints, share: float) -> tuple[Floa
         has = solution.throughput > _LEAST * part.fastest_throughput
         has |= not has.any()  # nobody: all are alike
         level = np.where(solution.throughput > 0, solution.throughput, part.fastest_throughput)
-        gpus[left] = part.count * part.columns["scale_factor"] * level / _equal(p, jobs[left])
+        equal = p.equal_share_throughput[jobs[left]]
+        held = part.count * part.columns["scale_factor"]
+        gpus[left] = held * level / np.where(equal > 0, equal, 1.0)
         place[left] += ~has
         left = left[~has]
     return gpus, place
-
-
-def _equal(p: Problem, jobs: Ints) -> Floats:
-    """Return throughputs of equal shares, 1 for a job that cannot run."""
-    equal = p.equal_share_throughput[jobs]
-    return np.where(equal > 0, equal, 1.0)
 
 
 def _part(instance: Instance, jobs: Ints, share: float) -> Instance:

@@ -8,15 +8,15 @@ import numpy as np
 
 from apportion.checks import choice, number, seconds
 from apportion.errors import InputError
+from apportion.policies.core.certificate import make_feasible
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
-from apportion.policies.solving.certificate import make_feasible
 from apportion.policies.whole.valid import held_by
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
+    from apportion.policies.core.pairs import PairTable
     from apportion.policies.instance import Instance
-    from apportion.policies.solving.pairs import PairTable
     from apportion.types import Floats
 
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.solving.copies import check_stated, counts_as_jobs
-from apportion.policies.solving.pairs import PairTable, add_pairs, pairs_of_jobs
+from apportion.policies.core.own_problems import check_stated, counts_as_jobs
+from apportion.policies.core.pairs import PairTable, add_pairs, pairs_of_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

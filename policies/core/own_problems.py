@@ -4,7 +4,8 @@ A row for a class of identical jobs loses nothing if the objective and the const
 class as often as it has jobs, and treat its jobs alike. Who wrote the policy need not have thought
 of either, so the problem over classes is compared with the one over copies of their jobs: where
 the shares of copies are equal both must have the same values, and exchanging the shares of copies
-must change none. The policies of the package are not looked at; tests do that.
+must change none. Where a policy says its objective in numbers (`Policy.form`) these are compared.
+The policies of the package are not looked at; tests do that.
 """
 
 from __future__ import annotations
@@ -17,45 +18,21 @@ from cvxpy.constraints import Equality, Inequality
 
 from apportion.errors import ApportionError, InputError, written
 from apportion.own_code import answered_by, said_with_place
+from apportion.policies.base import Policy, earlier_objectives, form_of
+from apportion.policies.core.unsolvable import solvable
 from apportion.policies.problem import Problem
-from apportion.policies.solving.earlier import earlier_objectives
-from apportion.policies.solving.solvable import solvable
 
 if TYPE_CHECKING:
-    from apportion.policies.base import Policy
+    from apportion.policies.core.forms import Form
     from apportion.policies.instance import Instance
     from apportion.types import Floats, Ints
 
     Values: TypeAlias = tuple[float, Floats, Floats]
 
-_ALWAYS = ("weight", "count", "scale_factor")
-"""Columns that every policy may read: jobs that differ in them are in no case solved as one."""
 _SAME, _TINY = 1e-9, 1e-12
 """Relative and absolute distance of values that are the same but for rounding."""
 _SIZES = (1.0, 1e-3, 1e3)
 """Of drawn shares: what is undefined about some is compared about others, feasible or not."""
-
-
-class _DeclaredProblem(Problem):
-    """A `Problem` that has only those columns of the jobs table which its policy lists."""
-
-    def __init__(self, policy: Policy, instance: Instance) -> None:
-        super().__init__(instance)
-        self._policy = policy
-
-    def column(self, name: str) -> Floats:
-        """Return a column of the jobs table, or say what is missing."""
-        declared = self._policy.columns
-        if name not in (*_ALWAYS, *declared):
-            columns = ", ".join(f'"{each}"' for each in (*declared, name))
-            raise InputError(
-                f"{self._policy!r} reads the column {name!r} of the jobs table, which its class "
-                f"does not list: write columns = ({columns}{',' * (not declared)}) there, or jobs "
-                f"that differ in it would be solved as one."
-            )
-        if name not in self.instance.columns:
-            raise InputError(f"{self._policy!r} needs the column {name!r} in the jobs table.")
-        return super().column(name)
 
 
 def check_stated(policy: Policy, instance: Instance) -> None:
@@ -69,11 +46,13 @@ def check_stated(policy: Policy, instance: Instance) -> None:
     """
     if policy._built_in:
         return
-    p = _DeclaredProblem(policy, instance)
+    p = Problem(instance, read_by=policy)
     try:
         with solvable(policy):
+            if _in_numbers(policy, p) is not None:
+                return
             objective, stated = policy.objective(p), policy.constraints(p)
-            earlier = list(earlier_objectives(policy, p))
+            earlier = earlier_objectives(policy, p)
     except ApportionError:
         raise
     except (ValueError, NotImplementedError) as error:  # cvxpy's, of shapes, or of ``<`` for ``<=``
@@ -126,9 +105,12 @@ def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
     class_of = np.repeat(own, copies)
     exchanged = np.lexsort((-np.arange(class_of.size), class_of))
     counted = classes.with_columns({**classes.columns, "count": copies.astype(float)})
+    single = classes.subset(class_of, np.ones(class_of.size))
     try:
-        one = _Stated(policy, counted)
-        other = _Stated(policy, classes.subset(class_of, np.ones(class_of.size)))
+        over_classes, over_jobs = (_in_numbers(policy, Problem(i)) for i in (counted, single))
+        if over_classes is not None and over_jobs is not None:
+            return _same_forms(over_classes, over_jobs, copies, class_of)
+        one, other = _Stated(policy, counted), _Stated(policy, single)
         axes = [_axes(*each) for each in zip(one.variables, other.variables, strict=True)]
         known = False
         for seed, size in enumerate(_SIZES):
@@ -144,6 +126,22 @@ def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
         return known
     except Exception:  # what it is that fails shows where the problem is stated over all jobs
         return False
+
+
+def _in_numbers(policy: Policy, p: Problem) -> Form | None:
+    """Return the form of a policy that states nothing beside it, else ``None``."""
+    plain = type(policy).constraints is Policy.constraints
+    return form_of(policy, p) if plain and not earlier_objectives(policy, p) else None
+
+
+def _same_forms(classes: Form, jobs: Form, copies: Ints, class_of: Ints) -> bool:
+    """Whether each job of a class has its part of the numbers of the class."""
+    part = np.ones(copies.size) if classes.about_worst else 1.0 / copies
+    pairs = [(part * classes.k, jobs.k), (classes.offset, jobs.offset)]
+    if classes.price is not None and jobs.price is not None:
+        pairs.append((part[:, None] * classes.price, jobs.price))
+    same = all(np.allclose(one[class_of], other, rtol=_SAME, atol=0.0) for one, other in pairs)
+    return same and bool(np.isclose(classes.constant, jobs.constant, rtol=_SAME, atol=_TINY))
 
 
 class _Stated:
