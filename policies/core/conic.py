@@ -303,9 +303,11 @@ def _solved(
     """
     columns, rows = H.shape[0], J.shape[0]
     column = 1 / np.sqrt(np.maximum(_largest(H, columns), 1.0))
+    size = _largest(sparse.csc_array(J.T), rows)
     J = sparse.csc_array(J @ sparse.diags_array(column))
-    row = 1 / np.maximum(_largest(sparse.csc_array(J.T), rows), 1e-300)
-    unit = np.append(column, np.minimum(row, 1e150))
+    # Equations keep their size: what rounding leaves of one that says nothing is not to count.
+    row = size / np.maximum(_largest(sparse.csc_array(J.T), rows), 1e-300)
+    unit = np.append(column, np.where(size > 0, row, 1.0))
     by_column = sparse.diags_array(column)
     J = sparse.diags_array(unit[columns:]) @ J
     system = sparse.block_array([[by_column @ H @ by_column, J.T], [J, None]], format="csc")
