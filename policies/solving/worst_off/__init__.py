@@ -1,1 +1,0 @@
-"""Policies about the worst off job: level by level, and beyond the first level by water filling."""
