@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.mechanism.offers import AutoTunedTimers, OfferScheduler
-from apportion.mechanism.offers.candidates import accepts_from_s
-from apportion.mechanism.offers.rules import DelayScheduling
+from apportion.mechanism.leases import AutoTunedTimers, OfferScheduler
+from apportion.mechanism.leases.candidates import accepts_from_s
+from apportion.mechanism.leases.rules import DelayScheduling
 from apportion.mechanism.placements.counts import BestFit, choose
 from apportion.mechanism.scheduler import room_of
 from apportion.policies.in_order import DallyRound
@@ -30,9 +30,9 @@ from benchmarks.reporting import machine, show, write_csv
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from apportion.mechanism.offers import WaitingJobs
-    from apportion.mechanism.offers.candidates import Planned
-    from apportion.mechanism.offers.holdings import Holdings
+    from apportion.mechanism.leases import WaitingJobs
+    from apportion.mechanism.leases.candidates import Planned
+    from apportion.mechanism.leases.holdings import Holdings
     from apportion.sim.about import AboutRun, Parts
 
 PROGRAM = "dally_round"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from apportion.mechanism.decider import About
-    from apportion.mechanism.offers.timer_book import TimerBook
+    from apportion.mechanism.leases.timers import DelayTimers
     from apportion.mechanism.scheduler import Decision, GangProgress
     from apportion.sim.engine.true_state import TrueState
     from apportion.types import Floats, Ints
@@ -112,14 +112,14 @@ class TimerLog(Columns):
         Brings them to the end of the run, when all jobs are done.
     """
 
-    def __init__(self, book: TimerBook, finish: Callable[[], None]) -> None:
+    def __init__(self, book: DelayTimers, finish: Callable[[], None]) -> None:
         self._book, self._finish = book, finish
         self._rows: list[tuple[float, int, float, float]] = []
         self._last: dict[int, tuple[float, float]] = {}
 
     def note(self, now_s: float, scale_factor: int) -> None:
         """Write down the timers of one size, if they are not what they were."""
-        timers = self._book.of_size[scale_factor]
+        timers = self._book.of_size(scale_factor)
         if self._last.get(scale_factor) != timers:
             self._last[scale_factor] = timers
             self._rows.append((now_s, scale_factor, *timers))

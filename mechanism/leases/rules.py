@@ -17,7 +17,7 @@ from apportion.names import model_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from apportion.mechanism.offers.waiting import WaitingJobs
+    from apportion.mechanism.leases.jobs import WaitingJobs
     from apportion.types import Floats
 
 
@@ -35,19 +35,21 @@ DALLY_SKEWS: Mapping[str, float] = MappingProxyType(
 
 
 class Rule(Protocol):
-    """Tells for how long each waiting job rejects each tier."""
+    """Tells for how long each waiting job rejects each tier.
+
+    A rule that tells job types apart also has ``job_types``, those that it knows, and
+    ``check(job_type)``, which refuses others.
+    """
 
     rule: ClassVar[str]
     """The rule in a few words."""
 
     steady: ClassVar[bool] = False
-    """Whether for how long a job rejects a tier hangs on nothing but its size, its model and its
-    delay timers, and whether at all on which of these are 0: then it is not asked again while none
-    of them changes, nor for who stays alone. To be said anew by whoever says `patience_s` anew."""
+    """Whether for how long a job rejects a tier hangs on its size, its model and its delay timers
+    alone: then it is not asked again while these stay. To be said anew with `patience_s`."""
 
     at_once: ClassVar[bool] = False
-    """Whether a job accepts each tier at once or never, by its size and model alone: then it is
-    asked once for each job."""
+    """Whether a job accepts each tier at once or never: then delay timers do nothing."""
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the waits after which tiers are accepted, seconds, shape (waiting, tiers).
@@ -57,30 +59,9 @@ class Rule(Protocol):
         """
         ...
 
-    @property
-    def job_types(self) -> Collection[str]:
-        """Job types that the rule tells apart; none for a rule that does not look at them."""
-        ...
-
-    def check(self, job_type: str) -> None:
-        """Refuse a job type that the rule cannot judge."""
-        ...
-
-
-class _AnyJobType(Part):
-    """A rule that does not look at the job type."""
-
-    @property
-    def job_types(self) -> Collection[str]:
-        """No job type is told from another."""
-        return ()
-
-    def check(self, job_type: str) -> None:
-        """Accept every job type."""
-
 
 @dataclass(frozen=True, repr=False)
-class DelayScheduling(_AnyJobType):
+class DelayScheduling(Part):
     """A machine at once, a rack after the machine timer, several racks after the rack timer.
 
     Source: Dally (Sharma et al., 2024), Algorithm 1.
@@ -92,16 +73,11 @@ class DelayScheduling(_AnyJobType):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""
-        timers, gpus = waiting.timers, waiting.scale_factor
-        if waiting.size.alike:
-            # By columns, as of many jobs and three tiers: numpy then goes along the jobs.
-            return np.asfortranarray(timers.waits_until_s.take(gpus, axis=0))
-        sizes = zip(gpus.tolist(), waiting.beyond.tolist(), strict=True)
-        return np.array([(0.0, *timers.timers_s(*each)) for each in sizes]).reshape(-1, 3)
+        return np.insert(waiting.delay_timers_s, 0, 0.0, axis=1)
 
 
 @dataclass(frozen=True, repr=False)
-class FullyConsolidated(_AnyJobType):
+class FullyConsolidated(Part):
     """The tightest tier that holds the gang, however long that takes."""
 
     rule: ClassVar[str] = "the tightest tier that the gang fits, or wait"
@@ -114,7 +90,7 @@ class FullyConsolidated(_AnyJobType):
 
 
 @dataclass(frozen=True, repr=False)
-class NoWait(_AnyJobType):
+class NoWait(Part):
     """The tightest tier that is free."""
 
     rule: ClassVar[str] = "the tightest tier that is free"
@@ -188,14 +164,12 @@ class SkewBased(Part):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the patience of full consolidation, or 0."""
-        high = [self.skews[name] > self.threshold for name in waiting.records.job_types]
-        patience_s = _consolidated(waiting)
-        patience_s[~np.array(high)[waiting.records.type_code[waiting.job]]] = 0.0
-        return patience_s
+        high = np.array([self.skews[name] > self.threshold for name in waiting.job_type])
+        return np.where(high[:, None], _consolidated(waiting), 0.0)
 
 
 @dataclass(frozen=True, repr=False)
-class NetworkAgnostic(_AnyJobType):
+class NetworkAgnostic(Part):
     """A gang that fits a machine waits for one; a larger one takes GPUs anywhere at once.
 
     Source: Gandiva (Xiao et al., OSDI 2018), as simulated by Dally's authors.
@@ -215,8 +189,6 @@ class NetworkAgnostic(_AnyJobType):
 
 def _consolidated(waiting: WaitingJobs) -> Floats:
     """Return 0 for the tightest tier that holds each gang, else infinity."""
-    if waiting.size.alike:
-        return waiting.size.consolidated_s.take(waiting.scale_factor, axis=0)
     patience_s = np.zeros((waiting.job.size, 3))
     patience_s[~waiting.larger_than_machine, 1] = np.inf
     patience_s[~waiting.larger_than_rack, 2] = np.inf
@@ -225,12 +197,11 @@ def _consolidated(waiting: WaitingJobs) -> Floats:
 
 def judged_as(rule: Rule, job_types: Sequence[str]) -> list[str]:
     """Return job types as a rule spells them, each checked."""
-    known = rule.job_types
     found = {job_type: job_type for job_type in job_types}
-    for job_type in found:
-        if known:
-            found[job_type] = spelled(job_type, known) or job_type
-        rule.check(found[job_type])
+    known = getattr(rule, "job_types", ())
+    for job_type in found if known else ():
+        found[job_type] = spelled(job_type, known) or job_type
+        rule.check(found[job_type])  # type: ignore[attr-defined]
     return [found[job_type] for job_type in job_types]
 
 
