@@ -58,6 +58,7 @@ class ActiveLeases:
         self._touched: dict[int, None] = {}  # since the last decision, the last one last
         self._before: dict[int, Held] = {}  # at the last decision, but for who is done
         self._gangs: Gangs | None = None  # of that decision, unless somebody is done
+        self._at_best: dict[int, bool] = {}
 
     @property
     def room(self) -> Sequence[int]:
@@ -189,7 +190,11 @@ class ActiveLeases:
 
     def is_at_best(self, job: int) -> bool:
         """Whether no GPUs would be better for a job than its own, were all free."""
-        return self._worth(job, self.held[job][0], self.place(job)) <= self._jobs.gang_class[job].best
+        known = self._at_best.get(job)
+        if known is None:
+            worth = self._worth(job, self.held[job][0], self.place(job))
+            known = self._at_best[job] = worth <= self._jobs.gang_class[job].best
+        return known
 
     def better(self, job: int) -> tuple[int, Placement] | None:
         """Return type and place of free GPUs on which a job is faster than on its own; or None."""
@@ -215,6 +220,7 @@ class ActiveLeases:
         return significant(alike.step_times[kind] * slowdown), tier
 
     def _touch(self, job: int) -> None:
+        self._at_best.pop(job, None)
         self._touched.pop(job, None)
         self._touched[job] = None
 
@@ -232,10 +238,10 @@ class ActiveLeases:
             kind = np.array([kind for kind, _ in before.values()], dtype=np.intp)
             scale: Ints = self._jobs.table.scale[job]
             self._gangs = Gangs(job, job, kind, scale, devices=[*before.values()])
-        moved = np.array([job in inside for job in new], dtype=bool)
-        moved = np.append(np.zeros(len(before) - len(new), dtype=bool), moved)
-        starts = ~moved
-        starts[: len(before) - len(new)] = False
+        starts, moved = np.zeros((2, len(before)), dtype=bool)
+        if new:
+            starts[-len(new) :] = [job not in inside for job in new]
+            moved[-len(new) :] = [job in inside for job in new]
         return Decision(
             self._gangs,
             starts,

@@ -14,6 +14,7 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.errors import InputError, written
+from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
 from apportion.mechanisms.settings import TICK_S
 from apportion.ties import significant
 
@@ -50,6 +51,8 @@ class GangClass:
         Least time of a step anywhere, and its tier.
     machine_gpus, rack_gpus
         GPUs of the largest machine and rack of the types on which such a gang runs.
+    wider_faster
+        Options of one type of which the second is at a wider tier, and faster.
     waits_s
         Wait after which it accepts each option, as `CandidateOrder` was told last.
     turns
@@ -63,6 +66,7 @@ class GangClass:
     best: tuple[float, int]
     machine_gpus: int
     rack_gpus: int
+    wider_faster: list[tuple[int, int]]
     waits_s: list[float] = field(default_factory=list)
     turns: list[tuple[float, ...]] = field(default_factory=list)
 
@@ -78,7 +82,13 @@ class GangClass:
         machines = [pool.gpus for (_, _, pool), can in zip(types, runs, strict=True) if can]
         machine = max((int(each.max()) for each in machines), default=0)
         rack = max((int(each.sum(axis=1).max()) for each in machines), default=0)
-        return cls(gpus, model, times, slowdown, best, machine, rack)
+        faster = [
+            (first + tight, first + wide)
+            for first in range(0, len(slowdown), len(TIERS))
+            for tight, wide in ((MACHINE, RACK), (MACHINE, NETWORK), (RACK, NETWORK))
+            if slowdown[first + wide] < slowdown[first + tight] < inf
+        ]
+        return cls(gpus, model, times, slowdown, best, machine, rack, faster)
 
 
 class LeasedJobs:
@@ -101,6 +111,8 @@ class LeasedJobs:
         Seconds that each job has run at each option, shape (jobs, options).
     option
         Option at which a job has its GPUs, or had them last, shape (jobs,), as those that follow.
+    runs_at
+        Options of types on which a job runs, shape (jobs, options).
     waiting, released_s
         Whether a job waits, and when its present wait began: as it came, or as its lease ended.
     """
@@ -114,6 +126,7 @@ class LeasedJobs:
         self.gang_class: dict[int, GangClass] = {}
         self.classes: dict[Any, GangClass] = {}
         self.run_s: Floats = np.zeros((jobs, options))
+        self.runs_at: Bools = np.zeros((jobs, options), dtype=bool)
         self.option: Ints = np.zeros(jobs, dtype=np.intp)
         self.waiting: Bools = np.zeros(jobs, dtype=bool)
         self.released_s: Floats = np.zeros(jobs)
@@ -147,6 +160,8 @@ class LeasedJobs:
                 f"runs has so many GPUs, the largest has {max(self.gpus_of_type)}."
             )
         self.gang_class[job] = known
+        by_type = np.array(known.slowdown).reshape(-1, len(TIERS)).min(axis=1)
+        self.runs_at[job] = (by_type < inf).repeat(len(TIERS))
 
 
 @dataclass(eq=False)
@@ -253,6 +268,5 @@ class WaitingJobs:
     @property
     def fits(self) -> Bools:
         """Whether so much is free that each job could run there, shape (waiting, options)."""
-        runs = self.slowdown.reshape(self.job.size, self.types, -1).min(axis=2) < inf
         enough = self.scale_factor[:, None] <= np.array(self.room)
-        return np.asarray(enough & runs.repeat(len(TIERS), axis=1))
+        return np.asarray(enough & self.records.runs_at[self.job])

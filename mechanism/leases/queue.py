@@ -289,12 +289,10 @@ def waits_s(rule: Rule, waiting: WaitingJobs) -> Floats:
     They are those of the rule by tier, whatever the type, but for a gang that is faster at a wider
     tier of a type: it does not hold out for a tighter one there.
     """
-    waits: Any = np.tile(np.asarray(rule.patience_s(waiting), dtype=np.float64), waiting.types)
-    slowdown = waiting.slowdown
-    for first in range(0, waits.shape[1], len(TIERS)):
-        for tighter, wider in ((0, 1), (0, 2), (1, 2)):
-            tight, wide = first + tighter, first + wider
-            faster = slowdown[:, wide] < slowdown[:, tight]
-            faster &= np.isfinite(slowdown[:, tight])
-            waits[faster, wide] = np.minimum(waits[faster, tight], waits[faster, wide])
+    waits: Any = np.asarray(rule.patience_s(waiting), dtype=np.float64)
+    if waiting.types > 1:
+        waits = np.tile(waits, waiting.types)
+    for row, alike in enumerate(waiting.gang_classes):
+        for tight, wide in alike.wider_faster:
+            waits[row, wide] = min(waits[row, tight], waits[row, wide])
     return np.asarray(waits)

@@ -62,13 +62,24 @@ class RenewalForecast:
         at_once = self._queue.accepts_at_once(job, self._jobs.option.item(job))
         return at_once and self._leases.is_at_best(job)
 
-    def renew(self, jobs: Iterable[int], now_s: float) -> None:
-        """Let jobs go on from lease to lease, the first of which begins now."""
+    def renew(self, jobs: Iterable[int], now_s: float) -> bool:
+        """Let jobs go on from lease to lease, the first of which begins now.
+
+        Returns
+        -------
+        bool
+            Whether that changes when any of them works.
+        """
+        changed = False
         for job in jobs:
             self._first_s[job] = now_s
-            pause_s = self._pause_s[job]
-            duty = (now_s, self._lease_s, pause_s) if pause_s else (now_s, inf, inf)
-            self._leases.duty[:, job] = duty
+            pause_s, duty = self._pause_s[job], self._leases.duty[:, job]
+            ready_s, *cycle = duty.tolist()
+            work = [self._lease_s, pause_s] if pause_s else [inf, inf]
+            if cycle != work or (pause_s and (now_s - ready_s) % (self._lease_s + pause_s)):
+                duty[:] = now_s, *work
+                changed = True
+        return changed
 
     def wake(self, now_s: float) -> None:
         """Count the leases that began before a time; the last of each job ends as any other."""

@@ -73,7 +73,9 @@ class DelayScheduling(Part):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""
-        return np.insert(waiting.delay_timers_s, 0, 0.0, axis=1)
+        patience_s = np.zeros((waiting.job.size, 3))
+        patience_s[:, 1:] = waiting.delay_timers_s
+        return patience_s
 
 
 @dataclass(frozen=True, repr=False)

@@ -119,8 +119,8 @@ class LeaseScheduler:
         if not (happened or ending):
             return None
         if not happened and self._renewals.will_renew(ending):
-            self._renewals.renew(ending, now_s)
-            return leases.decision(offered=False)
+            changed = self._renewals.renew(ending, now_s)
+            return leases.decision(offered=False) if changed else None
         # The last jobs may have been done long before the next one came.
         self.wake(now_s if ran is None else before_s + ran.length_s)
         last = not happened and not any(self._pause_s[job] for job in ending)
@@ -201,10 +201,11 @@ class LeaseScheduler:
         Who is `fresh` has come to its GPUs in this instant, and loses nothing more.
         """
         leases, moved = self._leases, False
-        for job in sorted(job for job in leases.held if leases.end_s[job] > now_s):
-            if leases.is_at_best(job) or not max(leases.room):
-                continue
-            better = leases.better(job)
+        if not any(leases.room):
+            return False
+        working = sorted([job for job in leases.held if leases.end_s[job] > now_s])
+        for job in working:
+            better = None if leases.is_at_best(job) else leases.better(job)
             if better is None:
                 continue
             leases.free(job)
