@@ -226,9 +226,7 @@ class DelayTimers:
         GPUs of the largest machine and rack.
     """
 
-    def __init__(
-        self, settings: Timers, lease_s: float, machine_gpus: int, rack_gpus: int
-    ) -> None:
+    def __init__(self, settings: Timers, lease_s: float, machine_gpus: int, rack_gpus: int) -> None:
         self._settings, self._lease_s = settings, lease_s
         self._largest = machine_gpus, rack_gpus
         self._waits: dict[tuple[int, int], Waits] = {}

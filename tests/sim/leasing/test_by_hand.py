@@ -10,7 +10,7 @@ import apportion as ap
 from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.deciders import get_scheduler
-from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.leases import OfferScheduler
 from apportion.sim.network import (
     AnalyticNetwork,
     Dimension,
@@ -24,7 +24,7 @@ from apportion.sim.network import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.mechanism.offers import WaitingJobs
+    from apportion.mechanism.leases import WaitingJobs
     from apportion.sim import Workload
     from apportion.sim.network import NetworkModel, Shape
 
@@ -66,14 +66,6 @@ def test_an_arrival_waits_for_the_end_of_the_present_lease(workload_of: Make) ->
     assert jobs.completion_s.tolist() == pytest.approx([3530 + 6000 + 5 * 10, 3530])
 
 
-def test_a_kept_lease_is_finished_though_a_job_arrives(workload_of: Make) -> None:
-    keeping = get_scheduler("dally", lease_s=1000.0, keep_placement=True)
-    load = workload_of([1500, 500], arrival_s=[0, 1200])
-    jobs = ap.simulate(keeping, load, ONE_GPU, network="none").jobs
-    assert jobs.completion_s.tolist() == pytest.approx([1500, 2000])
-    assert jobs.preemptions.tolist() == [0, 0]
-
-
 def test_the_machine_timer_wakes_a_waiting_job(workload_of: Make, network: NetworkModel) -> None:
     patient = get_scheduler("dally_manual", machine_s=500.0, rack_s=800.0, lease_s=1e6)
     racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
@@ -102,10 +94,6 @@ def test_a_job_over_a_rack_leaves_it_at_the_end_of_its_lease(workload_of: Make) 
     # Three leases of 1000 s, each of 500 steps, and 500 s of waiting before each.
     assert job.completion_s == pytest.approx(3 * 1500)
     assert (job.preemptions, job.queueing_s) == (2, 1500)
-    keeping = get_scheduler(plain, keep_placement=True)
-    job = ap.simulate(keeping, load, racks, network=ByModel()).jobs.iloc[2]
-    assert job.completion_s == pytest.approx(500 + 3000)
-    assert (job.preemptions, job.queueing_s) == (0, 500)
 
 
 def test_gandiva_moves_a_running_job_when_a_rack_becomes_free(

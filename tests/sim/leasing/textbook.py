@@ -31,7 +31,6 @@ class Terms:
     overhead_s: dict[str, float]  # by model, at every start
     timers_s: tuple[float, float] = (0.0, 0.0)
     history_s: float | None = None
-    keeps: bool = False
     moves: bool = False
     waits: dict[tuple[int, int], list[tuple[float, float]]] = field(default_factory=dict)
 
@@ -295,5 +294,5 @@ class Textbook:
         job.until_lease_s = job.computed_s
         job.ready_s, job.end_s = self.now + lost_s, self.now + self.terms.lease_s
         pause_s = job.gpus * self.terms.checkpoint_s[job.model]
-        job.back_s = math.inf if self.terms.keeps else job.end_s + pause_s
+        job.back_s = job.end_s + pause_s
         return kept
