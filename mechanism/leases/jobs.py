@@ -49,6 +49,8 @@ class GangClass:
         on the fastest type; infinite where no such gang can be.
     best
         Least time of a step anywhere, and its tier.
+    runs_at
+        Whether it runs on the type of each option, at some tier.
     machine_gpus, rack_gpus
         GPUs of the largest machine and rack of the types on which such a gang runs.
     wider_faster
@@ -64,6 +66,7 @@ class GangClass:
     step_times: list[float]
     slowdown: list[float]
     best: tuple[float, int]
+    runs_at: list[bool]
     machine_gpus: int
     rack_gpus: int
     wider_faster: list[tuple[int, int]]
@@ -78,8 +81,10 @@ class GangClass:
         slowdown = [own * each for own, on, _ in types for each in on.slowdowns(model, gpus)]
         least = [(own, *on.least_worth(model, gpus)) for own, on, _ in types]
         best = min((significant(own * slow), tier) for own, slow, tier in least)
-        runs = [min(slowdown[3 * k : 3 * k + 3]) < inf for k in range(len(types))]
-        machines = [pool.gpus for (_, _, pool), can in zip(types, runs, strict=True) if can]
+        runs_at = [min(slowdown[k - k % 3 :][:3]) < inf for k in range(len(slowdown))]
+        machines = [
+            pool.gpus for (_, _, pool), runs in zip(types, runs_at[::3], strict=True) if runs
+        ]
         machine = max((int(each.max()) for each in machines), default=0)
         rack = max((int(each.sum(axis=1).max()) for each in machines), default=0)
         faster = [
@@ -88,7 +93,7 @@ class GangClass:
             for tight, wide in ((MACHINE, RACK), (MACHINE, NETWORK), (RACK, NETWORK))
             if slowdown[first + wide] < slowdown[first + tight] < inf
         ]
-        return cls(gpus, model, times, slowdown, best, machine, rack, faster)
+        return cls(gpus, model, times, slowdown, best, runs_at, machine, rack, faster)
 
 
 class LeasedJobs:
@@ -160,8 +165,7 @@ class LeasedJobs:
                 f"runs has so many GPUs, the largest has {max(self.gpus_of_type)}."
             )
         self.gang_class[job] = known
-        by_type = np.array(known.slowdown).reshape(-1, len(TIERS)).min(axis=1)
-        self.runs_at[job] = (by_type < inf).repeat(len(TIERS))
+        self.runs_at[job] = known.runs_at
 
 
 @dataclass(eq=False)

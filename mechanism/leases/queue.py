@@ -268,8 +268,8 @@ class CandidateOrder(JobQueue):
 
 def _free_options(alike: GangClass, room: Sequence[int]) -> list[int]:
     """Return the options at which one of some gangs could have GPUs."""
-    gpus, slowdown = alike.gpus, alike.slowdown
-    return [k for k, free in enumerate(room) if gpus <= free and slowdown[k] < inf]
+    gpus, runs_at = alike.gpus, alike.runs_at
+    return [k for k, free in enumerate(room) if gpus <= free and runs_at[k]]
 
 
 def accepts_from_s(rule: Rule, waiting: WaitingJobs) -> Floats:
