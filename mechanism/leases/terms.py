@@ -169,8 +169,11 @@ class OfferScheduler(Part, Decider):
         queue
             Who takes what, in place of its order and rule.
         """
-        order = CandidateOrder(ORDERS.of(self.order), self.rule)
-        return LeaseScheduler(self, about, order if queue is None else queue)
+        return LeaseScheduler(self, about, self.queue() if queue is None else queue)
+
+    def queue(self) -> JobQueue:
+        """Return what decides who is offered GPUs next; made anew for each run."""
+        return CandidateOrder(ORDERS.of(self.order), self.rule)
 
     def checkpoints_s(self, job_types: Sequence[str], gpus: Sequence[int]) -> list[float]:
         """Return for how long GPUs are not free yet after the lease of each job, seconds."""
