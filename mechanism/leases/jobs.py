@@ -136,11 +136,10 @@ class LeasedJobs:
         self.waiting: Bools = np.zeros(jobs, dtype=bool)
         self.released_s: Floats = np.zeros(jobs)
 
-    @property
-    def compute_s(self) -> Floats:
-        """Compute time of the steps done on the fastest type of each job, shape (jobs,)."""
-        done: Floats = (self.table.total - self.table.remaining) / self.fastest
-        return done
+    def compute_s(self, jobs: Ints) -> Floats:
+        """Compute time of the steps done on the fastest types of some jobs, seconds."""
+        done = self.table.total[jobs] - self.table.remaining[jobs]
+        return np.asarray(done / self.fastest[jobs])
 
     def book(self, ran: GangProgress) -> None:
         """Add how long jobs ran."""
@@ -228,9 +227,7 @@ class WaitingJobs:
     @property
     def compute_s(self) -> Floats:
         """Compute time of the steps done, seconds."""
-        done = self.table.total[self.job] - self.table.remaining[self.job]
-        seconds: Floats = done / self.records.fastest[self.job]
-        return seconds
+        return self.records.compute_s(self.job)
 
     @property
     def run_s(self) -> Floats:
@@ -257,12 +254,6 @@ class WaitingJobs:
     def larger_than_rack(self) -> Bools:
         """Whether no rack of them holds it."""
         return np.array([each.gpus > each.rack_gpus for each in self.gang_classes], dtype=bool)
-
-    @property
-    def delay_timers_s(self) -> Floats:
-        """Machine and rack timer of each job, shape (waiting, 2)."""
-        sizes = [(each.gpus, each.machine_gpus, each.rack_gpus) for each in self.gang_classes]
-        return np.array([self.timers.of(*each) for each in sizes]).reshape(-1, 2)
 
     @property
     def types(self) -> int:

@@ -48,9 +48,6 @@ class Rule(Protocol):
     """Whether for how long a job rejects a tier hangs on its size, its model and its delay timers
     alone: then it is not asked again while these stay. To be said anew with `patience_s`."""
 
-    at_once: ClassVar[bool] = False
-    """Whether a job accepts each tier at once or never: then delay timers do nothing."""
-
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the waits after which tiers are accepted, seconds, shape (waiting, tiers).
 
@@ -69,13 +66,11 @@ class DelayScheduling(Part):
 
     rule: ClassVar[str] = "machine; rack after the machine timer; network after the rack timer"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = False
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""
-        patience_s = np.zeros((waiting.job.size, 3))
-        patience_s[:, 1:] = waiting.delay_timers_s
-        return patience_s
+        sizes = [(each.gpus, each.machine_gpus, each.rack_gpus) for each in waiting.gang_classes]
+        return np.array([(0.0, *waiting.timers.of(*size)) for size in sizes]).reshape(-1, 3)
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,7 +79,6 @@ class FullyConsolidated(Part):
 
     rule: ClassVar[str] = "the tightest tier that the gang fits, or wait"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for the tightest tier, else infinity."""
@@ -97,7 +91,6 @@ class NoWait(Part):
 
     rule: ClassVar[str] = "the tightest tier that is free"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for every tier."""
@@ -127,7 +120,6 @@ class SkewBased(Part):
 
     rule: ClassVar[str] = "high skew: the tightest tier that the gang fits; else what is free"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = True
 
     threshold: float = 0.3
     skews: Mapping[str, float] = field(default_factory=lambda: dict(DALLY_SKEWS))
@@ -179,7 +171,6 @@ class NetworkAgnostic(Part):
 
     rule: ClassVar[str] = "a machine, or anywhere if no machine holds the gang"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for the machine, or for the network."""
@@ -195,6 +186,10 @@ def _consolidated(waiting: WaitingJobs) -> Floats:
     patience_s[~waiting.larger_than_machine, 1] = np.inf
     patience_s[~waiting.larger_than_rack, 2] = np.inf
     return patience_s
+
+
+AT_ONCE = (FullyConsolidated, NoWait, SkewBased, NetworkAgnostic)
+"""Rules by which a job accepts each tier at once or never, so that delay timers do nothing."""
 
 
 def judged_as(rule: Rule, job_types: Sequence[str]) -> list[str]:

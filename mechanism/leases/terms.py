@@ -9,7 +9,7 @@ from apportion.checks import seconds
 from apportion.errors import InputError, written
 from apportion.mechanism.decider import Decider, Part
 from apportion.mechanism.leases.queue import CandidateOrder
-from apportion.mechanism.leases.rules import NoWait, Rule
+from apportion.mechanism.leases.rules import AT_ONCE, NoWait, Rule
 from apportion.mechanism.leases.scheduler import LeaseScheduler
 from apportion.mechanism.leases.timers import ManualTimers, Timers, get_timers
 from apportion.mechanism.orders import ORDERS, ByArrival, Order
@@ -151,7 +151,7 @@ class OfferScheduler(Part, Decider):
         }
         given: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
         if mechanism.timers is not None:
-            if getattr(self.rule, "at_once", False):
+            if isinstance(self.rule, AT_ONCE):
                 raise InputError(
                     f"timers={written(mechanism.timers)} does nothing to {self.label!r}, whose "
                     f"rule is {self.rule.rule!r}; leave it out."

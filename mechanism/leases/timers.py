@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -60,28 +60,25 @@ class Waits:
         self._squares += times * ticks * ticks
 
 
-class Timers(Protocol):
-    """Settles the delay timers from the waits that jobs of the same size had."""
+class Timers(Part):
+    """Settles the delay timers; the base of such, which by itself remembers no waits."""
 
-    tuned: ClassVar[bool]
+    tuned: ClassVar[bool] = False
     """Whether the timers follow the waits."""
-
-    @property
-    def history_s(self) -> float:
-        """Age at which waits are forgotten, seconds."""
-        ...
+    history_s: float = 0.0
+    """Age at which waits are forgotten, seconds."""
 
     def records(self, waited_s: float, lease_s: float) -> bool:
         """Whether a wait is kept."""
-        ...
+        return False
 
     def timer_s(self, tier: int, waits: Waits, lease_s: float) -> float:
         """Return the timer of a tier (machine or rack) after such waits, seconds."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)
-class ManualTimers(Part):
+class ManualTimers(Timers):
     """Delay timers that never change, both counted from the start of the wait.
 
     Source: Dally (Sharma et al., 2024), which uses 12 h and 24 h.
@@ -99,9 +96,6 @@ class ManualTimers(Part):
         For a negative timer.
     """
 
-    tuned: ClassVar[bool] = False
-    history_s: ClassVar[float] = 0.0
-
     machine_s: float = _MANUAL_S[0]
     rack_s: float = _MANUAL_S[1]
 
@@ -110,17 +104,13 @@ class ManualTimers(Part):
         seconds("machine_s", self.machine_s, infinite=True)
         seconds("rack_s", self.rack_s, infinite=True)
 
-    def records(self, waited_s: float, lease_s: float) -> bool:
-        """Keep no wait."""
-        return False
-
     def timer_s(self, tier: int, waits: Waits, lease_s: float) -> float:
         """Return the timer of a tier, seconds."""
         return self.machine_s if tier == MACHINE else self.rack_s
 
 
 @dataclass(frozen=True, repr=False)
-class AutoTunedTimers(Part):
+class AutoTunedTimers(Timers):
     """Delay timers that follow the waits of the recent past, by tier and number of GPUs.
 
     A timer is the mean of the waits after which gangs of that size got a machine (a rack), plus
@@ -205,12 +195,7 @@ def get_timers(timers: Any) -> Timers | None:
         return timers  # type: ignore[no-any-return]
     if "," in timers:
         return ManualTimers(*timer_seconds(timers))
-    named: dict[str, Timers | None] = {
-        "none": None,
-        "manual": ManualTimers(),
-        "tuned": AutoTunedTimers(),
-    }
-    return named[timers]
+    return {"none": None, "manual": ManualTimers(), "tuned": AutoTunedTimers()}[timers]
 
 
 class DelayTimers:

@@ -249,7 +249,7 @@ class TierShares(JobQueue):
         run_s = records.run_s.sum(axis=1)
         ran = np.flatnonzero(run_s > 0)
         rescaled = self._first[ran] / self._believed.speed[ran].max(axis=1)
-        self._priority[ran] = records.compute_s[ran] / run_s[ran] * rescaled
+        self._priority[ran] = records.compute_s(ran) / run_s[ran] * rescaled
         self._moved = False
         self._target = np.zeros_like(self._table.speed)
         self._target[self._active] = self.resolver.solve(now_s).alone
