@@ -35,22 +35,21 @@ class ActiveLeases:
         GPUs in whole racks, and their placement.
     jobs
         What leases know of jobs.
+    pause_s
+        Seconds from the end of its lease until the GPUs of each job are free.
 
     Attributes
     ----------
     held
         Type and devices of each job that has some.
-    end_s
-        When the lease of each of them ends.
     duty
         From when on, for how long, and with how much rest after that each job works, shape
         (3, jobs).
     """
 
-    def __init__(self, placer: Placer, jobs: LeasedJobs) -> None:
-        self.placer, self.pools, self._jobs = placer, placer.pools, jobs
+    def __init__(self, placer: Placer, jobs: LeasedJobs, pause_s: Sequence[float]) -> None:
+        self.placer, self.pools, self.jobs, self.pause_s = placer, placer.pools, jobs, pause_s
         self.held, self._place = placer.held, placer.devices.layout.placement
-        self.end_s: dict[int, float] = {}
         self.duty: Floats = np.full((3, jobs.table.jobs), inf)
         self._back: dict[int, tuple[float, bool]] = {}  # when GPUs come back, and whether last
         self._heap: list[tuple[float, bool, int]] = []
@@ -108,7 +107,7 @@ class ActiveLeases:
         own = self._given_back.get(job)
         before = own[1] if own is not None and own[0] == kind else None
         gang = Gang(
-            *(job, self._jobs.gpus[job], kind, self._jobs.gang_class[job].model),
+            *(job, self.jobs.gpus[job], kind, self.jobs.gang_class[job].model),
             tiers=(tightest, widest),
             before=before,
         )
@@ -118,7 +117,15 @@ class ActiveLeases:
         return before is not None and self._place((kind, before)) == self.place(job)
 
     def move(self, job: int, kind: int, where: Placement) -> bool:
-        """Give a job GPUs in a place; return whether it gave back just these in this instant."""
+        """Give a job GPUs in a place, in place of any that it has.
+
+        Returns
+        -------
+        bool
+            Whether it gave back just these in this instant.
+        """
+        if job in self.held:
+            self.placer.devices.give_back(job)
         again = self.before(job) == (kind, where)
         own = self._given_back[job][1] if again else ()
         devices = own if again and self.pools[kind].are_free(own) else None
@@ -132,7 +139,7 @@ class ActiveLeases:
 
     def _note(self, job: int) -> None:
         """Take down that a job has got GPUs."""
-        self._jobs.option[job] = 3 * self.held[job][0] + tier_of(self.place(job))
+        self.jobs.option[job] = 3 * self.held[job][0] + tier_of(self.place(job))
         self._touch(job)
 
     def compare(self, jobs: Iterable[int]) -> dict[int, bool]:
@@ -145,9 +152,9 @@ class ActiveLeases:
         """
         gangs = []
         for job in jobs:
-            kind, tier = divmod(self._jobs.option.item(job), 3)
-            model = self._jobs.gang_class[job].model
-            gangs.append(Gang(job, self._jobs.gpus[job], kind, model, (tier, tier)))
+            kind, tier = divmod(self.jobs.option.item(job), 3)
+            model = self.jobs.gang_class[job].model
+            gangs.append(Gang(job, self.jobs.gpus[job], kind, model, (tier, tier)))
         self.placer.compare(gangs)
         for gang in gangs:
             self._note(gang.job)
@@ -155,32 +162,39 @@ class ActiveLeases:
             gang.job: self.before(gang.job) == (gang.kind, self.place(gang.job)) for gang in gangs
         }
 
-    def until(self, job: int, end_s: float, pause_s: float) -> None:
+    def work(self, job: int, ready_s: float, end_s: float) -> None:
+        """Let a job work from one time to the end of its lease."""
+        work_s = end_s - ready_s if self.pause_s[job] else inf
+        self.duty[:, job] = ready_s, work_s, inf
+        self.end(job, end_s)
+
+    def end(self, job: int, end_s: float) -> None:
         """Let the lease of a job end at a time, and its GPUs come back after a checkpoint."""
-        self.end_s[job], self._back[job] = end_s, (end_s + pause_s, not pause_s)
+        pause_s = self.pause_s[job]
+        self._back[job] = end_s + pause_s, not pause_s
         heappush(self._heap, (*self._back[job], job))
+
+    def end_s(self, job: int) -> float:
+        """Return when the lease of a job ends, or has ended."""
+        return self._back[job][0] - self.pause_s[job]
 
     def take_over(self, job: int, held: Held, end_s: float) -> None:
         """Let a job have had GPUs all the time, until the end of its lease."""
         self.hold(job, *held)
         self._touched.clear()
         self._before[job] = self.held[job]
-        self.end_s[job], self._back[job] = end_s, (end_s, False)
+        self._back[job] = end_s, False
         heappush(self._heap, (end_s, False, job))
 
     def give_back(self, job: int) -> None:
         """End the lease of a job, who may have its GPUs again in the same instant."""
-        self._given_back[job] = self.free(job)
-
-    def free(self, job: int) -> Held:
-        """Take the GPUs of a job, and return which they were."""
+        self._given_back[job] = self.placer.devices.give_back(job)
         self._touch(job)
-        return self.placer.devices.give_back(job)
 
     def complete(self, job: int) -> None:
         """Take the GPUs of a job that is done."""
         self.placer.devices.give_back(job)
-        for book in (self.end_s, self._back, self._before, self._touched):
+        for book in (self._back, self._before, self._touched):
             book.pop(job, None)  # type: ignore[attr-defined]
         self._gangs = None
 
@@ -193,12 +207,12 @@ class ActiveLeases:
         known = self._at_best.get(job)
         if known is None:
             worth = self._worth(job, self.held[job][0], self.place(job))
-            known = self._at_best[job] = worth <= self._jobs.gang_class[job].best
+            known = self._at_best[job] = worth <= self.jobs.gang_class[job].best
         return known
 
     def better(self, job: int) -> tuple[int, Placement] | None:
         """Return type and place of free GPUs on which a job is faster than on its own; or None."""
-        alike, (own, _), where = self._jobs.gang_class[job], self.held[job], self.place(job)
+        alike, (own, _), where = self.jobs.gang_class[job], self.held[job], self.place(job)
         gang, best = (alike.model, alike.gpus, NETWORK), None
         least = self._worth(job, own, where)
         for kind in sorted(range(len(self.pools)), key=own.__ne__):
@@ -215,7 +229,7 @@ class ActiveLeases:
 
     def _worth(self, job: int, kind: int, where: Placement) -> tuple[float, int]:
         """Time of a step of a job in a place, and its tier: less is better."""
-        alike = self._jobs.gang_class[job]
+        alike = self.jobs.gang_class[job]
         slowdown, tier = self.placer.placings[kind].worth(alike.model, where)
         return significant(alike.step_times[kind] * slowdown), tier
 
@@ -236,7 +250,7 @@ class ActiveLeases:
         if changed or self._gangs is None:
             job = np.fromiter(before, dtype=np.intp, count=len(before))
             kind = np.array([kind for kind, _ in before.values()], dtype=np.intp)
-            scale: Ints = self._jobs.table.scale[job]
+            scale: Ints = self.jobs.table.scale[job]
             self._gangs = Gangs(job, job, kind, scale, devices=[*before.values()])
         starts, moved = np.zeros((2, len(before)), dtype=bool)
         if new:

@@ -103,8 +103,6 @@ class LeasedJobs:
     ----------
     about
         The job table, with room for all jobs of a run, and the devices.
-    judged_as
-        Job types as the rule of the scheduler spells them, length (jobs,).
 
     Attributes
     ----------
@@ -122,8 +120,8 @@ class LeasedJobs:
         Whether a job waits, and when its present wait began: as it came, or as its lease ended.
     """
 
-    def __init__(self, about: About, judged_as: Sequence[str]) -> None:
-        self.table, self._placer, self.judged_as = about.jobs, about.devices, judged_as
+    def __init__(self, about: About) -> None:
+        self.table, self._placer = about.jobs, about.devices
         jobs, options = self.table.jobs, len(TIERS) * len(about.devices.pools)
         self.gpus: list[int] = self.table.scale.tolist()
         self.fastest: Floats = self.table.speed.max(axis=1)
@@ -197,11 +195,6 @@ class WaitingJobs:
     def scale_factor(self) -> Ints:
         """GPUs of each gang."""
         return self.table.scale[self.job]
-
-    @property
-    def job_type(self) -> list[str]:
-        """What each trains, as the rule spells it."""
-        return [self.records.judged_as[job] for job in self.job.tolist()]
 
     @property
     def arrival_s(self) -> Floats:

@@ -11,10 +11,9 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from apportion.mechanism.leases.active import ActiveLeases
-    from apportion.mechanism.leases.jobs import LeasedJobs
     from apportion.mechanism.leases.queue import JobQueue
 
 
@@ -23,30 +22,26 @@ class RenewalForecast:
 
     Parameters
     ----------
-    jobs, leases, queue
-        Jobs, who holds what, and who waits.
+    leases, queue
+        Who holds what, and who waits.
     lease_s
         Length of a lease, seconds.
-    pause_s
-        Seconds from its end until the GPUs of each job are free.
     renewed
         Is told (job, time) of each renewal that was passed over, in the order of time.
     """
 
     def __init__(
         self,
-        jobs: LeasedJobs,
         leases: ActiveLeases,
         queue: JobQueue,
         lease_s: float,
-        pause_s: Sequence[float],
         renewed: Callable[[int, float], None],
     ) -> None:
-        self._jobs, self._leases, self._queue = jobs, leases, queue
-        self._lease_s, self._pause_s, self._renewed = lease_s, pause_s, renewed
+        self._leases, self._queue = leases, queue
+        self._lease_s, self._pause_s, self._renewed = lease_s, leases.pause_s, renewed
         # With a checkpoint, GPUs come back before other things of an instant, else after them.
         # Where there are both, the order of renewals would have to be known.
-        self._alike = all(pause_s) or not any(pause_s)
+        self._alike = all(leases.pause_s) or not any(leases.pause_s)
         self._first_s: dict[int, float] = {}  # when the first lease began that was passed over
 
     def will_renew(self, jobs: Iterable[int]) -> bool:
@@ -59,7 +54,7 @@ class RenewalForecast:
         )
 
     def _keeps(self, job: int) -> bool:
-        at_once = self._queue.accepts_at_once(job, self._jobs.option.item(job))
+        at_once = self._queue.accepts_at_once(job, self._leases.jobs.option.item(job))
         return at_once and self._leases.is_at_best(job)
 
     def renew(self, jobs: Iterable[int], now_s: float) -> bool:
@@ -88,7 +83,7 @@ class RenewalForecast:
             cycle_s = self._lease_s + self._pause_s[job]
             begun = max(math.ceil((now_s - first_s) / cycle_s), 1)
             renewed += [(first_s + k * cycle_s, job) for k in range(begun)]
-            self._leases.until(job, renewed[-1][0] + self._lease_s, self._pause_s[job])
+            self._leases.end(job, renewed[-1][0] + self._lease_s)
         self._first_s.clear()
         for at_s, job in sorted(renewed):
             self._renewed(job, at_s)

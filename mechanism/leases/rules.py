@@ -15,7 +15,7 @@ from apportion.mechanism.decider import Part
 from apportion.names import model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from apportion.mechanism.leases.jobs import WaitingJobs
     from apportion.types import Floats
@@ -37,8 +37,8 @@ DALLY_SKEWS: Mapping[str, float] = MappingProxyType(
 class Rule(Protocol):
     """Tells for how long each waiting job rejects each tier.
 
-    A rule that tells job types apart also has ``job_types``, those that it knows, and
-    ``check(job_type)``, which refuses others.
+    A rule that tells job types apart also has ``check(job_type)``, which refuses those that it does
+    not know.
     """
 
     rule: ClassVar[str]
@@ -149,7 +149,7 @@ class SkewBased(Part):
         InputError
             It names the job type and the known ones.
         """
-        if job_type not in self.skews:
+        if not spelled(job_type, self.skews):
             error = unknown_name("job type in skews", job_type, self.skews)
             raise InputError(
                 f"{error} The skew of a model, from 0 to 1, is given with the scheduler, e.g. "
@@ -158,7 +158,8 @@ class SkewBased(Part):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the patience of full consolidation, or 0."""
-        high = np.array([self.skews[name] > self.threshold for name in waiting.job_type])
+        names = [spelled(each.model, self.skews) for each in waiting.gang_classes]
+        high = np.array([self.skews[name] > self.threshold for name in names])
         return np.where(high[:, None], _consolidated(waiting), 0.0)
 
 
@@ -190,16 +191,6 @@ def _consolidated(waiting: WaitingJobs) -> Floats:
 
 AT_ONCE = (FullyConsolidated, NoWait, SkewBased, NetworkAgnostic)
 """Rules by which a job accepts each tier at once or never, so that delay timers do nothing."""
-
-
-def judged_as(rule: Rule, job_types: Sequence[str]) -> list[str]:
-    """Return job types as a rule spells them, each checked."""
-    found = {job_type: job_type for job_type in job_types}
-    known = getattr(rule, "job_types", ())
-    for job_type in found if known else ():
-        found[job_type] = spelled(job_type, known) or job_type
-        rule.check(found[job_type])  # type: ignore[attr-defined]
-    return [found[job_type] for job_type in job_types]
 
 
 def spelled(job_type: str, known: Collection[str]) -> str:

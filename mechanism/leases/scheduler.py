@@ -20,7 +20,6 @@ import numpy as np
 from apportion.mechanism.leases.active import ActiveLeases
 from apportion.mechanism.leases.jobs import LeasedJobs, on_tick
 from apportion.mechanism.leases.renewals import RenewalForecast
-from apportion.mechanism.leases.rules import judged_as
 from apportion.mechanism.leases.timers import DelayTimers
 from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanisms.settings import TICK_S
@@ -61,27 +60,27 @@ class LeaseScheduler:
 
     def __init__(self, terms: OfferScheduler, about: About, queue: JobQueue) -> None:
         self.name, self._terms, table = f"Scheduler {terms.label!r}", terms, about.jobs
-        self._jobs = LeasedJobs(about, judged_as(terms.rule, table.job_type))
-        self._leases = ActiveLeases(about.devices, self._jobs)
+        gpus, types = table.scale.tolist(), table.job_type
+        if hasattr(terms.rule, "check"):
+            for job_type in dict.fromkeys(types):
+                terms.rule.check(job_type)
+        self._jobs, self._queue = LeasedJobs(about), queue
+        pause_s: list[float] = on_tick(terms.checkpoints_s(types, gpus)).tolist()
+        self._leases = ActiveLeases(about.devices, self._jobs, pause_s)
         machines = [pool.gpus for pool in about.devices.pools]
         self.timers = DelayTimers(
             *(terms.timers, terms.lease_s),
             machine_gpus=max(int(each.max()) for each in machines),
             rack_gpus=max(int(each.sum(axis=1).max()) for each in machines),
         )
-        self._queue = queue
         queue.bind(self._jobs, self.timers, self._leases)
         self._lease_s = max(float(on_tick(terms.lease_s)), TICK_S)
-        gpus, types = self._jobs.gpus, table.job_type
-        self._pause_s: list[float] = on_tick(terms.checkpoints_s(types, gpus)).tolist()
         first_s, self._later_s = (on_tick(each).tolist() for each in terms.starts_s(types, gpus))
         if "start_included" in table.facts:  # whoever has not started has not run either
             first_s = table.lost_s(np.arange(table.jobs), np.array(first_s)).tolist()
         self._first_s: list[float] = first_s
         self._started = [False] * table.jobs
-        self._renewals = RenewalForecast(
-            *(self._jobs, self._leases, queue, self._lease_s, self._pause_s), self._renewed
-        )
+        self._renewals = RenewalForecast(self._leases, queue, self._lease_s, self._renewed)
         self._change_s, self._asked_s = inf, 0.0
         self.noted: Callable[[float, int], None] | None = None
         self.seconds, self.offers = 0.0, 0
@@ -123,7 +122,7 @@ class LeaseScheduler:
             return leases.decision(offered=False) if changed else None
         # The last jobs may have been done long before the next one came.
         self.wake(now_s if ran is None else before_s + ran.length_s)
-        last = not happened and not any(self._pause_s[job] for job in ending)
+        last = not happened and not any(leases.pause_s[job] for job in ending)
         ending += leases.due(now_s, last=last)  # of those whose renewals were passed over
         for job in done:
             leases.complete(job)
@@ -189,11 +188,9 @@ class LeaseScheduler:
 
     def _start(self, job: int, now_s: float, *, again: bool) -> None:
         """Let a job work for a lease; it loses a start unless it has `again` what it had."""
-        lost_s = 0.0
-        if not again:
-            lost_s = self._later_s[job] if self._started[job] else self._first_s[job]
+        lost_s = (self._later_s if self._started[job] else self._first_s)[job]
         self._started[job] = True
-        self._work(job, now_s + lost_s, now_s + self._lease_s)
+        self._leases.work(job, now_s if again else now_s + lost_s, now_s + self._lease_s)
 
     def _migrate(self, fresh: set[int], now_s: float) -> bool:
         """Move running jobs to faster GPUs for the rest of their leases; return whether any did.
@@ -203,28 +200,20 @@ class LeaseScheduler:
         leases, moved = self._leases, False
         if not any(leases.room):
             return False
-        working = sorted([job for job in leases.held if leases.end_s[job] > now_s])
-        for job in working:
-            better = None if leases.is_at_best(job) else leases.better(job)
+        for job in sorted([job for job in leases.held if not leases.is_at_best(job)]):
+            end_s = leases.end_s(job)
+            better = leases.better(job) if end_s > now_s else None
             if better is None:
                 continue
-            leases.free(job)
-            again, end_s = leases.move(job, *better), leases.end_s[job]
-            ready_s = max(self._leases.duty.item(0, job), now_s)
+            again, ready_s = leases.move(job, *better), max(leases.duty.item(0, job), now_s)
             if again:  # it has come back to what it had
                 ready_s = now_s
             elif job not in fresh:
                 ready_s = min(now_s + self._later_s[job], end_s)
             (fresh.discard if again else fresh.add)(job)
-            self._work(job, ready_s, end_s)
+            leases.work(job, ready_s, end_s)
             moved = True
         return moved
-
-    def _work(self, job: int, ready_s: float, end_s: float) -> None:
-        """Let a job make progress from one time to another, and hold its GPUs for a checkpoint."""
-        pause_s = self._pause_s[job]
-        self._leases.duty[:, job] = ready_s, end_s - ready_s if pause_s else inf, inf
-        self._leases.until(job, end_s, pause_s)
 
     def _record(self, job: int, tier: int, now_s: float, wait_s: float) -> None:
         """Tell the delay timers for how long a job waited before it got a tier."""

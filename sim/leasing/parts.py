@@ -146,7 +146,7 @@ def _knowing_skews(
             sent := COMMUNICATING_MODELS.get(spelled(job_type, COMMUNICATING_MODELS))
         ):
             skews[job_type] = sent.largest / sent.parameters
-    known = {*getattr(rule, "job_types", ()), *skews}
+    known = {*rule.job_types, *skews}
     unknown = [each for each in dict.fromkeys(job_types) if each not in known]
     if unknown and network.name in _ANY_JOB_TYPE:
         skews |= dict.fromkeys(unknown, 0.0)

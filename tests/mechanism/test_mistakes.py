@@ -15,7 +15,7 @@ from apportion.errors import InputError
 from apportion.mechanism.deciders import get_scheduler
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.leases import AutoTunedTimers, ManualTimers, OfferScheduler
-from apportion.mechanism.leases.rules import SkewBased, judged_as
+from apportion.mechanism.leases.rules import SkewBased
 from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.orders import DiscretizedLeastAttainedService
 from apportion.mechanism.placement import Placer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def test_a_rule_by_skew_knows_the_job_types() -> None:
     with pytest.raises(InputError, match=r"Unknown job type in skews 'VGG1'. Did you mean 'VGG11'"):
-        judged_as(SkewBased(), ["VGG11", "VGG1"])
+        SkewBased().check("VGG1")
 
 
 class OnesOwn(Strategy):

@@ -44,7 +44,7 @@ def waiting_jobs(jobs: list[Job]) -> WaitingJobs:
     )
     cluster = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
     about = About(table, range(count), cluster, Placer(cluster, pace=lambda model, place: 1.0))
-    records = LeasedJobs(about, table.job_type)
+    records = LeasedJobs(about)
     for job in range(count):
         records.arrive(job)
     records.run_s[:, 2] = run_s
