@@ -164,7 +164,7 @@ class LeaseScheduler:
             more = self._terms.migrates and self._migrate(fresh, now_s)
         self._tell_timers(now_s)
         leases.forget()
-        change_s = self._queue.next_change_s(now_s, leases.room)
+        change_s = self._queue.next_change_s(now_s, leases.room) if self._queue.size else inf
         self._change_s = math.ceil(change_s / TICK_S) * TICK_S if change_s < inf else inf
         self.seconds += time.perf_counter() - started
 
@@ -172,7 +172,7 @@ class LeaseScheduler:
         """Give GPUs to who accepts some, one by one; return who got any, and who had them."""
         queue, leases, had = self._queue, self._leases, dict[int, bool]()
         queue.begin(now_s)
-        while candidate := queue.first(now_s, leases.room):
+        while queue.size and (candidate := queue.first(now_s, leases.room)):
             again = leases.take(candidate)
             if again is None:
                 queue.decline(candidate)

@@ -146,6 +146,8 @@ class LeaseColumns(Columns):
         self._compute_s = self._left_s.copy()
         self._beyond_s = np.zeros(truth.jobs)
         self._option = np.full(truth.jobs, -1, dtype=np.intp)  # type * 3 + tier; -1: it has no GPUs
+        # Jobs and rates of the last stretch, and their cells of `tier_s`, speeds, and slowdowns.
+        self._of: tuple[Any, ...] = (None, None)
         self.communication_s = np.zeros(truth.jobs)
         self.tier_s = np.zeros((truth.jobs, len(TIERS)))
 
@@ -164,6 +166,8 @@ class LeaseColumns(Columns):
         # Where nobody ran, everyone is new: in the middle of things some go on who never started.
         lines = decision.starts.nonzero()[0] if log.counts[1] else np.arange(gangs.job.size)
         log.counts[:2] = self._truth.active.size, gangs.job.size
+        if lines.size or decision.stop.size:
+            self._of = (None, None)
         for job in decision.stop.tolist():
             self._count(job, -1)
         for job, line in zip(gangs.job[lines].tolist(), lines.tolist(), strict=True):
@@ -180,10 +184,13 @@ class LeaseColumns(Columns):
     def ran(self, now_s: float, end_s: float, ran: GangProgress, active: int) -> None:
         """Book the time that jobs had their GPUs, and what they did with it."""
         job = ran.gangs.job
-        speed = self._truth.speed[job, ran.gangs.option]
-        slowdown = speed / ran.rate
+        if job is not self._of[0] or ran.rate is not self._of[1]:
+            speed = self._truth.speed[job, ran.gangs.option]
+            cell = job * len(TIERS) + self._option[job] % len(TIERS)
+            self._of = job, ran.rate, cell, speed, speed / ran.rate
+        _, _, cell, speed, slowdown = self._of
         self._log.advance(end_s)
-        self.tier_s[job, self._option[job] % len(TIERS)] += ran.held_s
+        self.tier_s.reshape(-1)[cell] += ran.held_s
         compute_s = ran.worked_s / slowdown
         least_s = compute_s * (speed / self._fastest[job]) if self._types > 1 else compute_s
         self._beyond_s[job] += compute_s - least_s
