@@ -53,7 +53,7 @@ class Terms:
         return machine_s, 0.0 if gpus > self.shape[1] * self.shape[2] else rack_s
 
     def note(self, tier: int, gpus: int, now: float, waited_s: float) -> None:
-        if self.history_s is None or tier == NETWORK or waited_s < self.lease_s:
+        if self.history_s is None or tier == NETWORK:
             return
         kept = [(at, wait) for at, wait in self.waits.get((tier, gpus), [])]
         kept.append((now, waited_s))
