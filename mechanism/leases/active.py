@@ -195,7 +195,7 @@ class ActiveLeases:
         """Take the GPUs of a job that is done."""
         self.placer.devices.give_back(job)
         for book in (self._back, self._before, self._touched):
-            book.pop(job, None)  # type: ignore[attr-defined]
+            book.pop(job, None)
         self._gangs = None
 
     def forget(self) -> None:

@@ -230,6 +230,7 @@ class LeaseScheduler:
 
     def _tell_timers(self, now_s: float) -> None:
         """Let tables have the timers of the gangs that have got GPUs."""
-        for gpus in self._sizes if self.noted is not None else ():
-            self.noted(now_s, gpus)
+        if self.noted is not None:
+            for gpus in self._sizes:
+                self.noted(now_s, gpus)
         self._sizes.clear()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError, written
 from apportion.mechanism.leases import OfferScheduler, get_timers
-from apportion.mechanism.leases.rules import DelayScheduling, NoWait, spelled
+from apportion.mechanism.leases.rules import DelayScheduling, NoWait, SkewBased, spelled
 from apportion.sim.about import Parts
 from apportion.sim.leasing.columns import LeaseColumns, TimerLog
 from apportion.sim.network import COMMUNICATING_MODELS, get_network
@@ -135,7 +135,7 @@ def _knowing_skews(
     Of job types of one's own nobody knows it: where the network knows no models either, it is low.
     """
     rule, model = scheduler.rule, network.model
-    if not hasattr(rule, "knowing"):
+    if not isinstance(rule, SkewBased):
         return scheduler
     profiles, skews = getattr(getattr(model, "analytic", model), "profiles", {}), {}
     for job_type in dict.fromkeys(job_types):
@@ -146,7 +146,7 @@ def _knowing_skews(
             sent := COMMUNICATING_MODELS.get(spelled(job_type, COMMUNICATING_MODELS))
         ):
             skews[job_type] = sent.largest / sent.parameters
-    known = {*rule.job_types, *skews}
+    known = {*rule.skews, *skews}
     unknown = [each for each in dict.fromkeys(job_types) if each not in known]
     if unknown and network.name in _ANY_JOB_TYPE:
         skews |= dict.fromkeys(unknown, 0.0)

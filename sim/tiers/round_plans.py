@@ -112,9 +112,10 @@ class RoundPlans(JobQueue):
         taken = one.places.devices(
             option, one.jobs.scale_factor, before=one.kept(option), spread=one.spread(option)
         )
+        tiers = one.places.tier[option].tolist()
         return [
-            Candidate(int(job), each.kind, *[int(one.places.tier[at])] * 2, _placement(each))
-            for job, each, at in zip(one.jobs.job, taken, option, strict=True)
+            Candidate(job, each.kind, tier, tier, _placement(each))
+            for job, each, tier in zip(one.jobs.job.tolist(), taken, tiers, strict=True)
             if each is not None
         ]
 
