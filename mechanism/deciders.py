@@ -14,15 +14,15 @@ from apportion.mechanism.batch.kueue import QuotaScheduler
 from apportion.mechanism.batch.multifactor import MultifactorPriority
 from apportion.mechanism.decider import AsRecorded
 from apportion.mechanism.elastic import AFS, OptimusGreedy, PolluxSearch, Tiresias
-from apportion.mechanism.offers.rules import (
+from apportion.mechanism.leases.rules import (
     DelayScheduling,
     FullyConsolidated,
     NetworkAgnostic,
     NoWait,
     SkewBased,
 )
-from apportion.mechanism.offers.scheduler import OfferScheduler
-from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.leases.terms import OfferScheduler
+from apportion.mechanism.leases.timers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.orders import (
     DiscretizedLeastAttainedService,
     LeastAttainedService,

@@ -12,7 +12,7 @@ import pandas as pd
 from tests.malformed.values import bad_table, bad_value
 
 import apportion as ap
-from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.leases.timers import AutoTunedTimers, ManualTimers
 from apportion.policies.registry import BUILT_IN, SPECIALISED
 from apportion.sim.network import get_network
 from apportion.sim.network.interconnect import Dimension, Interconnect

@@ -7,7 +7,7 @@ import pytest
 
 from apportion.errors import InputError
 from apportion.mechanism.deciders import DECIDERS, get_scheduler, scheduler_table
-from apportion.mechanism.offers import AutoTunedTimers
+from apportion.mechanism.leases import AutoTunedTimers
 from apportion.mechanism.orders import LeastAttainedService
 
 SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
@@ -37,7 +37,7 @@ def test_options_reach_the_scheduler_and_its_parts() -> None:
         get_scheduler("dally"), timers=AutoTunedTimers(7200.0), lease_s=600.0, label="short"
     )
     assert "history_s=7200.0" in repr(scheduler)
-    assert "nested" not in repr(scheduler)
+    assert "bounded" not in repr(scheduler)
     other = get_scheduler("tiresias", order=LeastAttainedService(), threshold=0.5)
     assert (other.order, other.rule.threshold) == (LeastAttainedService(), 0.5)
 

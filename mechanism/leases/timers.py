@@ -3,58 +3,82 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from apportion.checks import choice, number, seconds
+import numpy as np
+
+from apportion.checks import seconds
 from apportion.mechanism.decider import Part
-from apportion.mechanism.scheduler import MACHINE
+from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK
+from apportion.mechanisms.settings import TICK_S
 from apportion.mechanisms.timers import check_timers, timer_seconds
 
 if TYPE_CHECKING:
-    from apportion.mechanism.offers.timer_book import Waits
+    from apportion.types import Floats
 
 _HOUR_S = 3600.0
 _MANUAL_S = (12 * _HOUR_S, 24 * _HOUR_S)
 
-OversizeRule = Literal["unchanged", "less_machine_timer"]
-"""What becomes of the rack timer of a gang that no machine holds."""
 
-_OVERSIZE_RULES = ("unchanged", "less_machine_timer")
+class Waits:
+    """Waits of the recent past, oldest first, in whole ticks: their sums are exact."""
+
+    def __init__(self) -> None:
+        self._waits = deque[tuple[float, int]]()
+        self._sum = self._squares = 0
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self._waits)
+
+    @property
+    def seconds(self) -> Floats:
+        """How long each was, shape (waits,)."""
+        return np.array([ticks for _, ticks in self._waits], dtype=float) * TICK_S
+
+    def mean(self) -> float:
+        """Return the mean, seconds."""
+        return self._sum / self.size * TICK_S
+
+    def variance(self, *, less: int = 0) -> float:
+        """Return the sum of the squared deviations from the mean over ``size - less``."""
+        squares = self.size * self._squares - self._sum * self._sum
+        return squares / (self.size * (self.size - less)) * TICK_S**2
+
+    def add(self, now_s: float, wait_s: float, history_s: float) -> None:
+        """Add a wait that is over now, and forget those that were over before the history."""
+        self._waits.append((now_s, round(wait_s / TICK_S)))
+        self._count(self._waits[-1][1], 1)
+        while self._waits[0][0] < now_s - history_s:
+            self._count(self._waits.popleft()[1], -1)
+
+    def _count(self, ticks: int, times: int) -> None:
+        self._sum += times * ticks
+        self._squares += times * ticks * ticks
 
 
-class Timers(Protocol):
-    """Settles the delay timers from the waits that jobs of the same size had."""
+class Timers(Part):
+    """Settles the delay timers; the base of such, which by itself remembers no waits."""
 
-    tuned: ClassVar[bool]
+    tuned: ClassVar[bool] = False
     """Whether the timers follow the waits."""
-
-    @property
-    def history_s(self) -> float:
-        """Age at which waits are forgotten, seconds."""
-        ...
-
-    @property
-    def nested(self) -> bool:
-        """Whether the rack timer is never shorter than the machine timer."""
-        ...
-
-    @property
-    def rack_timer_when_oversize(self) -> OversizeRule:
-        """What becomes of the rack timer of a gang that no machine holds."""
-        ...
+    history_s: float = 0.0
+    """Age at which waits are forgotten, seconds."""
 
     def records(self, waited_s: float, lease_s: float) -> bool:
         """Whether a wait is kept."""
-        ...
+        return False
 
     def timer_s(self, tier: int, waits: Waits, lease_s: float) -> float:
         """Return the timer of a tier (machine or rack) after such waits, seconds."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)
-class ManualTimers(Part):
+class ManualTimers(Timers):
     """Delay timers that never change, both counted from the start of the wait.
 
     Source: Dally (Sharma et al., 2024), which uses 12 h and 24 h.
@@ -65,42 +89,20 @@ class ManualTimers(Part):
         Seconds that a job waits for a machine before it accepts a rack; infinite for ever.
     rack_s
         Seconds that it waits before it accepts GPUs of several racks; infinite for ever.
-    nested
-        Whether a job that accepts several racks must have come to accept one rack, too: the rack
-        timer is at least the machine timer.
-    rack_timer_when_oversize
-        A gang that no machine holds has no machine timer. Its rack timer stays ``"unchanged"``, or
-        is shorter by the machine timer (``"less_machine_timer"``), so that it holds out for a rack
-        as long as a smaller gang does after its machine timer. The paper leaves it open. Timers
-        that follow from waits are what they are: such gangs have waited for a rack all the time.
 
     Raises
     ------
     InputError
-        For a negative timer, or an unknown rule.
+        For a negative timer.
     """
-
-    tuned: ClassVar[bool] = False
 
     machine_s: float = _MANUAL_S[0]
     rack_s: float = _MANUAL_S[1]
-    nested: bool = True
-    rack_timer_when_oversize: OversizeRule = "unchanged"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         seconds("machine_s", self.machine_s, infinite=True)
         seconds("rack_s", self.rack_s, infinite=True)
-        _check_rule(self.rack_timer_when_oversize)
-
-    @property
-    def history_s(self) -> float:
-        """Age at which waits are forgotten, seconds: none is kept."""
-        return 0.0
-
-    def records(self, waited_s: float, lease_s: float) -> bool:
-        """No wait is kept."""
-        return False
 
     def timer_s(self, tier: int, waits: Waits, lease_s: float) -> float:
         """Return the timer of a tier, seconds."""
@@ -108,7 +110,7 @@ class ManualTimers(Part):
 
 
 @dataclass(frozen=True, repr=False)
-class AutoTunedTimers(Part):
+class AutoTunedTimers(Timers):
     """Delay timers that follow the waits of the recent past, by tier and number of GPUs.
 
     A timer is the mean of the waits after which gangs of that size got a machine (a rack), plus
@@ -121,15 +123,9 @@ class AutoTunedTimers(Part):
         Age at which waits are forgotten, seconds; looked at whenever another wait is added to the
         same list. The paper leaves it to the user; two days hold waits up to twice the longer one
         of the manual timers.
-    history_gpus
-        GPUs of the cluster for which `history_s` is meant: on one of n times as many it is an n-th,
-        in which as many waits are to be expected. The paper wants shorter histories on larger
-        clusters and gives no figure. ``None``, the default: the same on all.
     initial
         Machine and rack timer, seconds, of sizes of which no wait is known. The paper has none; the
         manual timers are as patient as its authors are without knowledge.
-    nested, rack_timer_when_oversize
-        As in `ManualTimers`.
     population_deviation
         Divide the squared deviations by n and not by n - 1.
     bounded
@@ -144,16 +140,13 @@ class AutoTunedTimers(Part):
     Raises
     ------
     InputError
-        For a history that is not above 0, a negative initial timer, or an unknown rule.
+        For a history that is not above 0, or a negative initial timer.
     """
 
     tuned: ClassVar[bool] = True
 
     history_s: float = 48 * _HOUR_S
-    history_gpus: float | None = None
     initial: tuple[float, float] = _MANUAL_S
-    nested: bool = True
-    rack_timer_when_oversize: OversizeRule = "unchanged"
     population_deviation: bool = False
     bounded: bool = False
     drops_short_waits: bool = False
@@ -161,18 +154,8 @@ class AutoTunedTimers(Part):
     def __post_init__(self) -> None:
         super().__post_init__()
         seconds("history_s", self.history_s, strict=True, infinite=True)
-        if self.history_gpus is not None:
-            number("history_gpus", self.history_gpus, strict=True)
         for value in self.initial:
             seconds("initial", value, infinite=True)
-        _check_rule(self.rack_timer_when_oversize)
-
-    def on_cluster(self, gpus: int) -> AutoTunedTimers:
-        """Return the timers with the history that they have on a cluster of so many GPUs."""
-        if self.history_gpus is None:
-            return self
-        history_s = self.history_s * self.history_gpus / gpus
-        return replace(self, history_s=history_s, history_gpus=None)
 
     def records(self, waited_s: float, lease_s: float) -> bool:
         """Whether a wait is kept."""
@@ -212,13 +195,62 @@ def get_timers(timers: Any) -> Timers | None:
         return timers  # type: ignore[no-any-return]
     if "," in timers:
         return ManualTimers(*timer_seconds(timers))
-    named: dict[str, Timers | None] = {
-        "none": None,
-        "manual": ManualTimers(),
-        "tuned": AutoTunedTimers(),
-    }
-    return named[timers]
+    return {"none": None, "manual": ManualTimers(), "tuned": AutoTunedTimers()}[timers]
 
 
-def _check_rule(rule: str) -> None:
-    choice("rack_timer_when_oversize", rule, _OVERSIZE_RULES)
+class DelayTimers:
+    """Delay timers in force, by size of the gang, and the waits behind them.
+
+    Parameters
+    ----------
+    settings
+        How timers are settled.
+    lease_s
+        Length of a lease, seconds.
+    machine_gpus, rack_gpus
+        GPUs of the largest machine and rack.
+    """
+
+    def __init__(self, settings: Timers, lease_s: float, machine_gpus: int, rack_gpus: int) -> None:
+        self._settings, self._lease_s = settings, lease_s
+        self._largest = machine_gpus, rack_gpus
+        self._waits: dict[tuple[int, int], Waits] = {}
+        self._timer_s: dict[tuple[int, int], float] = {}
+
+    def of(self, gpus: int, machine_gpus: int, rack_gpus: int) -> tuple[float, float]:
+        """Return machine and rack timer of gangs of a size.
+
+        A gang that no machine holds has no machine timer, one that no rack holds none at all: then
+        they are 0. The rack timer is never shorter than the machine timer.
+        """
+        if gpus > rack_gpus:
+            return 0.0, 0.0
+        rack_s = self._of_tier_s(RACK, gpus)
+        if gpus > machine_gpus:
+            return 0.0, rack_s
+        machine_s = self._of_tier_s(MACHINE, gpus)
+        return machine_s, max(machine_s, rack_s)
+
+    def of_size(self, gpus: int) -> tuple[float, float]:
+        """Return machine and rack timer where machines and racks are largest."""
+        return self.of(gpus, *self._largest)
+
+    def waits(self, tier: int, gpus: int) -> Waits:
+        """Return the waits that gangs of a size had before they got a tier."""
+        return self._waits.get((tier, gpus)) or Waits()
+
+    def record(self, tier: int, gpus: int, now_s: float, wait_s: float) -> bool:
+        """Add the wait after which a gang got a tier; return whether timers may have changed."""
+        settings, key = self._settings, (tier, gpus)
+        if tier == NETWORK or not settings.records(wait_s, self._lease_s):
+            return False
+        self._waits.setdefault(key, Waits()).add(now_s, wait_s, settings.history_s)
+        before_s = self._timer_s.pop(key, None)
+        return self._of_tier_s(*key) != before_s
+
+    def _of_tier_s(self, tier: int, gpus: int) -> float:
+        key = tier, gpus
+        if key not in self._timer_s:
+            waits = self.waits(*key)
+            self._timer_s[key] = self._settings.timer_s(tier, waits, self._lease_s)
+        return self._timer_s[key]

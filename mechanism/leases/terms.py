@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from apportion.checks import seconds
 from apportion.errors import InputError, written
 from apportion.mechanism.decider import Decider, Part
-from apportion.mechanism.offers.candidates import InOrder, Takers
-from apportion.mechanism.offers.leasing import LeaseScheduler
-from apportion.mechanism.offers.mechanism import LeaseMechanism
-from apportion.mechanism.offers.rules import NoWait, Rule, judged_as
-from apportion.mechanism.offers.timers import ManualTimers, Timers, get_timers
+from apportion.mechanism.leases.queue import CandidateOrder
+from apportion.mechanism.leases.rules import AT_ONCE, NoWait, Rule
+from apportion.mechanism.leases.scheduler import LeaseScheduler
+from apportion.mechanism.leases.timers import ManualTimers, Timers, get_timers
 from apportion.mechanism.orders import ORDERS, ByArrival, Order
 from apportion.mechanism.placements import PLACEMENTS
 from apportion.mechanisms.settings import SecondsByType, check_by_type, seconds_by_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
 
     from apportion.mechanism.decider import About
-    from apportion.mechanism.offers.serving import InTurn
-    from apportion.mechanism.scheduler import GangProgress
+    from apportion.mechanism.leases.queue import JobQueue
     from apportion.mechanisms import Leases
 
 _CHECKPOINTS = "checkpoint_seconds_per_gpu (checkpoint_s_per_gpu of the scheduler)"
@@ -81,9 +79,6 @@ class OfferScheduler(Part, Decider):
     migrates
         Whether jobs move to a faster placement as soon as one is free with their own GPUs
         included, be it when they have just got them. They keep their lease.
-    keep_placement
-        Whether a job whose lease ends keeps its GPUs, without a checkpoint, unless a waiting job
-        that comes before it accepts GPUs including those, or it finds better ones itself.
     of_elastic
         What stands in its place where jobs are elastic, if anything does.
 
@@ -108,7 +103,6 @@ class OfferScheduler(Part, Decider):
     overhead_s: SecondsByType = field(default=0.0, hash=False)
     placement: Any = "best_fit"
     migrates: bool = False
-    keep_placement: bool = False
     of_elastic: Decider | None = field(default=None, repr=False)
 
     works_by: ClassVar[tuple[str, ...]] = ("leases",)
@@ -157,7 +151,7 @@ class OfferScheduler(Part, Decider):
         }
         given: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
         if mechanism.timers is not None:
-            if getattr(self.rule, "at_once", False):
+            if isinstance(self.rule, AT_ONCE):
                 raise InputError(
                     f"timers={written(mechanism.timers)} does nothing to {self.label!r}, whose "
                     f"rule is {self.rule.rule!r}; leave it out."
@@ -165,29 +159,21 @@ class OfferScheduler(Part, Decider):
             given["timers"] = get_timers(mechanism.timers) or ManualTimers(0.0, 0.0)
         return replace(self, **given) if given else self
 
-    def make(
-        self,
-        about: About,
-        takers: Takers | InTurn | None = None,
-        *,
-        learns: Callable[[GangProgress], None] | None = None,
-        every_lease: bool = False,
-    ) -> LeaseScheduler:
+    def make(self, about: About, queue: JobQueue | None = None) -> LeaseScheduler:
         """Return what offers free GPUs on these terms.
 
         Parameters
         ----------
         about
             Jobs, and devices in whole racks.
-        takers
-            Who decides who takes what, in its place.
-        learns, every_lease
-            See `LeaseScheduler`.
+        queue
+            Who takes what, in place of its order and rule.
         """
-        jobs = about.jobs
-        offers = LeaseMechanism(self, about.cluster, jobs, about.devices, takers)
-        judged = judged_as(self.rule, jobs.job_type)
-        return LeaseScheduler(offers, jobs, judged, learns=learns, every_lease=every_lease)
+        return LeaseScheduler(self, about, self.queue() if queue is None else queue)
+
+    def queue(self) -> JobQueue:
+        """Return what decides who is offered GPUs next; made anew for each run."""
+        return CandidateOrder(ORDERS.of(self.order), self.rule)
 
     def checkpoints_s(self, job_types: Sequence[str], gpus: Sequence[int]) -> list[float]:
         """Return for how long GPUs are not free yet after the lease of each job, seconds."""
@@ -201,7 +187,3 @@ class OfferScheduler(Part, Decider):
         first = seconds_by_type(_OVERHEADS, self.overhead_s, job_types)
         each = seconds_by_type("restore_s_per_gpu", self.restore_s_per_gpu, job_types)
         return first, [s + n * more for s, n, more in zip(first, gpus, each, strict=True)]
-
-    def candidates(self) -> Takers:
-        """Return what decides who is offered GPUs next; made anew for each mechanism."""
-        return InOrder(ORDERS.of(self.order), self.rule)

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.mechanism.offers.without_a_run import add, table_with_room
 
-from apportion.mechanism.offers.leased_jobs import LeasedJobs
-from apportion.mechanism.offers.timer_book import TimerBook
-from apportion.mechanism.offers.timers import ManualTimers
-from apportion.mechanism.offers.waiting import ClusterSize, WaitingJobs
+import apportion as ap
+from apportion.mechanism.decider import About
+from apportion.mechanism.job_table import JobTable
+from apportion.mechanism.leases.jobs import LeasedJobs, WaitingJobs
+from apportion.mechanism.leases.timers import DelayTimers, ManualTimers
 from apportion.mechanism.orders import (
     ByArrival,
     DiscretizedLeastAttainedService,
@@ -17,20 +17,39 @@ from apportion.mechanism.orders import (
     RoundRobin,
     UnfairestFirst,
 )
-from apportion.mechanism.scheduler import Room
+from apportion.mechanism.placement import Placer
 
 Job = tuple[float, int, float, float, float]
 
 
-def waiting_jobs(jobs: list[Job], gpus: int = 16) -> WaitingJobs:
+def waiting_jobs(jobs: list[Job]) -> WaitingJobs:
     """Jobs of (arrival_s, scale_factor, ideal_s, compute_s, run_s)."""
-    records = LeasedJobs(table_with_room(len(jobs)))
-    for number, (arrival_s, scale_factor, ideal_s, compute_s, run_s) in enumerate(jobs):
-        add(records.told, arrival_s, scale_factor, ideal_s)
-        records.enter(number, arrival_s, "m", [1.0, np.inf, np.inf])
-        records.compute_s[number], records.run_s[number, 2] = compute_s, run_s
-    book = TimerBook(ManualTimers(), 3600.0, gpus_per_machine=4, gpus_per_rack=8, gpus=gpus)
-    return WaitingJobs(np.arange(len(jobs)), records, book, ClusterSize(4, 8, gpus), Room(4, 8, 16))
+    count, zeros = len(jobs), np.zeros(len(jobs))
+    arrival_s, scale, ideal_s, compute_s, run_s = np.array(jobs).T
+    table = JobTable(
+        job_type=["m"] * count,
+        arrival_s=arrival_s,
+        scale=scale.astype(np.intp),
+        total=ideal_s,
+        remaining=ideal_s - compute_s,
+        speed=np.ones((count, 1)),
+        capacity=np.array([16.0]),
+        prices=np.zeros(1),
+        facts={},
+        texts={},
+        accelerators=("gpu",),
+        isolated_s=zeros,
+        held_s=zeros[:, None],
+        active=np.arange(count),
+    )
+    cluster = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
+    about = About(table, range(count), cluster, Placer(cluster, pace=lambda model, place: 1.0))
+    records = LeasedJobs(about)
+    for job in range(count):
+        records.arrive(job)
+    records.run_s[:, 2] = run_s
+    timers = DelayTimers(ManualTimers(), 3600.0, machine_gpus=4, rack_gpus=8)
+    return WaitingJobs(np.arange(count), records, timers, (4, 8, 16))
 
 
 def keys(order: Order, jobs: list[Job], now_s: float = 0.0) -> list[list[float]]:

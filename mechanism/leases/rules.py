@@ -15,9 +15,9 @@ from apportion.mechanism.decider import Part
 from apportion.names import model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
-    from apportion.mechanism.offers.waiting import WaitingJobs
+    from apportion.mechanism.leases.jobs import WaitingJobs
     from apportion.types import Floats
 
 
@@ -35,19 +35,18 @@ DALLY_SKEWS: Mapping[str, float] = MappingProxyType(
 
 
 class Rule(Protocol):
-    """Tells for how long each waiting job rejects each tier."""
+    """Tells for how long each waiting job rejects each tier.
+
+    A rule that tells job types apart also has ``check(job_type)``, which refuses those that it does
+    not know.
+    """
 
     rule: ClassVar[str]
     """The rule in a few words."""
 
     steady: ClassVar[bool] = False
-    """Whether for how long a job rejects a tier hangs on nothing but its size, its model and its
-    delay timers, and whether at all on which of these are 0: then it is not asked again while none
-    of them changes, nor for who stays alone. To be said anew by whoever says `patience_s` anew."""
-
-    at_once: ClassVar[bool] = False
-    """Whether a job accepts each tier at once or never, by its size and model alone: then it is
-    asked once for each job."""
+    """Whether for how long a job rejects a tier hangs on its size, its model and its delay timers
+    alone: then it is not asked again while these stay. To be said anew with `patience_s`."""
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the waits after which tiers are accepted, seconds, shape (waiting, tiers).
@@ -57,30 +56,9 @@ class Rule(Protocol):
         """
         ...
 
-    @property
-    def job_types(self) -> Collection[str]:
-        """Job types that the rule tells apart; none for a rule that does not look at them."""
-        ...
-
-    def check(self, job_type: str) -> None:
-        """Refuse a job type that the rule cannot judge."""
-        ...
-
-
-class _AnyJobType(Part):
-    """A rule that does not look at the job type."""
-
-    @property
-    def job_types(self) -> Collection[str]:
-        """No job type is told from another."""
-        return ()
-
-    def check(self, job_type: str) -> None:
-        """Accept every job type."""
-
 
 @dataclass(frozen=True, repr=False)
-class DelayScheduling(_AnyJobType):
+class DelayScheduling(Part):
     """A machine at once, a rack after the machine timer, several racks after the rack timer.
 
     Source: Dally (Sharma et al., 2024), Algorithm 1.
@@ -88,25 +66,19 @@ class DelayScheduling(_AnyJobType):
 
     rule: ClassVar[str] = "machine; rack after the machine timer; network after the rack timer"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = False
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the delay timers."""
-        timers, gpus = waiting.timers, waiting.scale_factor
-        if waiting.size.alike:
-            # By columns, as of many jobs and three tiers: numpy then goes along the jobs.
-            return np.asfortranarray(timers.waits_until_s.take(gpus, axis=0))
-        sizes = zip(gpus.tolist(), waiting.beyond.tolist(), strict=True)
-        return np.array([(0.0, *timers.timers_s(*each)) for each in sizes]).reshape(-1, 3)
+        sizes = [(each.gpus, each.machine_gpus, each.rack_gpus) for each in waiting.gang_classes]
+        return np.array([(0.0, *waiting.timers.of(*size)) for size in sizes]).reshape(-1, 3)
 
 
 @dataclass(frozen=True, repr=False)
-class FullyConsolidated(_AnyJobType):
+class FullyConsolidated(Part):
     """The tightest tier that holds the gang, however long that takes."""
 
     rule: ClassVar[str] = "the tightest tier that the gang fits, or wait"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for the tightest tier, else infinity."""
@@ -114,12 +86,11 @@ class FullyConsolidated(_AnyJobType):
 
 
 @dataclass(frozen=True, repr=False)
-class NoWait(_AnyJobType):
+class NoWait(Part):
     """The tightest tier that is free."""
 
     rule: ClassVar[str] = "the tightest tier that is free"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for every tier."""
@@ -149,7 +120,6 @@ class SkewBased(Part):
 
     rule: ClassVar[str] = "high skew: the tightest tier that the gang fits; else what is free"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = True
 
     threshold: float = 0.3
     skews: Mapping[str, float] = field(default_factory=lambda: dict(DALLY_SKEWS))
@@ -179,7 +149,7 @@ class SkewBased(Part):
         InputError
             It names the job type and the known ones.
         """
-        if job_type not in self.skews:
+        if not spelled(job_type, self.skews):
             error = unknown_name("job type in skews", job_type, self.skews)
             raise InputError(
                 f"{error} The skew of a model, from 0 to 1, is given with the scheduler, e.g. "
@@ -188,14 +158,13 @@ class SkewBased(Part):
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return the patience of full consolidation, or 0."""
-        high = [self.skews[name] > self.threshold for name in waiting.records.job_types]
-        patience_s = _consolidated(waiting)
-        patience_s[~np.array(high)[waiting.records.type_code[waiting.job]]] = 0.0
-        return patience_s
+        names = [spelled(each.model, self.skews) for each in waiting.gang_classes]
+        high = np.array([self.skews[name] > self.threshold for name in names])
+        return np.where(high[:, None], _consolidated(waiting), 0.0)
 
 
 @dataclass(frozen=True, repr=False)
-class NetworkAgnostic(_AnyJobType):
+class NetworkAgnostic(Part):
     """A gang that fits a machine waits for one; a larger one takes GPUs anywhere at once.
 
     Source: Gandiva (Xiao et al., OSDI 2018), as simulated by Dally's authors.
@@ -203,7 +172,6 @@ class NetworkAgnostic(_AnyJobType):
 
     rule: ClassVar[str] = "a machine, or anywhere if no machine holds the gang"
     steady: ClassVar[bool] = True
-    at_once: ClassVar[bool] = True
 
     def patience_s(self, waiting: WaitingJobs) -> Floats:
         """Return 0 for the machine, or for the network."""
@@ -215,23 +183,14 @@ class NetworkAgnostic(_AnyJobType):
 
 def _consolidated(waiting: WaitingJobs) -> Floats:
     """Return 0 for the tightest tier that holds each gang, else infinity."""
-    if waiting.size.alike:
-        return waiting.size.consolidated_s.take(waiting.scale_factor, axis=0)
     patience_s = np.zeros((waiting.job.size, 3))
     patience_s[~waiting.larger_than_machine, 1] = np.inf
     patience_s[~waiting.larger_than_rack, 2] = np.inf
     return patience_s
 
 
-def judged_as(rule: Rule, job_types: Sequence[str]) -> list[str]:
-    """Return job types as a rule spells them, each checked."""
-    known = rule.job_types
-    found = {job_type: job_type for job_type in job_types}
-    for job_type in found:
-        if known:
-            found[job_type] = spelled(job_type, known) or job_type
-        rule.check(found[job_type])
-    return [found[job_type] for job_type in job_types]
+AT_ONCE = (FullyConsolidated, NoWait, SkewBased, NetworkAgnostic)
+"""Rules by which a job accepts each tier at once or never, so that delay timers do nothing."""
 
 
 def spelled(job_type: str, known: Collection[str]) -> str:

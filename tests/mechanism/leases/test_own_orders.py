@@ -11,7 +11,7 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.mechanism.offers.rules import DelayScheduling
+from apportion.mechanism.leases.rules import DelayScheduling
 from apportion.mechanism.orders import LeastRemainingTime
 
 

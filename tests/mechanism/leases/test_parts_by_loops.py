@@ -1,4 +1,4 @@
-"""The small parts of offers against loops and lists: ends, renewals, instants, timers."""
+"""Delay timers against lists of waits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from statistics import fmean, pstdev, stdev
 import numpy as np
 import pytest
 
-from apportion.mechanism.offers import AutoTunedTimers
-from apportion.mechanism.offers.timer_book import TimerBook
+from apportion.mechanism.leases.timers import AutoTunedTimers, DelayTimers
 
 LEASE_S = 100.0
 
@@ -19,12 +18,11 @@ def test_timers_follow_from_the_waits_that_are_remembered(seed: int) -> None:
     timers = AutoTunedTimers(
         history_s=float(rng.choice([150.0, 900.0])),
         initial=(50.0, 70.0),
-        nested=bool(rng.random() < 0.5),
         population_deviation=bool(rng.random() < 0.5),
         drops_short_waits=bool(rng.random() < 0.5),
     )
 
-    book = TimerBook(timers, LEASE_S, gpus_per_machine=4, gpus_per_rack=8, gpus=12)
+    book = DelayTimers(timers, LEASE_S, machine_gpus=4, rack_gpus=8)
     waits, now_s = dict[tuple[int, int], list[tuple[float, float]]](), 0.0
     for _ in range(60):
         now_s += float(rng.uniform(0, 30))
@@ -38,7 +36,7 @@ def test_timers_follow_from_the_waits_that_are_remembered(seed: int) -> None:
         typical = list(timers.initial)
         for tier in (0, 1):
             had = [wait for _, wait in waits.get((tier, gpus), [])]
-            assert book.waits_s(tier, gpus).tolist() == had
+            assert book.waits(tier, gpus).seconds.tolist() == pytest.approx(had)
             if had:
                 deviation = pstdev if timers.population_deviation else stdev
                 spread = deviation(had) if len(had) > 1 else 0.0
@@ -46,7 +44,6 @@ def test_timers_follow_from_the_waits_that_are_remembered(seed: int) -> None:
         machine_s, rack_s = typical
         if gpus > 4:
             machine_s = 0.0
-        elif timers.nested:
-            rack_s = max(rack_s, machine_s)
-        assert book.machine_s[gpus] == pytest.approx(machine_s)
-        assert book.rack_s[gpus] == pytest.approx(0.0 if gpus > 8 else rack_s)
+        rack_s = max(rack_s, machine_s)
+        assert book.of_size(gpus)[0] == pytest.approx(machine_s)
+        assert book.of_size(gpus)[1] == pytest.approx(0.0 if gpus > 8 else rack_s)
