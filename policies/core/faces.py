@@ -10,7 +10,7 @@ any such matrix on what is left. No objective is held at its value, for which a 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -44,70 +44,71 @@ def optimal_face(program: Program, point: Point) -> Program:
     lower, upper = np.where(low, program.lower, lower), np.where(up, program.upper, upper)
     tight = program.equality | (y[:linear] > np.maximum(np.abs(slack[:linear]), tie))
     limits = np.where(tight, made[:linear], np.maximum(program.b[:linear], made[:linear]))
-    A = program.A.tocsr()
-    held = [_Rows(A[:linear], limits, tight)]
-    if program.P.nnz:
-        P = program.P.tocsr()
-        P = P[np.flatnonzero(np.diff(P.indptr))]
-        held.append(_Rows(P, P @ x, np.ones(P.shape[0], dtype=bool)))
-    cones: list[Cone] = []
-    kept: list[_Rows] = []
+    A, rows = program.A.tocsr(), np.flatnonzero(np.diff(program.P.indptr))
+    P = program.P.tocsr()[rows]
+    held, kept = list[_Part](), list[_Part]()
     for cone, place in program.cone_rows():
-        rows = _Rows(A[place], program.b[place], np.zeros(0, dtype=bool))
         if np.abs(y[place]).max() <= tie:
-            cones.append(cone)
-            kept.append(rows)
+            kept.append(_Part(place, np.eye(cone.size), program.b[place], cone=cone))
         elif cone.kind == "semidefinite":
-            zero, left, smaller = _beside(cone, slack[place], y[place])
-            at = zero @ made[place]
-            held.append(_Rows(sparse.csr_array(zero @ rows.A), at, np.ones(at.size, dtype=bool)))
-            if smaller.size:
-                cones.append(smaller)
-                kept.append(_Rows(sparse.csr_array(left @ rows.A), left @ rows.b, rows.equality))
+            parts = _beside(cone, place, slack[place], y[place], made, program.b)
+            held.append(parts[0])
+            kept += parts[1:]
         else:
-            held.append(_ray(rows, slack[place]))
-    every = [*held, *kept]
-    b = np.concatenate([each.b for each in every])
+            held.append(_ray(place, program.b[place], slack[place]))
+    parts = [*held, *kept]
+    stacked = [A[:linear], P]
+    if parts:
+        places = np.concatenate([np.arange(each.place.start, each.place.stop) for each in parts])
+        stacked.append(sparse.block_diag([each.by for each in parts], format="csr") @ A[places])
+    equal = [np.full(each.b.size, True) if each.equal is None else each.equal for each in held]
+    b = np.concatenate([limits, P @ x, *(each.b for each in parts)])
     return replace(
         program,
         P=sparse.csc_array(program.P.shape),
-        A=sparse.csc_array(sparse.vstack([each.A for each in every])),
+        A=sparse.csc_array(sparse.vstack(stacked)),
         b=b,
-        equality=np.concatenate([each.equality for each in held]),
+        equality=np.concatenate([tight, np.full(rows.size, True), *equal]),
         lower=lower,
         upper=upper,
-        cones=tuple(cones),
+        cones=tuple(each.cone for each in kept if each.cone is not None),
         row=np.append(program.row[:linear], np.ones(b.size - linear)),
     )
 
 
-class _Rows:
-    """Rows of a program: ``A x <= b``, or ``== b`` where `equality` says so."""
+class _Part(NamedTuple):
+    """What of a cone is held: ``by @ (A x) <= b`` of its rows, equal where `equal` or ``None``.
 
-    def __init__(self, A: sparse.csr_array, b: Floats, equality: Bools) -> None:
-        self.A, self.b, self.equality = A, b, equality
+    Or, with `cone`, what is left of it.
+    """
+
+    place: slice
+    by: Floats
+    b: Floats
+    equal: Bools | None = None
+    cone: Cone | None = None
 
 
-def _ray(rows: _Rows, slack: Floats) -> _Rows:
+def _ray(place: slice, b: Floats, slack: Floats) -> _Part:
     """Let ``b - A x`` be a multiple of a slack, at least 0 times it; or zero, if the slack is."""
-    A, b = rows.A, rows.b
-    pivot = int(np.abs(slack).argmax())
+    pivot, by = int(np.abs(slack).argmax()), np.eye(b.size)
     if abs(slack[pivot]) <= _NONE:
-        return _Rows(A, b - slack, np.ones(b.size, dtype=bool))
-    part, sign = slack / slack[pivot], np.sign(slack[pivot])
-    others = np.flatnonzero(np.arange(b.size) != pivot)
-    beside = sparse.csr_array(A - sparse.csr_array(part[:, None]) @ A[[pivot]])
-    return _Rows(
-        sparse.vstack([beside[others], sign * A[[pivot]]], format="csr"),
-        np.append((b - part * b[pivot])[others], sign * b[pivot]),
-        np.append(np.ones(others.size, dtype=bool), False),
-    )
+        return _Part(place, by, b - slack)
+    by[:, pivot] -= slack / slack[pivot]
+    by[pivot, pivot] = np.sign(slack[pivot])
+    return _Part(place, by, by @ b, np.arange(b.size) != pivot)
 
 
-def _beside(cone: Cone, slack: Floats, y: Floats) -> tuple[Floats, Floats, Cone]:
-    """Return what of a matrix is zero in every optimum, what is not, and the cone of the latter."""
+def _beside(
+    cone: Cone, place: slice, slack: Floats, y: Floats, made: Floats, b: Floats
+) -> list[_Part]:
+    """Return what of a matrix is zero in every optimum, and what is left of its cone."""
     of_dual, others, _ = ranges(cone, slack, y)
     zero = np.concatenate([triangle(block(cone, of_dual, of_dual)), *block(cone, of_dual, others)])
     order = others.shape[1]
-    smaller = cone._replace(size=order * (order + 1) // 2, order=order)
-    return zero, triangle(block(cone, others, others)), smaller
+    found, size = [_Part(place, zero, zero @ made[place])], order * (order + 1) // 2
+    if order:
+        left = triangle(block(cone, others, others))
+        smaller = cone._replace(size=size, order=order)
+        found.append(_Part(place, left, left @ b[place], cone=smaller))
+    return found

@@ -31,6 +31,7 @@ from apportion.policies.core.canonical import Program, compile_statement
 from apportion.policies.core.certificate import dual_bound, make_feasible, relative_gap, violation
 from apportion.policies.core.conic import interior_point, optimum
 from apportion.policies.core.faces import optimal_face
+from apportion.policies.core.forms import SpeedProblem, stated_form
 from apportion.policies.core.least_duals import least_duals
 from apportion.policies.core.unsolvable import check_finite, no_optimum, solvable
 from apportion.policies.problem import Problem
@@ -242,33 +243,14 @@ def _level(objective: Objective) -> tuple[cp.Variable, cp.Constraint]:
     return level, value >= level if maximised else value <= level
 
 
-class _SpeedProblem(Problem):
-    """A problem in which the throughput is a variable by itself, not a sum over X."""
-
-    throughput = property(lambda self: self.variable("throughput", self.instance.jobs))  # type: ignore[assignment]
-
-
 def _least_of_inverse(policy: Policy, p: Problem, objective: Objective) -> cp.Expression | None:
-    """Return ``u / k`` where the largest of ``k / u`` is minimised; ``None`` for another one.
-
-    Of which kind it is shows at two throughputs, and is checked at a third.
-    """
-    worst = objective.args[0]
-    if not (isinstance(objective, cp.Minimize) and isinstance(worst, cp.max)):
+    """Return ``u / k`` where the largest of ``k / u`` is minimised; ``None`` for another one."""
+    if not (isinstance(objective, cp.Minimize) and isinstance(objective.args[0], cp.max)):
         return None
-    u, fastest = _SpeedProblem(p.instance), p.instance.fastest_throughput
-    stated = policy.objective(u).args[0].args[0]
-    if {each.id for each in stated.variables()} != {u.throughput.id} or not fastest.all():
+    form = stated_form(policy, SpeedProblem(p.instance))
+    if form is None or form.kind != "inverse" or form.offset.any():
         return None
-    if stated.shape != fastest.shape:
-        return None
-    part = np.random.default_rng(0).uniform(0.5, 1.0, fastest.size)
-    k = []
-    for speed in (fastest, 2 * fastest, part * fastest):
-        u.throughput.save_value(speed)
-        k.append(np.asarray(stated.value, dtype=float) * speed)
-    fits = (k[0] > 0).all() and all(np.allclose(each, k[0], rtol=1e-12, atol=0) for each in k)
-    return cp.multiply(1 / k[0], p.throughput) if fits else None
+    return cp.multiply(1 / form.k, p.throughput)
 
 
 def _first_stage(policy: Policy, stated: Statement, scaled: Program) -> tuple[Program, Point]:
