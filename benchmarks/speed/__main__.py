@@ -25,9 +25,9 @@ from benchmarks.speed.simulator import simulator
 from benchmarks.speed.solves import large, small
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-PARTS: dict[str, Callable[[Settings], list[Row]]] = {
+PARTS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "d1": small,
     "d2": large,
     "d3": events,
@@ -37,26 +37,32 @@ PARTS: dict[str, Callable[[Settings], list[Row]]] = {
 
 
 def main() -> None:
-    """Measure the parts that are named, print a table of each, write them."""
+    """Measure the parts that are named, print a line for each problem, write them."""
     options = _options()
     print(f"Speed on {machine()}")
     policies = tuple(options.policies)
-    settings = Settings(options.quick, data_of(options), Gavel(options.gavel), policies)
+    seeds = 1 if options.quick else options.seeds
+    settings = Settings(options.quick, data_of(options), Gavel(options.gavel), policies, seeds)
     rows: list[Row] = []
     with threadpool_limits(1):
         for part in options.parts or PARTS:
-            found = PARTS[part](settings)
-            progress("")
-            print(f"\n{markdown(found)}", flush=True)
-            rows += found
-            if options.write:
-                page = PAGES["speed"]
-                text = page.read_text(encoding="utf-8")
-                table = beside_kept(block_of(text, "speed"), markdown(found))
-                page.write_text(with_block(text, "speed", table), "utf-8")
+            for row in PARTS[part](settings):
+                progress("")
+                rows.append(row)
+                print(markdown([row], head=len(rows) == 1), flush=True)
+                if options.write:
+                    _write(row)
     if options.quick:
         print("\nSizes are those of --quick: the verdicts say nothing about the goals.")
     write_csv(pd.DataFrame([row.record() for row in rows]), options.out, "speed")
+
+
+def _write(row: Row) -> None:
+    """Put a row into the page, in the place of the one of the same problem."""
+    page = PAGES["speed"]
+    text = page.read_text(encoding="utf-8")
+    table = beside_kept(block_of(text, "speed"), markdown([row]))
+    page.write_text(with_block(text, "speed", table), "utf-8")
 
 
 def _options() -> argparse.Namespace:
@@ -66,6 +72,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--data", type=Path, default=DATA, metavar="PATH", help="Gavel's data")
     options.add_argument("--gavel", type=Path, metavar="DIR", help="a checkout of Gavel's code")
     options.add_argument("--out", type=Path, metavar="DIR", help="write a csv file")
+    options.add_argument("--seeds", type=int, default=5, metavar="N", help="instances of each")
     options.add_argument("--policies", nargs="+", default=[], metavar="NAME", help="only these")
     options.add_argument(
         "--write", action="store_true", help="write the rows into benchmarks/speed/README.md"

@@ -17,6 +17,8 @@ from benchmarks.speed.measure import Pair, Row, cpu_seconds
 from benchmarks.speed.problems import TYPES, binds, draw
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
 
     from benchmarks.speed.measure import Settings
@@ -38,10 +40,9 @@ _GOALS: dict[int, tuple[float | None, float]] = {64: (4.0, 0.0015), 1000: (None,
 _BINDING = 0.8
 
 
-def events(settings: Settings) -> list[Row]:
+def events(settings: Settings) -> Iterator[Row]:
     """Time events of every policy among 64 and 1,000 jobs."""
-    sizes, count = ((16,), 3) if settings.quick else ((64, 1000), 20)
-    rows = []
+    sizes, count = ((16,), 3) if settings.quick else ((64, 1000), 10)
     for jobs in sizes:
         times, most_s = _GOALS.get(jobs, (None, None))
         for policy in settings.of(POLICIES):
@@ -51,8 +52,7 @@ def events(settings: Settings) -> list[Row]:
                 for seed in range(settings.seeds)
             )
             what = f"{policy}, {jobs} jobs, an event"
-            rows.append(Row("D3", what, pairs, times_goal=times, seconds_goal=most_s))
-    return rows
+            yield Row("D3", what, pairs, times_goal=times, seconds_goal=most_s)
 
 
 def _drawn(jobs: int, count: int, settings: Settings, seed: int) -> Case:

@@ -19,6 +19,8 @@ from benchmarks.speed.peers import gavel_value
 from benchmarks.speed.problems import TYPES, binding_cases, binds, draw
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from apportion.policies import Policy
     from benchmarks.speed.measure import Settings
     from benchmarks.speed.problems import Case
@@ -31,30 +33,30 @@ _SHARE = np.array([0.4, 0.35, 0.25])
 _GPUS = np.array([1, 2, 3, 4, 6, 10, 16, 25, 40, 64])
 
 
-def guards(settings: Settings) -> list[Row]:
+def guards(settings: Settings) -> Iterator[Row]:
     """Measure every guard."""
-    return [*_beside_gavel(settings), *_million(settings), *_elastic(settings)]
+    yield from _beside_gavel(settings)
+    yield from _million(settings)
+    yield from _elastic(settings)
 
 
-def _beside_gavel(settings: Settings) -> list[Row]:
+def _beside_gavel(settings: Settings) -> Iterator[Row]:
     """16,384 jobs that repeat, and water filling of 256 with weights, beside Gavel's code."""
     many, few = (256, 64) if settings.quick else (16384, 256)
     filling = MaxMinFairness(lexicographic=True)
-    rows = []
     if settings.of([_MAX_MIN]):
         cases = binding_cases(
             _MAX_MIN, settings.seeds, lambda seed: draw(many, 3, settings.data, seed=seed)
         )
         pairs = tuple(_gavel(_MAX_MIN, case, _MAX_MIN, settings) for case in cases)
-        rows.append(Row("guard", f"{_MAX_MIN}, {many} x 3", pairs, times_goal=60))
+        yield Row("guard", f"{_MAX_MIN}, {many} x 3", pairs, times_goal=60)
         cases = [
             draw(few, 3, settings.data, seed=seed).weighted() for seed in range(settings.seeds)
         ]
         name = f"{_MAX_MIN}_lexicographic"
         pairs = tuple(_gavel(filling, case, name, settings) for case in cases)
         what = f"{_MAX_MIN}, lexicographic, {few} x 3, weights"
-        rows.append(Row("guard", what, pairs, times_goal=15))
-    return rows
+        yield Row("guard", what, pairs, times_goal=15)
 
 
 def _gavel(policy: Policy | str, case: Case, name: str, settings: Settings) -> Pair:
@@ -73,10 +75,9 @@ def _gavel(policy: Policy | str, case: Case, name: str, settings: Settings) -> P
     return Pair(ours_s, found["seconds"], f"Gavel ({found['solver']})", differ)
 
 
-def _million(settings: Settings) -> list[Row]:
+def _million(settings: Settings) -> Iterator[Row]:
     """Arrays of a million jobs on eight types; such sizes have no labels."""
     jobs = 4096 if settings.quick else 10**6
-    rows = []
     for policy in settings.of([_MAX_MIN, "makespan", "finish_time_fairness"]):
         progress(f"guard: {policy}, {jobs} jobs")
         pairs = []
@@ -89,14 +90,12 @@ def _million(settings: Settings) -> list[Row]:
             if not (allocation.prices > 0).all():
                 raise RuntimeError(f"{policy} on {jobs} jobs: prices {allocation.prices}.")
             pairs.append(Pair(seconds))
-        rows.append(Row("guard", f"{policy}, {jobs} x 8, arrays", tuple(pairs), seconds_goal=1.0))
-    return rows
+        yield Row("guard", f"{policy}, {jobs} x 8, arrays", tuple(pairs), seconds_goal=1.0)
 
 
-def _elastic(settings: Settings) -> list[Row]:
+def _elastic(settings: Settings) -> Iterator[Row]:
     """Whole decisions for 240 jobs that are all different, on 2,048 GPUs of three types."""
     jobs, gpus = (24, 205) if settings.quick else (240, 2048)
-    rows = []
     for policy in settings.of(_ELASTIC):
         progress(f"guard: {policy}, {gpus} GPUs")
         pairs = []
@@ -108,8 +107,7 @@ def _elastic(settings: Settings) -> list[Row]:
                 raise RuntimeError(f"{policy} on {jobs} jobs: a gap of {allocation.gap:.0e}.")
             pairs.append(Pair(seconds))
         what = f"{policy}, {jobs} jobs on {gpus} GPUs"
-        rows.append(Row("guard", what, tuple(pairs), seconds_goal=0.4))
-    return rows
+        yield Row("guard", what, tuple(pairs), seconds_goal=0.4)
 
 
 def _options(seed: int, jobs: int, gpus: int) -> tuple[pd.DataFrame, dict[str, int], pd.DataFrame]:

@@ -40,22 +40,20 @@ class Settings:
     Attributes
     ----------
     quick
-        Whether one seed of small sizes is enough: the figures say nothing about the goals then.
+        Whether small sizes are enough: the figures say nothing about the goals then.
     data
         Folder of Gavel's oracle; None for generated throughputs.
     policies
         Names of policies to measure; empty for all.
+    seeds
+        Number of binding instances for each row.
     """
 
     quick: bool
     data: Path | None
     gavel: Gavel
     policies: tuple[str, ...] = ()
-
-    @property
-    def seeds(self) -> int:
-        """Number of binding instances for each row."""
-        return 1 if self.quick else 5
+    seeds: int = 5
 
     def of(self, names: Sequence[str]) -> list[str]:
         """Those of some policies that are to be measured."""
@@ -178,9 +176,9 @@ def two_digits(figure: float) -> str:
     return np.format_float_positional(figure, precision=2, fractional=False, trim="-")
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """Write the rows as a table."""
-    return "\n".join([_HEAD, *(_line(row) for row in rows)])
+def markdown(rows: Sequence[Row], *, head: bool = True) -> str:
+    """Write the rows as a table, or as lines that go on with one."""
+    return "\n".join([*([_HEAD] if head else []), *(_line(row) for row in rows)])
 
 
 def beside_kept(before: str, now: str) -> str:

@@ -20,7 +20,7 @@ from benchmarks.speed.problems import TYPES, binding_cases, draw
 from benchmarks.textbook import OBJECTIVES, solve_sia
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from benchmarks.speed.measure import Settings
     from benchmarks.speed.problems import Case
@@ -32,18 +32,16 @@ _MOST_S = {256: 0.008}
 _JOBS_OF_GPUS = np.array([1, 2, 4, 8, 16])
 
 
-def small(settings: Settings) -> list[Row]:
+def small(settings: Settings) -> Iterator[Row]:
     """D1: a few jobs, every policy that has a text in cvxpy."""
     sizes, repeats = ((12,), 1) if settings.quick else (_SIZES, 5)
-    rows = []
     for policy in settings.of([*OBJECTIVES, "sia"]):
         for jobs in sizes:
             progress(f"d1: {policy}, {jobs} jobs")
             pairs = _whole if policy == "sia" else _shares
             goals: dict[str, Any] = {"times_goal": 1.0, "seconds_goal": _MOST_S.get(jobs)}
             found = tuple(pairs(policy, jobs, settings, repeats))
-            rows.append(Row("D1", f"{policy}, {jobs} x 3", found, **goals))
-    return rows
+            yield Row("D1", f"{policy}, {jobs} x 3", found, **goals)
 
 
 def _shares(policy: str, jobs: int, settings: Settings, repeats: int) -> list[Pair]:
@@ -106,17 +104,15 @@ def _goodputs(jobs: int, seed: int) -> tuple[pd.DataFrame, int]:
     return pd.DataFrame(goodput.reshape(jobs, -1), index=names, columns=options), max(jobs // 2, 1)
 
 
-def large(settings: Settings) -> list[Row]:
+def large(settings: Settings) -> Iterator[Row]:
     """D2: jobs that are all different, on three and eight types."""
     jobs = 256 if settings.quick else 16384
-    rows = []
     for types, goal in ((3, 3.5), (8, 3.0)):
         for policy in settings.of(list(OBJECTIVES)):
             progress(f"d2: {policy}, {jobs} x {types}")
             pairs = tuple(_all_different(policy, jobs, types, settings))
             what = f"{policy}, {jobs} x {types}, all different"
-            rows.append(Row("D2", what, pairs, times_goal=goal))
-    return rows
+            yield Row("D2", what, pairs, times_goal=goal)
 
 
 def _all_different(policy: str, jobs: int, types: int, settings: Settings) -> list[Pair]:
