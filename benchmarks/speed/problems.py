@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from apportion import Allocation
     from numpy.typing import NDArray
+
+    from apportion import Allocation
 
     Floats = NDArray[np.float64]
 

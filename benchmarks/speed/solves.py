@@ -79,9 +79,7 @@ def _whole(policy: str, jobs: int, settings: Settings, repeats: int) -> list[Pai
         ours = partial(ap.solve, policy, table, workers=dict.fromkeys(TYPES, gpus))
         solvers = installed("GLPK_MI", "HIGHS", "SCIPY")
         room = np.full(len(TYPES), float(gpus))
-        peers = {
-            f"cvxpy + {each}": partial(solve_sia, table, room, each, 20.0) for each in solvers
-        }
+        peers = {f"cvxpy + {each}": partial(solve_sia, table, room, each, 20.0) for each in solvers}
         pair = _beside(ours, peers, repeats)
         held = ours().X.to_numpy().sum(axis=0) @ np.kron(np.eye(len(TYPES)), _JOBS_OF_GPUS).T
         if (held < gpus).any():
