@@ -1,6 +1,6 @@
 """Guards: what may lose some speed to simplicity, but not more than this.
 
-Jobs that repeat and water filling beside Gavel's code, a million jobs, decisions about elastic jobs.
+Jobs that repeat and water filling beside Gavel's code, a million jobs, elastic jobs.
 """
 
 from __future__ import annotations

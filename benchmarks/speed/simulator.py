@@ -1,7 +1,8 @@
 """Goal D5: the simulator beside Gavel's, on the same jobs, both with their policies.
 
 All jobs are there at the beginning, gangs of four and eight that want seven times the GPUs, so that
-these are full at four of five decisions. Ours is solved at every event, Gavel's at most every 1,920 s.
+these are full at four of five decisions. Ours is solved at every event, Gavel's at most every
+1,920 s.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _pair(policy: str, gpus: int, jobs: int, seed: int, settings: Settings) -> P
 
 
 def _workload(settings: Settings, jobs: int, seed: int) -> ap.Workload:
-    """Draw a batch of Gavel's job types; none takes more than twelve hours, or a few end the run."""
+    """Draw a batch; no job takes more than twelve hours, or the cluster is idle at the end."""
     drawn = draw_jobs(settings.data, jobs=jobs, seed=seed, scale_factors=_GANGS)
     table = drawn.jobs.copy()
     long = np.minimum(_LONGEST_S / table["duration_s"].to_numpy(), 1.0)
