@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from apportion.estimators.imputer import Imputer as Imputer
     from apportion.estimators.interference import InterferenceEstimator as InterferenceEstimator
     from apportion.estimators.mixture import MixtureImputer as MixtureImputer
-    from apportion.estimators.speeds import ColumnMeans as ColumnMeans
     from apportion.estimators.speeds import EstimatedSpeeds as EstimatedSpeeds
     from apportion.estimators.speeds import EstimatedThroughputs as EstimatedThroughputs
-    from apportion.estimators.speeds import ImputedSpeeds as ImputedSpeeds
     from apportion.estimators.speeds import SpeedModel as SpeedModel
     from apportion.estimators.speeds import estimate_speeds as estimate_speeds
     from apportion.estimators.speeds.columns import DISTRIBUTED_FAMILIES as DISTRIBUTED_FAMILIES

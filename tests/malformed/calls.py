@@ -252,7 +252,7 @@ def _estimating() -> list[Call]:
     speeds = {"v100": [4.0, 3.0, np.nan], "k80": [1.0, 2.0, 1.0]}
     table = pd.DataFrame(speeds, index=["a", "b", "c"])
     filled = {"measured": table, "references": table, "noise": 0.1, "optimism": 0.0}
-    options_of_beliefs = {"optimism": 1.0, "noise": 0.1, "rows": "job", "memory": 1.0, "seed": 0}
+    options_of_beliefs = {"optimism": 1.0, "noise": 0.1, "rows": "job", "seed": 0}
     runs = {"job": [1, 2], "column": [0, 1], "steps": [50.0, 60.0], "seconds": [40.0, 50.0]}
     return [
         Call("SpeedModel", _predicted, {"table": table, "rows": table, "noise": 0.1}),
