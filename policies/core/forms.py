@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
 
 _SAME = 1e-9
 """Relative distance of values that are the same but for rounding."""
