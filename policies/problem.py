@@ -53,9 +53,6 @@ class Problem:
 
     Attributes
     ----------
-    scale
-        1, or for a policy that maximises a ratio the variable that `X` is to be divided by
-        (the transformation of Charnes and Cooper).
     inexact
         Certified relative error of numbers that the policy took from problems of its own; a policy
         that does so raises it, and the gap of the result is no smaller.
@@ -65,13 +62,10 @@ class Problem:
         Constraints that `on_average` was told of, by the ids that cvxpy gives them.
     """
 
-    def __init__(
-        self, instance: Instance, *, fractional: bool = False, read_by: Policy | None = None
-    ) -> None:
+    def __init__(self, instance: Instance, *, read_by: Policy | None = None) -> None:
         if not hasattr(instance, "member_row"):
             raise InputError(f"instance is {written(instance)}; it must be an Instance.")
         self.instance, self._read_by = instance, read_by
-        self.scale = cp.Variable(name="scale") if fractional else 1.0
         self.inexact = 0.0
         self.variables: dict[str, OwnVariable] = {}
         self.averaged: set[int] = set()
@@ -86,7 +80,7 @@ class Problem:
         """What is held of each resource is no more than there is; soft ones have no such limit."""
         hard = self.instance.hard
         held = self.held if hard.size == self.instance.capacity.size else self.held[hard]
-        return (held <= self.instance.capacity[hard] * self.scale).set_label("capacity")
+        return (held <= self.instance.capacity[hard]).set_label("capacity")
 
     @property
     def constraints(self) -> list[cp.Constraint]:
@@ -101,11 +95,9 @@ class Problem:
     @cached_property
     def _shared(self) -> list[cp.Constraint]:
         nonnegative = (self.X >= 0).set_label("X >= 0")
-        time = (self.time <= self.scale).set_label("time of a job <= 1")
+        time = (self.time <= 1).set_label("time of a job <= 1")
         cannot = np.nonzero(~self.instance.can_run.ravel())[0]
         shared: list[cp.Constraint] = [nonnegative, self.capacity, time]
-        if isinstance(self.scale, cp.Variable):
-            shared.append((self.scale >= 0).set_label("scale >= 0"))
         if cannot.size:
             shared.append((cp.vec(self.X, order="C")[cannot] == 0).set_label("cannot run"))
         return shared
@@ -222,7 +214,7 @@ class Problem:
 
     @cached_property
     def throughput(self) -> cp.Expression:
-        """Effective throughput of each job, steps/s (times `scale`)."""
+        """Effective throughput of each job, steps/s."""
         instance = self.instance
         if instance.solo:
             return cp.multiply(instance.throughput, self.X).sum(axis=1)
@@ -236,7 +228,7 @@ class Problem:
 
     @cached_property
     def time(self) -> cp.Expression:
-        """Share of time in which each job runs at all (times `scale`)."""
+        """Share of time in which each job runs at all."""
         instance, by_row = self.instance, self.X.sum(axis=1)
         if instance.solo:
             return by_row
@@ -259,7 +251,7 @@ class Problem:
 
     @cached_property
     def cost_per_hour(self) -> cp.Expression:
-        """US dollars per hour for everything that runs (times `scale`)."""
+        """US dollars per hour for everything that runs."""
         return cp.multiply(self.hourly_cost, self.X).sum()
 
     def total(self, expression: cp.Expression | int) -> cp.Expression:
