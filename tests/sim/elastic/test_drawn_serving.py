@@ -57,16 +57,13 @@ def drawn_serving(rng: np.random.Generator, asked: pd.DataFrame, gpus: int) -> a
 
 
 def drawn_settings(rng: np.random.Generator) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    return {
         "gang_restart": str(rng.choice(["stop_resume", "afe", "edl"])),
         "growth": float(rng.choice([1, 2, np.inf])),
         "keep_paused": bool(rng.random() < 0.3),
         "goodputs": str(rng.choice(["told", "fitted"])),
         "network": "contention" if rng.random() < 0.2 else None,
     }
-    if found["gang_restart"] == "edl":
-        found["checkpoint_interval_s"] = float(rng.choice([7, 100]))
-    return found
 
 
 @pytest.mark.parametrize(
