@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.sim.drawn.generate import (
-        generate_pair_throughputs as generate_pair_throughputs,
-    )
-    from apportion.sim.drawn.generate import generate_workload as generate_workload
-    from apportion.sim.drawn.rack_workloads import generate_rack_workload as generate_rack_workload
-    from apportion.sim.drawn.resampling import resample as resample
     from apportion.sim.elastic.generate import (
         generate_elastic_workload as generate_elastic_workload,
     )
     from apportion.sim.elastic_workload import ElasticWorkload as ElasticWorkload
     from apportion.sim.floors.floor import floor as floor
+    from apportion.sim.generators.generate import (
+        generate_pair_throughputs as generate_pair_throughputs,
+    )
+    from apportion.sim.generators.generate import generate_workload as generate_workload
+    from apportion.sim.generators.rack_workloads import (
+        generate_rack_workload as generate_rack_workload,
+    )
+    from apportion.sim.generators.resampling import resample as resample
     from apportion.sim.inference.fewest import FewestGpus as FewestGpus
     from apportion.sim.inference.fewest import fewest_gpus as fewest_gpus
     from apportion.sim.inference.read import read_requests as read_requests

@@ -14,7 +14,7 @@ from apportion.estimators import (
     interference_errors,
 )
 from apportion.estimators.estimate import estimate_normalized
-from apportion.sim.drawn.generate import generate_pair_throughputs
+from apportion.sim.generators.generate import generate_pair_throughputs
 from apportion.sim.traces.oracle import read_pair_oracle
 from benchmarks.estimators.simple import SIMPLE_PAIRS, simple_pairs
 from benchmarks.reporting import progress, show, write_csv

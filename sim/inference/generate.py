@@ -14,7 +14,7 @@ import pandas as pd
 
 from apportion.checks import check_memory, choice, label, listed, number, seconds, whole
 from apportion.errors import InputError, unknown_name
-from apportion.sim.drawn.distributions import streams
+from apportion.sim.generators.distributions import streams
 from apportion.sim.inference.requests import checked_requests
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pandas as pd
 from apportion.checks import choice, hashable, listed, number, seconds, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, unknown_name
-from apportion.sim.drawn.generate import MOST_JOBS
+from apportion.sim.generators.generate import MOST_JOBS
 from apportion.sim.network import COMMUNICATING_MODELS, communication_profile
 from apportion.sim.network.models.trained import TABLE_III, V100_FLOPS
 from apportion.sim.workload import Workload

@@ -8,7 +8,7 @@ import pytest
 from apportion.errors import InputError
 from apportion.estimators import estimate_pairs, interference_errors
 from apportion.estimators.estimate import draw_measurements
-from apportion.sim.drawn.generate import generate_pair_throughputs
+from apportion.sim.generators.generate import generate_pair_throughputs
 from apportion.sim.traces.oracle import read_pair_oracle
 from benchmarks.estimators.simple import SIMPLE_PAIRS, simple_pairs
 

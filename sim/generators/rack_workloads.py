@@ -16,8 +16,8 @@ from scipy.stats import norm
 
 from apportion.annotations import checked
 from apportion.checks import choice, seconds, whole
-from apportion.sim.drawn.distributions import streams
-from apportion.sim.drawn.generate import MOST_JOBS
+from apportion.sim.generators.distributions import streams
+from apportion.sim.generators.generate import MOST_JOBS
 from apportion.sim.network.models.table_i import COMPUTE_S, TABLE1_COMPUTE_SCALE
 from apportion.sim.workload import Workload
 

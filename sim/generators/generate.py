@@ -22,7 +22,7 @@ from apportion.checks import choice, whole
 from apportion.checks import seed as check_seed
 from apportion.estimators import family_of
 from apportion.pairs import PairThroughputs
-from apportion.sim.drawn.distributions import (
+from apportion.sim.generators.distributions import (
     DEADLINES,
     SCALE_FACTORS,
     WEIGHTS,
@@ -160,14 +160,14 @@ def generate_workload(
         time 0: a batch. Diurnal arrivals need one, or `days`.
     arrivals
         ``poisson``: independent gaps at `jobs_per_hour`; or ``diurnal``: more by day than by night
-        and on weekdays than on weekends, see `apportion.sim.drawn.distributions.draw_arrivals`.
+        and on weekdays than on weekends, see `distributions.draw_arrivals`.
     days
         Days over which the jobs arrive, for diurnal arrivals, instead of `jobs_per_hour`.
     scale_factors
         GPUs per job: ``single``, ``gavel``, ``philly``, or shares such as ``{1: 0.5, 8: 0.5}``.
     durations
-        ``gavel`` or ``philly``, see `apportion.sim.drawn.distributions.draw_durations`; seconds on
-        the reference accelerator, from which ``total_steps`` follows.
+        ``gavel`` or ``philly``, see `distributions.draw_durations`; seconds on the reference
+        accelerator, from which ``total_steps`` follows.
     weights
         ``equal``, ``gavel`` (one job in five has weight 5), or shares.
     deadlines

@@ -10,7 +10,7 @@ import numpy as np
 
 from apportion.annotations import checked
 from apportion.jobs import RECORDED_TIMES
-from apportion.sim.drawn.distributions import streams
+from apportion.sim.generators.distributions import streams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
