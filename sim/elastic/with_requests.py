@@ -110,12 +110,7 @@ def serving_side(serving: Serving, devices: Devices, worth: GangWorth, seed: int
     if count > total:
         raise InputError(f"gpus={count} are to serve requests; the cluster has {total}.")
     places = ServingPlaces(devices.pools, count)
-    gpus = InferenceGpus(
-        *(places.node, serving.cold_starts, serving.protect_times, serving.services_per_gpu),
-        binding=serving.binding,
-        free_gpu=serving.free_gpu,
-        seed=seed,
-    )
+    gpus = InferenceGpus(places.node, serving.cold_starts, serving.protect_times)
     requests = serving.requests
     feed = RequestFeed(
         *(gpus, requests["arrival_s"].tolist()),

@@ -44,9 +44,9 @@ CASES: list[Any] = [
     ("deepboot", {}, {"gang_restart": "afe"}),
     _slow("deepboot", {"reclaim": "random", "yield_seconds": 2.5}, {}),
     ("pollux", {"reclaim": "whole_server", "gpus": 4}, {"gang_restart": "edl"}),
-    _slow("sia", {"binding": "early"}, {"keep_paused": True, "reallocation_seconds": 10.0}),
+    _slow("sia", {}, {"keep_paused": True, "reallocation_seconds": 10.0}),
     _slow("optimus", {"gpus": 6, "lending": False}, {"growth": float("inf")}),
-    ("sia", {"gpus": 4, "services_per_gpu": 2}, {"gang_sizes": "whole_nodes"}),
+    ("sia", {"gpus": 4}, {"gang_sizes": "whole_nodes"}),
 ]
 
 
@@ -78,8 +78,7 @@ def test_gpus_are_in_one_state_and_nothing_is_lost(
     trained = spent.reindex(["loaned", "training"]).sum()
     yielded = run.tables["reclaims"]["yield_s"].sum()
     assert trained == pytest.approx(run.jobs["gpu_seconds"].sum() + yielded)
-    if how.get("services_per_gpu", 1) == 1:
-        assert spent["running"] == pytest.approx((served["finish_s"] - served["start_s"]).sum())
+    assert spent["running"] == pytest.approx((served["finish_s"] - served["start_s"]).sum())
     figures = run.summary()
     assert 0 < figures["computing"] <= figures["real_use"] <= figures["nominal_use"] <= 1
     assert figures["requests"] == len(asked)
@@ -168,7 +167,6 @@ def test_a_pause_that_is_interrupted_starts_anew_and_ends_no_sooner() -> None:
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), gpus=9), "gpus=9 .* the cluster has 8"),
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), gpus="all"), "'all'"),
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), lending=False), "how many"),
-        (lambda: ap.Serving(requests((0.0, "a", 5.0)), services_per_gpu=0), "services_per_gpu"),
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), cold_start_s={"b": 1.0}), "service 'a'"),
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), reclaim="best"), "least_loss"),
         (lambda: ap.Serving(requests()), "no requests"),
