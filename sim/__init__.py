@@ -16,7 +16,13 @@ if TYPE_CHECKING:
         generate_pair_throughputs as generate_pair_throughputs,
     )
     from apportion.sim.generators.generate import generate_workload as generate_workload
-    from apportion.sim.generators.rack_workloads import (
+    from apportion.sim.generators.presets import (
+        generate_communicating_workload as generate_communicating_workload,
+    )
+    from apportion.sim.generators.presets import (
+        generate_contended_workload as generate_contended_workload,
+    )
+    from apportion.sim.generators.presets import (
         generate_rack_workload as generate_rack_workload,
     )
     from apportion.sim.generators.resampling import resample as resample
@@ -27,12 +33,6 @@ if TYPE_CHECKING:
     from apportion.sim.inference.served import serve as serve
     from apportion.sim.inference.serving import Serving as Serving
     from apportion.sim.metrics import measuring as measuring
-    from apportion.sim.phases.workload import (
-        generate_communicating_workload as generate_communicating_workload,
-    )
-    from apportion.sim.phases.workload import (
-        generate_contended_workload as generate_contended_workload,
-    )
     from apportion.sim.run import Run as Run
     from apportion.sim.schedule_files import read_schedule as read_schedule
     from apportion.sim.simulation import simulate as simulate

@@ -16,8 +16,7 @@ from apportion.estimators.goodput import (
     StepTimes,
 )
 from apportion.sim.elastic_workload import ElasticWorkload
-from apportion.sim.generators.distributions import streams
-from apportion.sim.generators.generate import MOST_JOBS
+from apportion.sim.generators.distributions import MOST_JOBS, streams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ When generated jobs arrive: at a steady rate, or by day and by week.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.types import Floats
+
+
+MOST_JOBS = 10_000_000
+"""Most jobs that are drawn at once."""
 
 
 def streams(names: Sequence[str], seed: int) -> dict[str, np.random.Generator]:
@@ -111,9 +115,14 @@ def draw_shares(
     weights = np.array([number(f"A share in {option}", share) for share in shares.values()])
     if not weights.sum() > 0:
         raise InputError(f"{option} is {written(value)}; the shares must not all be 0.")
+    return pick(dict(zip(shares, weights.tolist(), strict=True)), rng.random(count)).astype(float)
+
+
+def pick(shares: Mapping[Any, float], level: Floats) -> NDArray[Any]:
+    """Return the value at each level, in [0, 1), of a distribution by its shares (of any sum)."""
+    weights = np.array([*shares.values()], dtype=float)
     cumulative = np.cumsum(weights / weights.sum())
-    drawn = np.searchsorted(cumulative[:-1], rng.random(count), side="right")
-    return np.array(list(shares), dtype=float)[drawn]
+    return np.array([*shares])[np.searchsorted(cumulative[:-1], level, side="right")]
 
 
 def draw_durations(kind: str, count: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from apportion.estimators import family_of
 from apportion.pairs import PairThroughputs
 from apportion.sim.generators.distributions import (
     DEADLINES,
+    MOST_JOBS,
     SCALE_FACTORS,
     WEIGHTS,
     draw_arrivals,
@@ -117,9 +118,6 @@ def _demands(types: pd.Index, rng: np.random.Generator) -> tuple[Floats, Floats,
     pressure = pressure * jitter[0] * growth[:, None]
     return pressure[key], (sensitivity * jitter[1])[key], (memory * growth)[key]
 
-
-MOST_JOBS = 10_000_000
-"""Most jobs that are drawn at once."""
 
 _STREAMS = ("arrivals", "scale_factors", "job_types", "durations", "weights", "deadlines")
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from apportion.errors import InputError
-from apportion.sim.generators.rack_workloads import generate_rack_workload
+from apportion.sim.generators.presets import generate_rack_workload
 from apportion.sim.generators.resampling import resample
 from apportion.sim.workload import Workload
 from apportion.sim.workload_tables import throughput_rows
