@@ -259,7 +259,7 @@ def _step(program: Program, x: Floats, y: Floats, snap: float) -> tuple[Floats, 
                 bent.append(held[-1][0])
     places = np.concatenate([place for place, _ in held])
     A = sparse.csc_array(program.A[:, free]).tocsr()
-    slopes = [-sparse.eye_array(rows.size), *(each.slope for _, each in held[1:])]
+    slopes: list[Any] = [-sparse.eye_array(rows.size), *(each.slope for _, each in held[1:])]
     J = sparse.csc_array(-sparse.block_diag(slopes) @ A[places])
     H = sparse.csc_array(program.P[free][:, free])
     if bends:
@@ -275,8 +275,8 @@ def _step(program: Program, x: Floats, y: Floats, snap: float) -> tuple[Floats, 
     x, dual, first = x.copy(), np.zeros(y.size), 0
     x[free] += solution[: free.size]
     m = m + solution[free.size :]
-    for place, each in held:
-        dual[place] = -m[first : (first := first + each.h.size)] @ each.slope
+    for rows, each in held:
+        dual[rows] = -m[first : (first := first + each.h.size)] @ each.slope
     return x, dual
 
 

@@ -169,18 +169,19 @@ def _answer(form: Form, jobs: Jobs, X: Floats, bound: float, prices: Floats, by:
 
 def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) -> Answer:
     """Solve one linear program; for an inverse level one for each step of Newton's method."""
-    need, t = None, 0.0
+    need: Floats | None = None
+    t = 0.0
     if form.about_worst:
         dual: Level | Gain = _levels(form, jobs)
         t = dual.top
         for _ in range(60):  # from beyond the optimum; dual values say how much worse it must be
-            need = form.demand(t)[0]
-            point = program.level(jobs, need)
+            wanted = form.demand(t)[0]
+            point = program.level(jobs, wanted)
             if form.kind == "level" or point.part >= 1 - 1e-11:
                 break
             t = _affordable(form, point, t)
         part = min(point.part, 1.0)
-        t, need = (t * part if form.kind == "level" else t), need * part
+        t, need = (t * part if form.kind == "level" else t), wanted * part
         worth = float(point.need @ form.demand(t)[1])
         at_top = dual.top - t <= 1e-12 * abs(t)  # or a last digit would decide on prices
         prices = 0 * point.prices if at_top else point.prices / max(worth, 1e-300)
