@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.elastic import Tiresias as Tiresias
     from apportion.mechanism.elastic import base_workers as base_workers
     from apportion.mechanism.elastic import elastic_share as elastic_share
-    from apportion.mechanism.elastic import shortest_first as shortest_first
     from apportion.mechanism.inference import DEEPBOOT_COLD_STARTS as DEEPBOOT_COLD_STARTS
     from apportion.mechanism.inference import PIPESWITCH_COLD_START_S as PIPESWITCH_COLD_START_S
     from apportion.mechanism.inference import GpuState as GpuState
