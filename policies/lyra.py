@@ -35,7 +35,7 @@ class Lyra(Policy):
 
     It is Lyra's elastic phase (also Aryl's): speeds are taken to grow with the workers. Which jobs
     have their base workers is decided before, shortest first
-    (`apportion.mechanism.elastic.greedy.shortest_first`); the jobs here are those. Options of fewer
+    (`apportion.mechanism.elastic.greedy.base_workers`); the jobs here are those. Options of fewer
     GPUs than w are closed, and each type on which a job runs has one of w.
     """
 

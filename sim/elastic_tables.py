@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from apportion.checks import mapping, number, whole
+from apportion.checks import number, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.estimators.goodput import (
     BatchLimits,
@@ -18,21 +17,22 @@ from apportion.estimators.goodput import (
     MeasuredApplication,
     MeasuredTraining,
 )
-from apportion.own_code import answered_by
 from apportion.sim.elastic_workload import ElasticWorkload
 from apportion.sim.traces.jobs_csv import jobs_column
 from apportion.sim.traces.table import TraceTable, missing_column, users_table
 from apportion.table_checks import as_floats, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Mapping
 
-SpeedsByGpus = pd.DataFrame | str | Path | Callable[[str, str, int], float]
-"""A table or csv with columns application, gpus and one for each accelerator type; or a callable
-(application, accelerator, gpus) -> steps/s."""
+SpeedsByGpus = pd.DataFrame | str | Path
+"""A table or csv with columns application, gpus and one for each accelerator type."""
 
 SPEEDS_HEADER = "application,gpus,a100,t4"
 """How the header of a csv of speeds may look."""
+
+KEYS = ("application", "gpus")
+"""Columns of a table of speeds beside the types."""
 
 JOBS_OF_TABLE = ("arrival_s", "application", "total_steps")
 """Columns that jobs of a table must have."""
@@ -51,17 +51,11 @@ def elastic_from_table(
     jobs: pd.DataFrame | str | Path,
     speeds: SpeedsByGpus,
     name: str | None = None,
-    gpus: Mapping[str, int] | None = None,
 ) -> ElasticWorkload:
     """Make elastic jobs of tables; see `ElasticWorkload.from_table`."""
     rows = _jobs(jobs)
     wanted = rows["application"].drop_duplicates().tolist()
-    if callable(speeds):
-        known = _asked(speeds, wanted, gpus)
-    elif gpus is not None:
-        raise InputError("gpus is for a callable; a table has the numbers of GPUs itself.")
-    else:
-        known = _told(speeds)
+    known = _told(speeds)
     for job, application in rows["application"].items():
         if application not in known:
             raise unknown_name(f"application of job {written(job)}", application, known)
@@ -132,38 +126,39 @@ def _cells(lines: TraceTable, name: str) -> pd.Series:
 
 def _told(speeds: Any) -> dict[str, dict[str, dict[int, float]]]:
     """Return steps/s by application, accelerator type and number of GPUs, of a table or file."""
-    where = f"the header is {SPEEDS_HEADER}, with a column of steps/s for each accelerator type"
     if isinstance(speeds, (str, Path)):
         lines = users_table(speeds)
-        for name in ("application", "gpus"):
-            if name not in lines.rows:
-                raise InputError(
-                    f"{missing_column(lines.file, name, lines.rows.columns)} ({where})."
-                )
-        columns = [name for name in lines.rows.columns if name not in ("application", "gpus")]
-        kinds = _kinds(columns)
-        applications = lines.texts("application").tolist()
-        counts = lines.numbers("gpus", "a whole number >= 1", least=1, whole=True).tolist()
-        values = {
-            kind: lines.numbers(name, "steps/s, a number >= 0", optional=True).tolist()
-            for kind, name in kinds.items()
-        }
-        rows = [f"{lines.file.path}, line {line}" for line in lines.rows.index]
+        who, given = str(lines.file.path), _columns(lines)
+        rows = [f"{who}, line {line}" for line in given.index]
     else:
-        given = table("The speeds", speeds, "numbers of GPUs of each application")
+        who, given = (
+            "table of speeds",
+            table("The speeds", speeds, "numbers of GPUs of each application"),
+        )
         given = given if "application" in given else given.reset_index()
-        for name in ("application", "gpus"):
-            if name not in given:
-                raise InputError(f"The speeds have no column {name!r}; {where}.")
-        columns = [name for name in given.columns if name not in ("application", "gpus", "index")]
-        kinds = _kinds(columns)
-        applications = given["application"].map(str).tolist()
-        counts = given["gpus"].tolist()
-        values = {kind: as_floats(given[name]).tolist() for kind, name in kinds.items()}
         rows = [f"row {place} of the speeds" for place in range(len(given))]
+    where = f"the header is {SPEEDS_HEADER}, with a column of steps/s for each accelerator type"
+    for name in KEYS:
+        if name not in given:
+            raise InputError(f"The {who} has no column {name!r}; {where}.")
+    kinds = _kinds(name for name in given.columns if name not in (*KEYS, "index"))
     if not kinds:
-        raise InputError(f"The speeds have no column of an accelerator type; {where}.")
-    return _nested(applications, counts, values, rows)
+        raise InputError(f"The {who} has no column of an accelerator type; {where}.")
+    values = {kind: as_floats(given[name]).tolist() for kind, name in kinds.items()}
+    return _nested(given["application"].map(str).tolist(), given["gpus"].tolist(), values, rows)
+
+
+def _columns(lines: TraceTable) -> pd.DataFrame:
+    """Return the columns of a file of speeds by line, each checked."""
+    columns = {}
+    for name in lines.rows.columns:
+        if name == "application":
+            columns[name] = lines.texts(name)
+        elif name == "gpus":
+            columns[name] = lines.numbers(name, "a whole number >= 1", least=1, whole=True)
+        else:
+            columns[name] = lines.numbers(name, "steps/s, a number >= 0", optional=True)
+    return pd.DataFrame(columns, index=lines.rows.index)
 
 
 def _kinds(columns: Iterable[Any]) -> dict[str, Any]:
@@ -206,36 +201,4 @@ def _nested(
                 raise InputError(f"{row}: {application!r} with {count} GPUs stands there twice.")
             speed = 0.0 if np.isnan(column[place]) else column[place]
             told[count] = number(f"The steps/s on {kind!r} in {row}", speed)
-    return found
-
-
-def _asked(
-    speeds: Callable[[str, str, int], float],
-    applications: list[str],
-    gpus: Mapping[str, int] | None,
-) -> dict[str, dict[str, dict[int, float]]]:
-    """Return what a callable says of all numbers of GPUs."""
-    if gpus is None:
-        raise InputError(
-            "Say for which types and how many GPUs the callable is asked: gpus={'a100': 16}."
-        )
-    most = {
-        kind: whole(f"gpus of {written(kind)}", count, 1)
-        for kind, count in mapping("gpus", gpus, "such as {'a100': 16}").items()
-    }
-
-    def counts() -> Iterator[tuple[str, str, int]]:
-        for application in applications:
-            for kind, count in most.items():
-                for each in range(1, count + 1):
-                    yield application, kind, each
-
-    found: dict[str, dict[str, dict[int, float]]] = {}
-    for application, kind, count in counts():
-        what = f"The steps/s of {application!r} with {count} GPUs on {kind!r}"
-        try:
-            speed = number(what, speeds(application, kind, count))
-        except InputError as error:
-            raise InputError(f"{error}{answered_by(speeds)}") from error
-        found.setdefault(application, {}).setdefault(kind, {})[count] = speed
     return found

@@ -249,7 +249,6 @@ class ElasticWorkload:
         speeds: SpeedsByGpus,
         *,
         name: str | None = None,
-        gpus: Mapping[str, int] | None = None,
     ) -> ElasticWorkload:
         """Make elastic jobs of speeds that users have, without batches and gradients.
 
@@ -261,21 +260,18 @@ class ElasticWorkload:
             jobs. The index, or a column job, has the ids.
         speeds
             Steps/s (or samples/s, if steps are samples): a table or csv with columns application
-            and gpus, and one for each type, empty or 0 where it cannot run; or a callable
-            ``(application, accelerator, gpus) -> steps/s``.
+            and gpus, and one for each type, empty or 0 where it cannot run.
         name
             Of the workload; that of the file by default, else ``"own"``.
-        gpus
-            The most GPUs of a type that a callable is asked about, by type.
 
         Raises
         ------
         InputError
-            For missing columns, speeds that are none, and a callable without `gpus`.
+            For missing columns, and speeds that are none.
         """
         from apportion.sim.elastic_tables import elastic_from_table
 
-        return elastic_from_table(jobs, speeds, name, gpus)
+        return elastic_from_table(jobs, speeds, name)
 
     def save(self, path: str | Path) -> tuple[Path, Path]:
         """Write the jobs to ``<name>.csv`` and the applications next to it.

@@ -21,12 +21,13 @@ from apportion.mechanism.placement import Placer
 from apportion.mechanisms.settings import OTHERS, seconds_by_type
 from apportion.mechanisms.start_costs import UNMEASURED_S, stages_by_type
 from apportion.sim.about import Parts
-from apportion.sim.elastic.choices import choice_of
+from apportion.sim.elastic.choice import choice_of
 from apportion.sim.elastic.columns import PauseColumns
 from apportion.sim.elastic.on_links import types_on_links
 from apportion.sim.elastic.profiles import Profiles
-from apportion.sim.elastic.rigid import WithRigid, check_options, options_for, rigid_jobs
+from apportion.sim.elastic.rigid import check_options, options_for, rigid_jobs
 from apportion.sim.elastic.speeds import ElasticSpeeds, ElasticSteps, TrueProgress, elastic_speeds
+from apportion.sim.elastic.trainers import Trainers
 from apportion.sim.elastic.with_requests import (
     FluidBesideRequests,
     ServingTables,
@@ -123,7 +124,7 @@ def _decided(decider: Any, about: AboutRun, told: About, jobs: ElasticParts) -> 
 class ElasticParts(NamedTuple):
     """What is known of elastic jobs: to themselves, to the scheduler, and as it is."""
 
-    trainers: WithRigid
+    trainers: Trainers
     options: GangOptions
     restarts: JobRestarts
     truth: TrueProgress
@@ -165,11 +166,11 @@ def elastic_parts(
     names = workload.jobs["application"].loc[ordered.jobs.index].tolist()
     applications, progress = [workload.applications[name] for name in names], TrueProgress()
     profiles = Profiles(applications, devices.accelerators, workload.speed_on)
-    trainers = WithRigid(
+    trainers = Trainers(
         *(about.jobs, profiles, progress, options),
         fitted=mechanism.goodputs == "fitted",
         one_type=mechanism.goodputs in ("one_type", "virtual_nodes"),
-        rigid=rigid,
+        set_by_users=rigid,
         shared=shared,
     )
     check_options(ordered, trainers, options, devices.accelerators)

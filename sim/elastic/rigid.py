@@ -3,43 +3,28 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from apportion.errors import InputError, written
-from apportion.estimators.goodput import gain
 from apportion.mechanism.configurations import GangOptions
-from apportion.sim.elastic.trainers import Trainers
+from apportion.sim.elastic.trainers import Rigid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
-    from apportion.estimators.goodput import MeasuredApplication
     from apportion.mechanism.machines import MachinePool
     from apportion.sim.deciders import AnyDecider
+    from apportion.sim.elastic.trainers import Trainers
     from apportion.sim.elastic_workload import ElasticWorkload
     from apportion.sim.workload import Workload
-    from apportion.types import Bools, Floats, Ints
+    from apportion.types import Bools
 
 
 logger = logging.getLogger(__name__)
-
-
-class Rigid(NamedTuple):
-    """What a user has set: GPUs, None for any number, and the batch."""
-
-    gpus: int | None
-    batch: int
-
-    def on(self, profile: MeasuredApplication, gpus: int) -> tuple[int, int]:
-        """Return batch per GPU and accumulation steps by a profile; 0 where it cannot be."""
-        try:
-            return profile.split(self.batch, gpus)
-        except InputError:
-            return 0, 0
 
 
 def rigid_jobs(decider: AnyDecider, workload: ElasticWorkload, order: pd.Index) -> dict[int, Rigid]:
@@ -121,87 +106,3 @@ def check_options(
     for name, runs_here in zip(names, used.tolist(), strict=True):
         if not runs_here:
             logger.warning("No job has a speed on %s, whose GPUs train nothing.", name)
-
-
-class WithRigid(Trainers):
-    """Trainers of jobs of which some are rigid, or keep their batch; see `Trainers` for the others.
-
-    Parameters
-    ----------
-    rigid
-        What users have set, by job.
-    shared
-        Which options jobs have that are not rigid, shape (options,).
-
-    Attributes
-    ----------
-    rigid
-        Whether each job is rigid, shape (jobs,).
-    """
-
-    def __init__(
-        self, *args: Any, rigid: Mapping[int, Rigid], shared: Bools, **others: Any
-    ) -> None:
-        super().__init__(*args, **others)
-        self._rigid, self._shared = rigid, shared
-        self._splits: dict[tuple[MeasuredApplication, int, int], tuple[int, int]] = {}
-        self.rigid = np.zeros(len(self.applications), dtype=bool)
-        self.rigid[[job for job, own in rigid.items() if own.gpus is not None]] = True
-
-    def goodputs(self, jobs: Sequence[int]) -> Floats:
-        """Return the believed progress per second, shape (jobs, options); 0 = cannot run."""
-        table = super().goodputs(jobs) * self._shared
-        for row, job in enumerate(jobs):
-            if job in self._rigid:
-                table[row] = self._row_of_rigid(job) * (self._shared | self.rigid[job])
-        return table
-
-    def batches(self, job: int, kind: int, placement: Sequence[int]) -> tuple[int, int]:
-        """Return batch per GPU and accumulation steps with which a job trains on machines."""
-        if job in self._rigid:
-            on = self.profiles.on(job, kind)
-            return on.split(self._rigid[job].batch, sum(placement))
-        return super().batches(job, kind, placement)
-
-    def goodput(self, job: int, kind: int, gpus: int, nodes: int) -> float:
-        """Return the believed progress per second on so many GPUs of a type."""
-        if job in self._rigid:
-            on = self.profiles.on(job, kind)
-            speed = self._of_rigid(job, on, np.array([gpus]), np.array([nodes]))
-            return float(speed[0] * self.profiles.relative[job, kind])
-        return super().goodput(job, kind, gpus, nodes)
-
-    def _row_of_rigid(self, job: int) -> Floats:
-        """Return the progress per second of a rigid job at each option."""
-        options, row = self._options, np.zeros(self._options.count)
-        for on, types in self._believed.groups(job):
-            here = types[options.kind]
-            row[here] = self._of_rigid(job, on, options.gpus[here], options.nodes[here])
-        return np.asarray(row * self._believed.relative[job, options.kind])
-
-    def _of_rigid(self, job: int, on: MeasuredApplication, gpus: Ints, nodes: Ints) -> Floats:
-        """Return the progress per second with what a user has set on gangs; 0 where it cannot run.
-
-        Rigid jobs run on their own GPUs only.
-        """
-        own = self._rigid[job]
-        split = np.array([self._split(on, own, each) for each in gpus.tolist()], dtype=np.intp)
-        local, accumulation = split.reshape(-1, 2).T
-        mine = (local > 0) & (True if own.gpus is None else gpus == own.gpus)
-        if on.by_gpus is not None:
-            return np.asarray(on.by_gpus(gpus) * mine)
-        if self._blind(job):
-            return np.where(mine, gpus.astype(float), 0.0)
-        local = np.maximum(local, 1)
-        times = self._times(job, on)
-        step_s = times.step_s(gpus, nodes, local)
-        each_s = step_s + accumulation * times.gradient_s(local)
-        batch = gpus * local * (accumulation + 1)
-        worth = gain(batch, on.limits.initial, self._noise(job))
-        return np.asarray(np.where(mine, worth / each_s, 0.0))
-
-    def _split(self, on: MeasuredApplication, own: Rigid, gpus: int) -> tuple[int, int]:
-        key = (on, own.batch, gpus)
-        if key not in self._splits:
-            self._splits[key] = own.on(on, gpus)
-        return self._splits[key]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from apportion.errors import InputError
-from apportion.estimators.goodput import StepObservations, StepTimes, best_batches, fit_step_times
+from apportion.estimators.goodput import (
+    StepObservations,
+    StepTimes,
+    best_batches,
+    fit_step_times,
+    gain,
+)
 from apportion.sim.elastic.speeds import Step, epoch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from apportion.estimators.goodput import MeasuredApplication
     from apportion.mechanism.configurations import GangOptions
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.scheduler import GangProgress
     from apportion.sim.elastic.profiles import Profiles
     from apportion.sim.elastic.speeds import TrueProgress
-    from apportion.types import Floats, Int64s
+    from apportion.types import Bools, Floats, Int64s, Ints
 
 
 _Seen = tuple[tuple[float, ...], ...]
@@ -40,6 +47,20 @@ class Running(NamedTuple):
     local: int
     accumulation: int
     step: Step
+
+
+class Rigid(NamedTuple):
+    """What a user has set: GPUs, None for any number, and the batch."""
+
+    gpus: int | None
+    batch: int
+
+    def on(self, profile: MeasuredApplication, gpus: int) -> tuple[int, int]:
+        """Return batch per GPU and accumulation steps by a profile; 0 where it cannot be."""
+        try:
+            return profile.split(self.batch, gpus)
+        except InputError:
+            return 0, 0
 
 
 class Trainers:
@@ -64,9 +85,15 @@ class Trainers:
     one_type
         Whether the policy is told of all types what is true of the one measured; a job that runs
         chooses its batch for the type that it has.
+    set_by_users
+        What users have set, by job: GPUs and batch, or the batch alone.
+    shared
+        Which options jobs have that are not rigid, shape (options,); by default all.
 
     Attributes
     ----------
+    rigid
+        Whether each job has the GPUs and the batch of its user, shape (jobs,).
     since, rates
         At which decision, on which type and GPUs each job last chose its batch, and what progress
         per second it makes with it; for `apportion.sim.elastic.ElasticSpeeds`.
@@ -81,6 +108,8 @@ class Trainers:
         *,
         fitted: bool = False,
         one_type: bool = False,
+        set_by_users: Mapping[int, Rigid] = MappingProxyType({}),
+        shared: Bools | None = None,
     ) -> None:
         if fitted or one_type:
             names = "'fitted'" if fitted else "'one_type' or 'virtual_nodes'"
@@ -98,13 +127,23 @@ class Trainers:
         self._rows: dict[_Key, Batches] = {}
         self._others: dict[tuple[_Key, int, int], tuple[float, int, int]] = {}
         shapes = zip(options.gpus.tolist(), options.nodes.tolist(), strict=True)
+        self._set, self._shared = set_by_users, np.ones(options.count, dtype=bool)
+        if shared is not None:
+            self._shared = shared
+        self._splits: dict[tuple[MeasuredApplication, int, int], tuple[int, int]] = {}
+        self.rigid = np.zeros(len(applications), dtype=bool)
+        self.rigid[[job for job, own in set_by_users.items() if own.gpus is not None]] = True
         self._place = {shape: place for place, shape in reversed([*enumerate(shapes)])}
 
     def goodputs(self, jobs: Sequence[int]) -> Floats:
         """Return the believed progress per second, shape (jobs, options); 0 = cannot run."""
         self._work_out([(job, on) for job in jobs for on, _ in self._believed.groups(job)])
         rows = np.array([self._row(job) for job in jobs]).reshape(len(jobs), -1)
-        return rows * self._believed.relative[list(jobs)][:, self._options.kind]
+        table = rows * self._believed.relative[list(jobs)][:, self._options.kind] * self._shared
+        for row, job in enumerate(jobs):
+            if job in self._set:
+                table[row] = self._row_of_rigid(job) * (self._shared | self.rigid[job])
+        return table
 
     def _row(self, job: int) -> Floats:
         """Return the progress per second of a job at each option, by the profile of its type."""
@@ -116,12 +155,19 @@ class Trainers:
 
     def batches(self, job: int, kind: int, placement: Sequence[int]) -> tuple[int, int]:
         """Return batch per GPU and accumulation steps with which a job trains on machines."""
+        if job in self._set:
+            return self.profiles.on(job, kind).split(self._set[job].batch, sum(placement))
         _, local, accumulation = self._on(job, kind, sum(placement), len(placement))
         return local, accumulation
 
     def goodput(self, job: int, kind: int, gpus: int, nodes: int) -> float:
         """Return the believed progress per second on so many GPUs of a type."""
-        return self._on(job, kind, gpus, nodes)[0] * float(self.profiles.relative[job, kind])
+        relative = float(self.profiles.relative[job, kind])
+        if job in self._set:
+            on = self.profiles.on(job, kind)
+            speed = self._of_rigid(job, on, np.array([gpus]), np.array([nodes]))
+            return float(speed[0] * relative)
+        return self._on(job, kind, gpus, nodes)[0] * relative
 
     def _on(self, job: int, kind: int, gpus: int, nodes: int) -> tuple[float, int, int]:
         """Return goodput, batch per GPU and accumulation steps on so many GPUs and nodes."""
@@ -246,6 +292,41 @@ class Trainers:
                 observed = StepObservations(*np.array(seen).T) if seen else on.observations()
                 self._models[key] = fit_step_times(observed).times
         return self._models[key]
+
+    def _row_of_rigid(self, job: int) -> Floats:
+        """Return the progress per second of a rigid job at each option."""
+        options, row = self._options, np.zeros(self._options.count)
+        for on, types in self._believed.groups(job):
+            here = types[options.kind]
+            row[here] = self._of_rigid(job, on, options.gpus[here], options.nodes[here])
+        return np.asarray(row * self._believed.relative[job, options.kind])
+
+    def _of_rigid(self, job: int, on: MeasuredApplication, gpus: Ints, nodes: Ints) -> Floats:
+        """Return the progress per second with what a user has set on gangs; 0 where it cannot run.
+
+        Rigid jobs run on their own GPUs only.
+        """
+        own = self._set[job]
+        split = np.array([self._split(on, own, each) for each in gpus.tolist()], dtype=np.intp)
+        local, accumulation = split.reshape(-1, 2).T
+        mine = (local > 0) & (True if own.gpus is None else gpus == own.gpus)
+        if on.by_gpus is not None:
+            return np.asarray(on.by_gpus(gpus) * mine)
+        if self._blind(job):
+            return np.where(mine, gpus.astype(float), 0.0)
+        local = np.maximum(local, 1)
+        times = self._times(job, on)
+        step_s = times.step_s(gpus, nodes, local)
+        each_s = step_s + accumulation * times.gradient_s(local)
+        batch = gpus * local * (accumulation + 1)
+        worth = gain(batch, on.limits.initial, self._noise(job))
+        return np.asarray(np.where(mine, worth / each_s, 0.0))
+
+    def _split(self, on: MeasuredApplication, own: Rigid, gpus: int) -> tuple[int, int]:
+        key = (on, own.batch, gpus)
+        if key not in self._splits:
+            self._splits[key] = own.on(on, gpus)
+        return self._splits[key]
 
 
 def _check_measured(applications: Sequence[MeasuredApplication], goodputs: str) -> None:

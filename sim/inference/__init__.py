@@ -11,12 +11,9 @@ if TYPE_CHECKING:
     from apportion.sim.inference.fewest import fewest_gpus as fewest_gpus
     from apportion.sim.inference.generate import Bursts as Bursts
     from apportion.sim.inference.generate import generate_requests as generate_requests
-    from apportion.sim.inference.read import read_azure_llm as read_azure_llm
-    from apportion.sim.inference.read import read_request_rate as read_request_rate
     from apportion.sim.inference.read import read_requests as read_requests
     from apportion.sim.inference.requests import REQUEST_COLUMNS as REQUEST_COLUMNS
     from apportion.sim.inference.requests import DiurnalRate as DiurnalRate
-    from apportion.sim.inference.requests import MeasuredRate as MeasuredRate
     from apportion.sim.inference.requests import RequestRate as RequestRate
     from apportion.sim.inference.requests import checked_requests as checked_requests
     from apportion.sim.inference.requests import offered_load as offered_load

@@ -145,7 +145,7 @@ def generate_requests(
     Parameters
     ----------
     rate
-        Requests/s by time: `DiurnalRate`, or `MeasuredRate` as read from a trace.
+        Requests/s by time: `DiurnalRate`, or a `RequestRate` of one's own.
     length_s
         Seconds to generate.
     services

@@ -1,18 +1,16 @@
-"""Readers of what is served: LLM requests one by one, rates by time."""
+"""Requests read from a csv of one's own, or of a published trace of LLM serving."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
-from apportion.checks import file_path, label, mapping, seconds, whole
+from apportion.checks import file_path, label, mapping
 from apportion.errors import InputError, unknown_name, written
-from apportion.sim.inference.requests import REQUEST_COLUMNS, MeasuredRate, checked_requests
-from apportion.sim.traces.table import lines_told, missing_column, parse_table, users_table
-from apportion.text_files import read_text
+from apportion.sim.inference.requests import REQUEST_COLUMNS, checked_requests
+from apportion.sim.traces.table import lines_told, missing_column, users_table
 from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
@@ -23,92 +21,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
-AZURE_COLUMNS = {
-    "arrival_s": "TIMESTAMP",
-    "context_tokens": "ContextTokens",
-    "generated_tokens": "GeneratedTokens",
-}
-"""Columns of Azure's traces of LLM inference, for `read_requests`."""
-
-
-def read_azure_llm(
-    path: str | Path,
-    *,
-    service: str = "llm",
-    seconds_per_context_token: float | None = None,
-    seconds_per_generated_token: float | None = None,
-    limit: int | None = None,
-) -> pd.DataFrame:
-    """Read a trace of Azure's LLM inference: columns TIMESTAMP, ContextTokens, GeneratedTokens.
-
-    The trace holds tokens and no durations. They are made only of the two speeds, if given.
-
-    Parameters
-    ----------
-    path
-        The csv, plain or gzipped.
-    service
-        Name of the service that all requests ask.
-    seconds_per_context_token, seconds_per_generated_token
-        Speed of the model on one GPU; both or neither.
-    limit
-        Keep only so many requests, the first to come.
-
-    Returns
-    -------
-    DataFrame
-        Columns arrival_s (from the first request), service, context_tokens, generated_tokens and
-        perhaps duration_s, see `REQUEST_COLUMNS`.
-
-    Raises
-    ------
-    InputError
-        For a missing column, a malformed line, or one speed without the other.
-    """
-    found = read_requests(path, AZURE_COLUMNS, service=service)[
-        ["arrival_s", "service", "context_tokens", "generated_tokens"]
-    ]
-    speeds = (seconds_per_context_token, seconds_per_generated_token)
-    if speeds != (None, None):
-        if speeds[0] is None or speeds[1] is None:
-            raise InputError(
-                "Durations need both seconds_per_context_token and seconds_per_generated_token."
-            )
-        first = seconds("seconds_per_context_token", speeds[0], strict=True)
-        then = seconds("seconds_per_generated_token", speeds[1], strict=True)
-        found["duration_s"] = first * found["context_tokens"] + then * found["generated_tokens"]
-        empty = int((found["duration_s"] == 0).sum())
-        if empty:
-            logger.warning("%s: requests without tokens are left out: %d", path, empty)
-        found = found[found["duration_s"] > 0]
-    found = checked_requests(found)
-    kept = found if limit is None else found.head(whole("limit", limit, 1))
-    return kept.reset_index(drop=True).rename_axis("request")
-
-
-def read_request_rate(path: str | Path) -> MeasuredRate:
-    """Read a rate of requests by time, such as ServeGen's, summed over its clients.
-
-    Parameters
-    ----------
-    path
-        A csv, plain or gzipped, with columns t_s (start of a window, seconds) and rate_rps
-        (requests/s). The last window is as long as the one before it.
-
-    Raises
-    ------
-    InputError
-        For a missing column, a malformed line, times that do not ascend, or fewer than two windows.
-    """
-    file = read_text(path)
-    lines = parse_table(file)
-    start_s = lines.numbers("t_s", "a number >= 0 (seconds)").to_numpy(dtype=np.float64)
-    rates = lines.numbers("rate_rps", "a number >= 0 (requests/s)").to_numpy(dtype=np.float64)
-    if start_s.size < 2 or not np.all(np.diff(start_s) > 0):
-        raise InputError(f"{file.path}: t_s must ascend, over at least two windows.")
-    start_s = start_s - start_s[0]
-    return MeasuredRate(start_s, rates, float(2 * start_s[-1] - start_s[-2]))
 
 
 def read_requests(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pandas as pd
 
-from apportion.annotations import explained
 from apportion.checks import LARGEST_NUMBER, number, seconds
 from apportion.errors import InputError, unknown_name, written
 from apportion.table_checks import as_floats, check_unique, from_the_first, table
@@ -212,61 +211,3 @@ class DiurnalRate:
         first = self.day * np.sin(2 * np.pi * (days - self.day_phase_s / _DAY_S))
         second = self.half_day * np.sin(4 * np.pi * (days - self.half_day_phase_s / _DAY_S))
         return np.asarray(self.mean * np.maximum(1.0 + first + second, 0.0))
-
-
-@dataclass(frozen=True, eq=False)
-class MeasuredRate:
-    """A rate that is constant between given times, and begins anew after the last.
-
-    Parameters
-    ----------
-    start_s
-        Where each window begins, ascending, the first at 0.
-    rates
-        Requests/s in each window.
-    period_s
-        Where the last window ends, and the first comes again.
-
-    Raises
-    ------
-    InputError
-        For windows that do not ascend from 0, and rates that are no numbers >= 0 or all 0.
-    """
-
-    start_s: Floats
-    rates: Floats
-    period_s: float
-
-    @explained
-    def __post_init__(self) -> None:
-        starts, rates = (np.asarray(each, dtype=np.float64) for each in (self.start_s, self.rates))
-        if starts.ndim != 1 or starts.shape != rates.shape or not starts.size:
-            raise InputError("A measured rate needs as many rates as windows, at least one.")
-        edges = np.append(starts, self.period_s)
-        if starts[0] != 0 or not np.all(np.diff(edges) > 0) or not np.isfinite(edges[-1]):
-            raise InputError("The windows of a measured rate must ascend from 0 to the period.")
-        if not (np.all((rates >= 0) & np.isfinite(rates)) and np.any(rates > 0)):
-            raise InputError("Measured rates must be numbers >= 0, at least one of them above 0.")
-        object.__setattr__(self, "start_s", starts)
-        object.__setattr__(self, "rates", rates)
-
-    @property
-    def most(self) -> float:
-        """What the rate never exceeds, requests/s."""
-        return float(self.rates.max())
-
-    @property
-    def mean(self) -> float:
-        """Mean over the period, requests/s."""
-        lengths = np.diff(np.append(self.start_s, self.period_s))
-        return float(self.rates @ lengths / self.period_s)
-
-    def at(self, time_s: ArrayLike) -> Floats:
-        """Requests/s at the given times, seconds from the start."""
-        within = np.asarray(time_s, dtype=np.float64) % self.period_s
-        return np.asarray(self.rates[np.searchsorted(self.start_s, within, side="right") - 1])
-
-    def scaled(self, mean: float) -> MeasuredRate:
-        """Return the same shape with another mean, requests/s."""
-        number("The mean rate", mean, strict=True, words="a number of requests/s")
-        return MeasuredRate(self.start_s, self.rates * (mean / self.mean), self.period_s)

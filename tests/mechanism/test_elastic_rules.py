@@ -12,7 +12,7 @@ from tests.oracles import elastic_values as values
 import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.elastic import ElasticJobs, ElasticRule
-from apportion.mechanism.elastic.greedy import elastic_share, shortest_first
+from apportion.mechanism.elastic.greedy import base_workers, elastic_share
 
 
 @pytest.mark.parametrize("over", ["after", "before"])
@@ -39,14 +39,14 @@ def test_which_speed_the_gain_is_relative_to_matters() -> None:
     assert elastic_share(np.zeros((0, 4)), [], 2).tolist() == []
 
 
-def test_shortest_first() -> None:
-    assert shortest_first([5, 1, 3], [2, 3, 2], 5).tolist() == [False, True, True]
+def test_base_workers_on_one_type_are_shortest_first() -> None:
     for seed in range(100):
         rng = np.random.default_rng(seed)
         seconds, base = rng.integers(1, 9, 6), rng.integers(1, 5, 6)
         gpus = int(rng.integers(0, 20))
         want = values.lyra_base(seconds.tolist(), base.tolist(), gpus)
-        assert shortest_first(seconds, base, gpus).tolist() == want
+        got = base_workers(seconds[:, None], base[:, None], [gpus], np.zeros(6, dtype=bool))
+        assert got.tolist() == want
 
 
 def test_what_is_no_table_is_refused() -> None:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.elastic import Tiresias as Tiresias
     from apportion.mechanism.elastic import base_workers as base_workers
     from apportion.mechanism.elastic import elastic_share as elastic_share
-    from apportion.mechanism.elastic import shortest_first as shortest_first
     from apportion.mechanism.inference import DEEPBOOT_COLD_STARTS as DEEPBOOT_COLD_STARTS
     from apportion.mechanism.inference import PIPESWITCH_COLD_START_S as PIPESWITCH_COLD_START_S
     from apportion.mechanism.inference import GpuState as GpuState
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
     from apportion.sim.inference import Bursts as Bursts
     from apportion.sim.inference import DiurnalRate as DiurnalRate
     from apportion.sim.inference import FewestGpus as FewestGpus
-    from apportion.sim.inference import MeasuredRate as MeasuredRate
     from apportion.sim.inference import RequestRate as RequestRate
     from apportion.sim.inference import Serving as Serving
     from apportion.sim.inference import ServingRun as ServingRun
@@ -77,8 +75,6 @@ if TYPE_CHECKING:
     from apportion.sim.inference import gpu_states_table as gpu_states_table
     from apportion.sim.inference import offered_load as offered_load
     from apportion.sim.inference import peak_gpus as peak_gpus
-    from apportion.sim.inference import read_azure_llm as read_azure_llm
-    from apportion.sim.inference import read_request_rate as read_request_rate
     from apportion.sim.inference import read_requests as read_requests
     from apportion.sim.inference import requests_table as requests_table
     from apportion.sim.inference import serve as serve

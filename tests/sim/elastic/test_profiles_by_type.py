@@ -93,20 +93,14 @@ def test_a_job_alone_takes_what_its_table_says(policy: str) -> None:
 
 
 @pytest.mark.thorough
-def test_tables_files_and_callables_say_the_same(tmp_path: Path) -> None:
+def test_tables_and_files_say_the_same(tmp_path: Path) -> None:
     JOBS.rename_axis("job").reset_index().to_csv(tmp_path / "mine.csv", index=False)
     SPEEDS.to_csv(tmp_path / "speeds.csv", index=False)
     told = SPEEDS.set_index(["application", "gpus"])
-
-    def between(application: str, kind: str, gpus: int) -> float:
-        own = told[kind].xs(application).dropna()
-        return float(np.interp(gpus, own.index, own, left=0.0, right=0.0)) if len(own) else 0.0
-
     ways = [
         ap.ElasticWorkload.from_table(JOBS, SPEEDS),
         ap.ElasticWorkload.from_table(JOBS, told),
         ap.ElasticWorkload.from_table(tmp_path / "mine.csv", str(tmp_path / "speeds.csv")),
-        ap.ElasticWorkload.from_table(JOBS, between, gpus={"t4": 8, "a100": 8}),
     ]
     assert ways[2].name == "mine"
     runs = [ap.simulate("sia", each, CLUSTER).jobs["completion_s"].tolist() for each in ways]
@@ -126,7 +120,7 @@ def test_tables_files_and_callables_say_the_same(tmp_path: Path) -> None:
         (SPEEDS.assign(gpus=[1, 2.5, 4, 2, 4]), "gpus in row 1 of the speeds is 2.5"),
         (SPEEDS.iloc[:3], "application of job 'y' 'gpt'"),
         (SPEEDS.assign(t4=0.0, a100=0.0), "'bert' has no speed above 0"),
-        (lambda *_: 1.0, "gpus={'a100': 16}"),
+        (lambda *_: 1.0, "must be a pandas DataFrame"),
     ],
 )
 def test_what_is_no_table_is_refused(speeds: Any, words: str) -> None:

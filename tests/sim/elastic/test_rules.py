@@ -12,8 +12,7 @@ from tests.seeds import ranges_of_seeds, sampled
 
 import apportion as ap
 from apportion.mechanism.elastic import ElasticJobs, Tiresias
-from apportion.mechanism.elastic.greedy import base_workers, shortest_first
-from apportion.mechanism.elastic.searches import OptimusGreedy
+from apportion.mechanism.elastic.greedy import OptimusGreedy, base_workers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,13 +32,7 @@ def chosen_gpus(run: ap.Run) -> pd.Series:
     return run.schedule["devices"].map(len)
 
 
-def test_base_workers_on_one_type_are_shortest_first() -> None:
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        seconds, base = rng.integers(1, 9, 6), rng.integers(1, 5, 6)
-        gpus = int(rng.integers(0, 20))
-        got = base_workers(seconds[:, None], base[:, None], [gpus], np.zeros(6, dtype=bool))
-        assert got.tolist() == shortest_first(seconds, base, gpus).tolist()
+def test_base_workers_on_several_types() -> None:
     # On its own type only; then on what is left; who runs comes first.
     times = [[1.0, np.inf], [2.0, 1.5], [3.0, 3.0]]
     two = [[1, 1], [2, 2], [1, 1]]

@@ -11,7 +11,6 @@ from apportion import InputError
 from apportion.sim.inference import (
     Bursts,
     DiurnalRate,
-    MeasuredRate,
     checked_requests,
     generate_requests,
 )
@@ -85,17 +84,6 @@ def test_services_follow_zipf_and_durations_their_mean() -> None:
     assert even.to_numpy() == pytest.approx(even.sum() / 4, rel=0.05)
 
 
-def test_measured_rates_come_again_and_are_drawn() -> None:
-    rate = MeasuredRate(np.array([0.0, 100.0]), np.array([1.0, 4.0]), 400.0)
-    assert rate.at([0, 99, 100, 399, 400, 501]).tolist() == [1, 1, 4, 4, 1, 4]
-    assert rate.mean == pytest.approx(3.25)
-    assert rate.scaled(6.5).at([0, 100]).tolist() == [2, 8]
-    drawn = generate_requests(rate, length_s=8000.0, seed=2)["arrival_s"]
-    first = (drawn % 400 < 100).sum()
-    assert first == pytest.approx(2000, abs=5 * np.sqrt(2000))
-    assert len(drawn) - first == pytest.approx(24_000, abs=5 * np.sqrt(24_000))
-
-
 def test_same_seed_same_table_and_other_services_leave_arrivals_alone() -> None:
     bursts = Bursts(0.2, spikes_per_day=2)
     one = generate_requests(DiurnalRate(0.2), seed=7, bursts=bursts)
@@ -137,5 +125,3 @@ def test_mistakes_in_options_are_named() -> None:
         generate_requests(DiurnalRate(1.0), spread=1.0)
     with pytest.raises(InputError, match=r"slo_factor is 0\.5"):
         generate_requests(DiurnalRate(1.0), slo_factor=0.5)
-    with pytest.raises(InputError, match="must ascend from 0"):
-        MeasuredRate(np.array([0.0, 5.0]), np.array([1.0, 1.0]), 5.0)

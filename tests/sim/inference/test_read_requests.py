@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from apportion import InputError
-from apportion.sim.inference import (
-    read_azure_llm,
-    read_request_rate,
-    read_requests,
-)
+from apportion.sim.inference import read_requests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,49 +16,31 @@ TRACE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:15:50.9305900,396,109
 2023-11-16 18:15:48.6805900,10,0
 """
+AZURE = {
+    "arrival_s": "TIMESTAMP",
+    "context_tokens": "ContextTokens",
+    "generated_tokens": "GeneratedTokens",
+}
 
 
 def test_llm_requests(tmp_path: Path) -> None:
     file = tmp_path / "llm.csv.gz"
     file.write_bytes(gzip.compress(TRACE.encode()))
-    found = read_azure_llm(file)
+    found = read_requests(file, AZURE, service="llm")
     assert found["arrival_s"].tolist() == pytest.approx([0.0, 2.0, 4.25])
     assert found["context_tokens"].tolist() == [374, 10, 396]
     assert set(found["service"]) == {"llm"}
     assert "duration_s" not in found
-    timed = read_azure_llm(
-        file, seconds_per_context_token=0.001, seconds_per_generated_token=0.05, limit=2
-    )
-    assert timed["duration_s"].tolist() == pytest.approx([0.374 + 2.2, 0.01])
-
-
-def test_rates(tmp_path: Path) -> None:
-    file = tmp_path / "rate.csv"
-    file.write_text("t_s,rate_rps,active_clients\n600,1.5,3\n1200,3,4\n1800,4.5,4\n")
-    rate = read_request_rate(file)
-    assert rate.period_s == 1800
-    assert rate.at([0, 600, 1799, 1800]).tolist() == [1.5, 3, 4.5, 1.5]
 
 
 def test_malformed_traces_name_the_line(tmp_path: Path) -> None:
     file = tmp_path / "bad.csv"
     file.write_text(TRACE.replace(",109", ",x"))
     with pytest.raises(InputError, match=r"line 3: GeneratedTokens is 'x'"):
-        read_azure_llm(file)
+        read_requests(file, AZURE, service="llm")
     file.write_text(TRACE.replace("ContextTokens", "Context"))
     with pytest.raises(InputError, match="has no column 'ContextTokens'"):
-        read_azure_llm(file)
-    file.write_text(TRACE)
-    with pytest.raises(InputError, match="Durations need both"):
-        read_azure_llm(file, seconds_per_context_token=1.0)
-    for text, words in (
-        ("t_s,rate_rps\n0,1\n0,2\n", "t_s must ascend"),
-        ("t_s,rate_rps\n0,1\n", "at least two windows|over at least two"),
-        ("t_s,rate_rps\n0,1\n9,-2\n", "line 3: rate_rps is '-2'"),
-    ):
-        file.write_text(text)
-        with pytest.raises(InputError, match=words):
-            read_request_rate(file)
+        read_requests(file, AZURE, service="llm")
 
 
 def test_arrivals_as_date_times(tmp_path: Path) -> None:
