@@ -28,6 +28,8 @@ from benchmarks.speed.peers import gavel_value, installed, plain
 from benchmarks.speed.problems import binding_cases, draw
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from benchmarks.speed.problems import Case
 
 POLICIES = ("max_min_fairness", "makespan", "finish_time_fairness", "fifo")
@@ -84,7 +86,7 @@ def _row(policy: str, jobs: int, settings: Settings, limit_s: float) -> dict[str
     speed, cluster, table = case.labelled
     chosen, instance = get_policy(policy), case.instance
     solution = solve_instance(chosen, instance)
-    calls = {
+    calls: dict[str, Callable[[], Any]] = {
         "first stage": partial(solve_instance, chosen, instance, second_stage=False),
         "both stages": partial(solve_instance, chosen, instance),
         "ap.solve": partial(ap.solve, chosen, speed, workers=cluster, jobs=table),

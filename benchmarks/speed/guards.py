@@ -84,7 +84,7 @@ def _million(settings: Settings) -> Iterator[Row]:
         for seed in range(settings.seeds):
             case = draw(jobs, 8, settings.data, seed=seed)
             workers = case.gpus.astype(int).tolist()
-            columns = {name: values.to_numpy() for name, values in case.table.items()}
+            columns = {str(name): values.to_numpy() for name, values in case.table.items()}
             call = partial(ap.solve, policy, case.speed, workers=workers, jobs=columns)
             seconds, allocation = cpu_seconds(call)
             if not (allocation.prices > 0).all():

@@ -33,7 +33,7 @@ _GANGS = {1: 0.7, 2: 0.1, 4: 0.15, 8: 0.05}
 # Speeds of accelerators beside the three that were measured, relative to the V100.
 _MORE_TYPES = (1.9, 0.35, 2.6, 0.8, 0.15)
 _LOAD = 2.0
-LEAVES_FREE = ("min_cost", "min_cost_slos", "strategy_proof")
+LEAVES_FREE = ("isolated", "min_cost", "min_cost_slos", "proportional", "strategy_proof")
 """Policies that leave GPUs free by what they say, however many are wanted."""
 
 
