@@ -303,7 +303,7 @@ def _over_scale(program: Program, paid: cp.Variable) -> Program:
         program,
         P=sparse.csc_array(sparse.block_diag([program.P, one])),
         c=np.append(program.c, program.offset / program.cost),
-        A=sparse.csc_array(sparse.hstack([program.A, -program.b[:, None]])),
+        A=sparse.csc_array(sparse.hstack([program.A, sparse.csc_array(-program.b[:, None])])),
         b=np.zeros(program.b.size),
         lower=lower,
         upper=upper,

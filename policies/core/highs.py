@@ -156,10 +156,11 @@ def _solved_once_more(program: Program, point: Point, inside: Ints) -> Point:
             return point
         for _ in range(2):
             x[basic] += factors.solve((b - A @ x)[tight])
-            y[tight] -= factors.solve((program.c + A.T @ y)[basic], "T")
+            y[tight] -= factors.solve((program.c + A.T @ y)[basic], trans="T")
     slack, reduced = b - A @ x, program.c + A.T @ y
     room = np.minimum(x - program.lower, program.upper - x)
-    missed = max(-room.min(initial=0.0), -slack[~program.equality].min(initial=0.0))
+    short = np.where(program.equality, np.abs(slack), -slack)
+    missed = max(-room.min(initial=0.0), short.max(initial=0.0))
     wrong = -y[~program.equality].min(initial=0.0)
     if not max(missed, wrong) <= _MISSED:
         return point
