@@ -250,7 +250,8 @@ def _step(program: Program, x: Floats, y: Floats, snap: float) -> tuple[Floats, 
     linear = program.equality.size
     rows = np.flatnonzero(program.equality | (y[:linear] > slack[:linear]))
     held: list[tuple[Ints, Surface]] = []
-    bends, bent = list[Any](), list[Ints]()
+    bends: list[Any] = []
+    bent: list[Ints] = []
     for cone, place in program.cone_rows():
         found = surface(cone, slack[place], y[place], snap)
         if found is not None:
