@@ -151,12 +151,12 @@ def _solved_once_more(program: Program, point: Point, inside: Ints) -> Point:
     y = np.where(tight, point.y, 0.0)
     if basic.any():
         try:
-            factors = splu(sparse.csc_array(A[:, np.flatnonzero(basic)].tocsr()[tight]))
+            factors: Any = splu(sparse.csc_array(A[:, np.flatnonzero(basic)].tocsr()[tight]))
         except RuntimeError:  # a pivot that rounding made zero
             return point
         for _ in range(2):
             x[basic] += factors.solve((b - A @ x)[tight])
-            y[tight] -= factors.solve((program.c + A.T @ y)[basic], trans="T")
+            y[tight] -= factors.solve((program.c + A.T @ y)[basic], "T")
     slack, reduced = b - A @ x, program.c + A.T @ y
     room = np.minimum(x - program.lower, program.upper - x)
     short = np.where(program.equality, np.abs(slack), -slack)
