@@ -10,21 +10,22 @@ the GPUs there are, so that capacities bind.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+import apportion as ap
+from apportion.policies import get_policy, solve_instance
 from benchmarks.experiment import DATA, data_of
 from benchmarks.readme import PAGES, with_block
 from benchmarks.reporting import machine, progress, show, write_csv
 from benchmarks.speed.gavel import Gavel
-from benchmarks.speed.harness import two_digits
+from benchmarks.speed.measure import Settings, cpu_seconds, in_turn, two_digits
 from benchmarks.speed.peers import gavel_value, installed, plain
-from benchmarks.speed.problems import draw
-from benchmarks.speed.settings import Settings
-from benchmarks.speed.timing import ours
+from benchmarks.speed.problems import binding_cases, draw
 
 if TYPE_CHECKING:
     from benchmarks.speed.problems import Case
@@ -79,16 +80,22 @@ def _options() -> argparse.Namespace:
 
 def _row(policy: str, jobs: int, settings: Settings, limit_s: float) -> dict[str, Any]:
     """Time one policy at one size."""
-    case = draw(jobs, 3, settings.data)
-    timed = ours(policy, case, repeats=2 if settings.quick else 5 if jobs <= 1024 else 3)
-    solution = timed.solution
+    case = binding_cases(policy, 1, lambda seed: draw(jobs, 3, settings.data, seed=seed))[0]
+    speed, cluster, table = case.labelled
+    chosen, instance = get_policy(policy), case.instance
+    solution = solve_instance(chosen, instance)
+    calls = {
+        "first stage": partial(solve_instance, chosen, instance, second_stage=False),
+        "both stages": partial(solve_instance, chosen, instance),
+        "ap.solve": partial(ap.solve, chosen, speed, workers=cluster, jobs=table),
+    }
     row: dict[str, Any] = {
         "policy": policy,
         "jobs": jobs,
         "classes": solution.stats["classes"],
         "gap": solution.gap,
     }
-    row |= dict(zip(OURS, (timed.first_s, timed.both_s, timed.called_s), strict=True))
+    row |= in_turn(calls, 2 if settings.quick else 5 if jobs <= 1024 else 3)
     differ = [0.0]
     for solver, name in PLAIN.items():
         seconds, value = _plain(policy, case, solver, limit_s)
@@ -98,7 +105,7 @@ def _row(policy: str, jobs: int, settings: Settings, limit_s: float) -> dict[str
     row["differ"] = max(differ)
     row |= _gavel(policy, case, settings.gavel, solution.objective)
     plain_s = np.nanmin([*(row[name] for name in PLAIN.values()), np.inf])
-    row["x plain"], row["x Gavel"] = plain_s / timed.called_s, row["Gavel"] / timed.called_s
+    row["x plain"], row["x Gavel"] = plain_s / row["ap.solve"], row["Gavel"] / row["ap.solve"]
     return row
 
 
@@ -107,8 +114,8 @@ def _plain(policy: str, case: Case, solver: str, limit_s: float) -> tuple[float,
     cannot = solver == "HIGHS" and policy == "finish_time_fairness"  # not a linear program
     if cannot or not installed(solver):
         return np.nan, None
-    plain(policy, case.part(np.arange(8), 1.0), solver, limit_s)  # imports and first calls
-    seconds, value = plain(policy, case, solver, limit_s)
+    plain(policy, case.part(np.arange(8)), solver, limit_s)  # imports and first calls
+    seconds, value = cpu_seconds(partial(plain, policy, case, solver, limit_s))
     return (np.nan if value is None else seconds), value
 
 

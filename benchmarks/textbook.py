@@ -22,6 +22,7 @@ class Facts:
     """What the objectives need to know of the jobs, in arrays of shape (jobs,)."""
 
     def __init__(self, speed: Floats, jobs: pd.DataFrame, gpus: Floats) -> None:
+        self.speed, self.gpus = speed, gpus
         self.scale_factor = jobs["scale_factor"].to_numpy(dtype=float)
         self.steps = jobs["steps_remaining"].to_numpy()
         self.elapsed_s = jobs["elapsed_s"].to_numpy()
@@ -69,6 +70,11 @@ def _min_cost(throughput: cp.Expression, facts: Facts) -> cp.Maximize:
     return cp.Maximize(cp.sum(cp.multiply(1 / facts.fastest, throughput)))
 
 
+def _nash_welfare(throughput: cp.Expression, facts: Facts) -> cp.Maximize:
+    share = cp.multiply(facts.scale_factor / facts.equal_share, throughput)
+    return cp.Maximize(cp.sum(cp.log(share)))
+
+
 OBJECTIVES: dict[str, Objective] = {
     "max_min_fairness": _max_min_fairness,
     "makespan": _makespan,
@@ -77,19 +83,17 @@ OBJECTIVES: dict[str, Objective] = {
     "shortest_job_first": _shortest_job_first,
     "max_total_throughput": _max_total_throughput,
     "min_cost": _min_cost,
+    "nash_welfare": _nash_welfare,
 }
 
 
-def solve_textbook(
-    policy: str, speed: pd.DataFrame, jobs: pd.DataFrame, gpus: Floats, solver: str, limit_s: float
-) -> float | None:
+def solve_textbook(policy: str, facts: Facts, solver: str, limit_s: float) -> float | None:
     """Pose and solve a policy; return its objective, or None if there was none in time.
 
     `min_cost` is the linear fraction of Charnes and Cooper (1962): shares are counted in units in
     which all of them cost 1, so the time that a unit stands for is a variable.
     """
-    steps_per_s = speed.to_numpy()
-    facts = Facts(steps_per_s, jobs, gpus)
+    steps_per_s, gpus = facts.speed, facts.gpus
     X = cp.Variable(steps_per_s.shape, nonneg=True)
     per_cost = policy == "min_cost"
     unit: Any = cp.Variable(nonneg=True) if per_cost else 1

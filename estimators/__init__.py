@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.estimators.completion import AlternatingLeastSquares as AlternatingLeastSquares
-    from apportion.estimators.completion import SoftImpute as SoftImpute
     from apportion.estimators.estimate import estimate_pairs as estimate_pairs
     from apportion.estimators.estimate import interference_errors as interference_errors
     from apportion.estimators.imputer import BaseImputer as BaseImputer
     from apportion.estimators.imputer import Imputer as Imputer
+    from apportion.estimators.imputer import MixtureImputer as MixtureImputer
     from apportion.estimators.interference import InterferenceEstimator as InterferenceEstimator
-    from apportion.estimators.mixture import MixtureImputer as MixtureImputer
-    from apportion.estimators.speeds import ColumnMeans as ColumnMeans
+    from apportion.estimators.soft_impute import SoftImpute as SoftImpute
     from apportion.estimators.speeds import EstimatedSpeeds as EstimatedSpeeds
     from apportion.estimators.speeds import EstimatedThroughputs as EstimatedThroughputs
-    from apportion.estimators.speeds import ImputedSpeeds as ImputedSpeeds
     from apportion.estimators.speeds import SpeedModel as SpeedModel
     from apportion.estimators.speeds import estimate_speeds as estimate_speeds
     from apportion.estimators.speeds.columns import DISTRIBUTED_FAMILIES as DISTRIBUTED_FAMILIES

@@ -31,10 +31,11 @@ def estimate_pairs(
     seed: int = 0,
     *,
     estimator: InterferenceEstimator | None = None,
-    recognised: bool = False,
     noise: float = 0.0,
 ) -> PairThroughputs:
     """Replace the pair throughputs of an oracle by estimates from a share of its cells.
+
+    A job of any type comes as a new job, those of the references too, as in Gavel's simulations.
 
     Parameters
     ----------
@@ -48,9 +49,6 @@ def estimate_pairs(
         Draws references and measurements; a larger share measures the same cells and more.
     estimator
         `InterferenceEstimator` with its defaults if left out.
-    recognised
-        Whether a job of a reference type is known to be one. Otherwise it comes as a new job too,
-        as in Gavel's simulations.
     noise
         Standard deviation of the logarithm of measurements.
 
@@ -88,7 +86,7 @@ def estimate_pairs(
             raise InputError(f"There is no reference job type with scale factor {gang}.")
         block = np.ix_(rows, rows)
         estimate[block] = estimate_normalized(
-            normalized[block], known, measured_share, rng, estimator, recognised, noise
+            normalized[block], known, measured_share, rng, estimator, noise
         )
     runs = oracle.alone > 0
     own = estimate * oracle.alone[:, None] * (runs[:, None] & runs[None, :])
@@ -101,9 +99,7 @@ def estimate_normalized(
     measured_share: float,
     rng: np.random.Generator,
     estimator: InterferenceEstimator,
-    recognised: bool = False,
     noise: float = 0.0,
-    both_sides: bool = True,
 ) -> Floats:
     """Estimate normalised pair throughputs from a share of their cells; fits the estimator.
 
@@ -113,41 +109,34 @@ def estimate_normalized(
         Normalised pair throughputs, shape (job types, job types, accelerators).
     references
         Positions of the references.
-    measured_share, rng, estimator, recognised, noise
+    measured_share, rng, estimator, noise
         As in `estimate_pairs`.
-    both_sides
-        Whether a measurement yields the throughput of both members, or of the new job only.
 
     Returns
     -------
     NDArray[np.float64]
         Estimates, the shape of `truth`.
     """
-    everyone = np.arange(len(truth))
-    new = np.setdiff1d(everyone, references) if recognised else everyone
-    own, other = draw_measurements(truth, references, new, measured_share, rng, noise)
-    known = truth[np.ix_(references, references)]
-    estimator.fit(known, own, other if both_sides else None)
-    position = np.argsort(np.r_[references, new]) if recognised else references.size + new
-    return estimator.predict()[np.ix_(position, position)]
+    own, other = draw_measurements(truth, references, measured_share, rng, noise)
+    estimator.fit(truth[np.ix_(references, references)], own, other)
+    return estimator.predict()[references.size :, references.size :]
 
 
 def draw_measurements(
     truth: Floats,
     references: Ints,
-    new: Ints,
     share: float,
     rng: np.random.Generator,
     noise: float = 0.0,
 ) -> tuple[Floats, Floats]:
-    """Draw which cells of new jobs are measured, and what is read there.
+    """Draw which cells of a new job of each type are measured, and what is read there.
 
     Parameters
     ----------
     truth
         Normalised pair throughputs, shape (job types, job types, accelerators).
-    references, new
-        Positions of the references and of the types of the new jobs.
+    references
+        Positions of the references.
     share
         Probability that a cell (new job, reference, accelerator) is measured.
     rng
@@ -158,13 +147,13 @@ def draw_measurements(
     Returns
     -------
     own, other
-        What is read of the new job and of the reference, shape (new jobs, references,
+        What is read of the new job and of the reference, shape (job types, references,
         accelerators); NaN where not measured.
     """
     number("The measured share", share, most=1.0)
     number("noise", noise, most=_MOST_NOISE)
-    own = truth[np.ix_(new, references)]
-    other = truth[np.ix_(references, new)].transpose(1, 0, 2)
+    own = truth[:, references]
+    other = truth[references].transpose(1, 0, 2)
     measured = rng.random(own.shape) < share
     factor = np.exp(noise * rng.standard_normal((2, *own.shape)))
     return (

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
-from apportion.checks import choice
 from apportion.errors import InputError, written
-from apportion.estimators.mixture import MixtureImputer
-from apportion.estimators.pair_completion import (
-    check_shape,
-    checked_cells,
-    complete_pairs,
-    complete_rows,
-    filled_references,
-)
+from apportion.estimators.imputer import MixtureImputer
+from apportion.table_checks import float_array
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from apportion.estimators.imputer import Imputer
-    from apportion.types import Floats, Ints
+    from apportion.types import Bools, Floats
 
-    Metric = Literal["cosine", "euclidean"]
-    Source = Literal["completed", "nearest"]
 
-_METRICS = ("cosine", "euclidean")
-_SOURCES = ("completed", "nearest")
 _ROUNDING = 1e-9
-"""A column of equal small numbers keeps the direction of rows that are all zeros."""
+"""Below 0 by less, what an imputer returns is 0."""
 _LEAST = 1e-6
 """Normalised throughput of a pair that can share, at the least."""
 
@@ -53,12 +41,6 @@ class InterferenceEstimator:
         be >= 0. By default `MixtureImputer`: on Gavel's measurements, with 16 references and a
         fifth of the cells, its mean absolute error is 0.054, that of low-rank completion
         0.104 or more.
-    source
-        ``"completed"`` predicts as above (0.054). ``"nearest"`` (0.067) takes the values of the
-        reference whose row is nearest to the completed row, as Gavel does (Narayanan et al., OSDI
-        2020).
-    metric
-        Distance between rows for ``"nearest"`` and `nearest`: cosine or euclidean.
 
     Notes
     -----
@@ -73,16 +55,8 @@ class InterferenceEstimator:
     known_: Floats
     references_: int
 
-    def __init__(
-        self,
-        imputer: Imputer | None = None,
-        *,
-        source: Source = "completed",
-        metric: Metric = "cosine",
-    ) -> None:
+    def __init__(self, imputer: Imputer | None = None) -> None:
         self.imputer = imputer
-        self.source = source
-        self.metric = metric
 
     @one_thread
     def fit(
@@ -105,24 +79,28 @@ class InterferenceEstimator:
         Raises
         ------
         InputError
-            For unknown options, shapes that do not match, and values that are not >= 0.
+            For what is no imputer, shapes that do not match, and values that are not >= 0.
         """
-        self._check_options()
-        given = checked_cells("references", references)
-        new = checked_cells("measured", measured)
+        if self.imputer is not None and not hasattr(self.imputer, "fit_transform"):
+            raise InputError(
+                f"imputer is {written(self.imputer)}; it must have `fit_transform`, as "
+                f"MixtureImputer() has."
+            )
+        given = _checked_cells("references", references)
+        new = _checked_cells("measured", measured)
         other = np.full_like(new, np.nan)
         if measured_other is not None:
-            other = checked_cells("measured_other", measured_other)
+            other = _checked_cells("measured_other", measured_other)
         count, _, accelerators = given.shape
-        check_shape("references", given, (count, count, accelerators))
-        check_shape("measured", new, (len(new), count, accelerators))
-        check_shape("measured_other", other, new.shape)
+        _check_shape("references", given, (count, count, accelerators))
+        _check_shape("measured", new, (len(new), count, accelerators))
+        _check_shape("measured_other", other, new.shape)
         if not count or np.isnan(given).all():
             raise InputError("At least one reference job type must be known, with one number.")
         total = count + len(new)
         self.references_ = count
         self.known_ = np.full((total, total, accelerators), np.nan)
-        self.known_[:count, :count] = filled_references(given)
+        self.known_[:count, :count] = _filled(given)
         # A pair that cannot share has 0 for both of its members.
         self.known_[count:, :count] = np.where(other == 0, 0.0, new)
         self.known_[:count, count:] = np.where(new == 0, 0.0, other).transpose(1, 0, 2)
@@ -137,47 +115,108 @@ class InterferenceEstimator:
         InputError
             If the imputer returns another shape, missing or negative numbers.
         """
-        known = self._fitted()
-        if self.source == "nearest":
-            stand_in = np.r_[np.arange(self.references_), self.nearest()]
-            estimate = known[np.ix_(stand_in, stand_in)]
-            never = estimate == 0
-        else:
-            estimate, never = complete_pairs(known, self.references_, self._imputer())
+        if not hasattr(self, "known_"):
+            raise InputError("The InterferenceEstimator has not been fitted yet: call fit first.")
+        known = self.known_
+        imputer = MixtureImputer() if self.imputer is None else self.imputer
+        estimate, never = _completed(known, self.references_, imputer)
         zero, runs = known == 0, known > 0
         never |= never.transpose(1, 0, 2) | zero | zero.transpose(1, 0, 2)
         never &= ~(runs | runs.transpose(1, 0, 2))
         estimate = np.where(never, 0.0, np.maximum(estimate, _LEAST))
         return np.where(np.isnan(known), estimate, known)
 
-    def nearest(self) -> Ints:
-        """Position of the reference whose row is nearest to each new job's, by `metric`."""
-        rows = complete_rows(self._fitted(), self.references_, self._imputer())
-        ours, theirs = rows[self.references_ :], rows[: self.references_]
-        if self.metric == "euclidean":
-            distance = cdist(ours, theirs)
-        else:
-            # Rows of zeros have no direction: they are alike to each other, and to nothing else.
-            ours, theirs = (
-                np.column_stack([matrix, np.full(len(matrix), _ROUNDING)])
-                for matrix in (ours, theirs)
-            )
-            distance = cdist(ours, theirs, "cosine")
-        return np.asarray(np.argmin(distance, axis=1), dtype=np.intp)
 
-    def _check_options(self) -> None:
-        choice("metric", self.metric, _METRICS)
-        choice("source", self.source, _SOURCES)
-        if self.imputer is not None and not hasattr(self.imputer, "fit_transform"):
-            raise InputError(
-                f"imputer is {written(self.imputer)}; it must have `fit_transform`, as "
-                f"MixtureImputer() has."
-            )
+def _completed(known: Floats, references: int, imputer: Imputer) -> tuple[Floats, Bools]:
+    """Complete the rows over the references, then the pairs of two new jobs.
 
-    def _imputer(self) -> Imputer:
-        return MixtureImputer() if self.imputer is None else self.imputer
+    Parameters
+    ----------
+    known
+        Normalised pair throughputs, NaN where not known, the references first; shape (jobs, jobs,
+        accelerators).
+    references
+        How many jobs are references.
+    imputer
+        Completes a matrix.
 
-    def _fitted(self) -> Floats:
-        if not hasattr(self, "known_"):
-            raise InputError("The InterferenceEstimator has not been fitted yet: call fit first.")
-        return self.known_
+    Returns
+    -------
+    estimate
+        Normalised throughput, the shape of `known`.
+    never
+        Whether the pair is estimated not to share at all, the same for both of its members.
+    """
+    # Zeros are completed together with the values, as if on further accelerators: both then follow
+    # from the same resemblance.
+    zeros = np.where(np.isnan(known), np.nan, known == 0)
+    known = np.concatenate([known, zeros], axis=2)
+    jobs = len(known)
+    both = np.stack([known[:, :references], known[:references].transpose(1, 0, 2)], axis=1)
+    rows = _imputed(both.reshape(jobs, -1), imputer).reshape(both.shape)
+    wide = known.copy()
+    wide[:, :references] = rows[:, 0]
+    wide[:references] = rows[:, 1].transpose(1, 0, 2)
+    as_rows, as_columns = (
+        _imputed(matrix.reshape(jobs, -1), imputer).reshape(known.shape)
+        for matrix in (wide, wide.transpose(1, 0, 2))
+    )
+    estimate, apart = np.split((as_rows + as_columns.transpose(1, 0, 2)) / 2, 2, axis=2)
+    return estimate, apart + apart.transpose(1, 0, 2) > 1.0
+
+
+def _imputed(matrix: Floats, imputer: Imputer) -> Floats:
+    """Complete a matrix and check what the imputer made of it."""
+    if not np.isnan(matrix).any():
+        return matrix
+    name = type(imputer).__name__
+    completed = np.asarray(imputer.fit_transform(matrix.copy()), dtype=np.float64)
+    if completed.shape != matrix.shape:
+        raise InputError(
+            f"The imputer {name} returned shape {completed.shape} for a matrix of shape "
+            f"{matrix.shape}."
+        )
+    wrong = ~(np.isfinite(completed) & (completed >= -_ROUNDING))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise InputError(
+            f"The imputer {name} returned {completed[row, column]} in row {row}, column {column}; "
+            f"throughputs are finite and >= 0 (this package's low-rank imputers take low=0, "
+            f"scikit-learn's IterativeImputer min_value=0)."
+        )
+    return np.where(np.isnan(matrix), np.maximum(completed, 0.0), matrix)
+
+
+def _checked_cells(name: str, values: ArrayLike) -> Floats:
+    """Check an array of normalised throughputs: three axes, numbers >= 0 or NaN."""
+    array = float_array(name, values)
+    if array.ndim != 3:
+        raise InputError(
+            f"`{name}` has {array.ndim} axes; it must have three: jobs, references, accelerators."
+        )
+    wrong = np.argwhere(~np.isnan(array) & ~(np.isfinite(array) & (array >= 0)))
+    if wrong.size:
+        cell = tuple(int(position) for position in wrong[0])
+        raise InputError(
+            f"`{name}` is {array[cell]} at (job, reference, accelerator) {cell}; it must be a "
+            f"finite number >= 0, or NaN where it is not known."
+        )
+    return array
+
+
+def _check_shape(name: str, array: Floats, shape: tuple[int, ...]) -> None:
+    """Raise if an array has another shape."""
+    if array.shape != shape:
+        raise InputError(f"`{name}` has shape {array.shape}; expected {shape}.")
+
+
+def _filled(references: Floats) -> Floats:
+    """Fill what is not known of the references: by the pair's mean, else the job's, else all's."""
+    filled = references
+    for axes in ((2,), (1, 2), (0, 1, 2)):
+        known = ~np.isnan(filled)
+        count = known.sum(axis=axes, keepdims=True)
+        total = np.where(known, filled, 0.0).sum(axis=axes, keepdims=True)
+        means = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        filled = np.where(known, filled, means)
+    return filled

@@ -209,7 +209,7 @@ class OwnScheduler(Decider):
             "configurations": (
                 *("interval_seconds", "restart", "rescale_seconds", "growth", "gang_sizes"),
                 *("goodputs", "keep_paused", "reallocation_seconds", "serving", "placement"),
-                *("join_mini_batches", "leader_seconds", "restart_stages"),
+                "restart_stages",
             ),
         }
     )

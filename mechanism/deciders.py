@@ -13,16 +13,16 @@ from apportion.mechanism.batch.kai import FairShareScheduler
 from apportion.mechanism.batch.kueue import QuotaScheduler
 from apportion.mechanism.batch.multifactor import MultifactorPriority
 from apportion.mechanism.decider import AsRecorded
-from apportion.mechanism.elastic import AFS, OptimusGreedy, PolluxSearch, Tiresias
-from apportion.mechanism.offers.rules import (
+from apportion.mechanism.elastic import AFS, OptimusGreedy, Tiresias
+from apportion.mechanism.leases.rules import (
     DelayScheduling,
     FullyConsolidated,
     NetworkAgnostic,
     NoWait,
     SkewBased,
 )
-from apportion.mechanism.offers.scheduler import OfferScheduler
-from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.leases.terms import OfferScheduler
+from apportion.mechanism.leases.timers import AutoTunedTimers, ManualTimers
 from apportion.mechanism.orders import (
     DiscretizedLeastAttainedService,
     LeastAttainedService,
@@ -112,7 +112,7 @@ _BUILT_IN = (
     AsRecorded(),
     GatedScheduler("ada_srsf", f"{_WANG}, Algorithm 3"),
     *(GatedScheduler(f"srsf_{n}", f"{_WANG}, section 5", gate=f"at_most_{n}") for n in (1, 2, 3)),
-    *(AFS(), OptimusGreedy(), PolluxSearch()),
+    *(AFS(), OptimusGreedy()),
 )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.offers.waiting import WaitingJobs
+    from apportion.mechanism.leases.jobs import WaitingJobs
     from apportion.types import Floats
 
 
@@ -88,7 +88,7 @@ class Order(Part):
 
         By default the turn of each job on the type on which it is fastest.
         """
-        told, turn, found = waiting.records.told, turns_of(self), []
+        told, turn, found = waiting.table, turns_of(self), []
         for job in waiting.job.tolist():
             first, second = turn(Demand.of(told, job, round(1e9 / told.speed[job].max())))
             found.append(first * math.ceil(told.remaining[job]) + second)
@@ -287,11 +287,11 @@ class UnfairestFirst(Order):
 
     def keys(self, now_s: float, waiting: WaitingJobs) -> tuple[Floats, ...]:
         """Return -rho."""
-        by_type = waiting.size.gpus_of_type
-        share = sum(by_type) / waiting.records.told.active.size / waiting.scale_factor
-        slowdown = waiting.records.alone_slowdown(waiting.job)
+        by_type = waiting.records.gpus_of_type
+        share = sum(by_type) / waiting.table.active.size / waiting.scale_factor
         # Over the types of its share it is as fast as on the fastest one, or slower.
-        of_type = waiting.records.type_slowdown(waiting.job)
+        of_type = waiting.slowdown.reshape(waiting.job.size, len(by_type), -1).min(axis=2)
+        slowdown = of_type.min(axis=1)
         speed = np.average(slowdown[:, None] / of_type, axis=1, weights=by_type)
         isolated_s = waiting.ideal_s * slowdown / (np.minimum(share, 1.0) * speed)
         left_s = np.maximum(waiting.ideal_s - waiting.compute_s, 0.0) * slowdown

@@ -196,11 +196,16 @@ class Placer:
         anew.
         """
         stay = self._stay(gang)
-        if first and self._choice.compares_whole:
-            return self._choice.first(gang, self.devices) if stay is None else stay
+        chosen: Sequence[int] | None = stay
         if stay is None:
-            return self._choice.choose(gang, self.devices)
-        return self._choice.choose_again(gang, stay, self.devices)
+            whole = first and self._choice.compares_whole
+            choose = self._choice.first if whole else self._choice.choose
+            chosen = choose(gang, self.devices)
+        elif not (first and self._choice.compares_whole):
+            chosen = self._choice.choose_again(gang, stay, self.devices)
+        if chosen is None or gang.tiers is None:
+            return chosen
+        return chosen if tier_of(self.where(gang, chosen)) <= gang.tiers[1] else None
 
     def _stay(self, gang: Gang) -> Sequence[int] | None:
         """Return what a gang had until now, or what is better for it; None if it cannot stay."""

@@ -135,8 +135,6 @@ class Decision(NamedTuple):
     moved
         Lines that go on, and lose nothing, on other devices of the same machines, shape (lines,);
         ``None`` for none.
-    undone
-        Jobs that lose steps, and how many, as when they go back to a checkpoint; ``None`` for none.
     turns
         Whose turn it is where jobs share GPUs and links, of jobs that start (see
         `apportion.mechanism.orders`); ``None`` for the order of their numbers.
@@ -149,7 +147,6 @@ class Decision(NamedTuple):
     duty_cycle: DutyCycle | None = None
     resolved: bool = False
     pauses: Bools | None = None
-    undone: tuple[Ints, Floats] | None = None
     moved: Bools | None = None
     turns: Mapping[int, tuple[int, int]] | None = None
 

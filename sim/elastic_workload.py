@@ -129,7 +129,7 @@ class ElasticWorkload:
         """How fast a type is relative to the one on which applications were measured.
 
         As `relative_speed` says; else the ratio of the bandwidths of their memories, if both are
-        among `apportion.accelerators` (`apportion.sim.drawn.modelled_speeds` says why); else 1.
+        among `apportion.accelerators` (`apportion.sim.modelled_speeds` says why); else 1.
         """
         if accelerator in self.relative_speed:
             return float(self.relative_speed[accelerator])

@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.errors import InputError
 from apportion.jobs import RECORDED_TIMES
-from apportion.sim.drawn.modelled_speeds import BASE, with_modelled_speeds
+from apportion.sim.modelled_speeds import BASE, with_modelled_speeds
 from apportion.sim.workload_tables import find_rows
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apportion.checks import as_float, choice, seed, whole, yes_no
 from apportion.errors import InputError, unknown_name, written
-from apportion.estimators.speeds.job_rows import ROWS, checked_optimism
+from apportion.estimators.speeds.estimated import ROWS, checked_optimism
 from apportion.mechanism.own import is_own
 from apportion.mechanisms import MECHANISMS, mechanism_name
 from apportion.mechanisms.settings import MechanismSettings, settings_of

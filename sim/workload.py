@@ -108,7 +108,7 @@ class Workload:
 
         Those that are not known are modelled from the data sheets of `apportion.accelerators`;
         a note says so, with the range that they lie in
-        (`apportion.sim.drawn.modelled_speeds.with_modelled_speeds`). What simulations and
+        (`apportion.sim.modelled_speeds.with_modelled_speeds`). What simulations and
         comparisons do by themselves. A duration of a log holds on the type on which it was
         recorded: on that of the cluster where the log names none and the cluster has but one.
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 import apportion as ap
-from apportion.mechanism.offers.scheduler import OfferScheduler
-from apportion.mechanism.offers.timers import ManualTimers
+from apportion.mechanism.leases.terms import OfferScheduler
+from apportion.mechanism.leases.timers import ManualTimers
 from apportion.mechanism.orders import DiscretizedLeastAttainedService
 from apportion.mechanism.placements.by_speed import Placing, by_tier
 from apportion.sim.network import get_network

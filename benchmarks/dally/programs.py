@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 import apportion as ap
-from apportion.mechanism.offers import AutoTunedTimers, OfferScheduler
-from apportion.mechanism.offers.candidates import accepts_from_s
-from apportion.mechanism.offers.rules import DelayScheduling
+from apportion.mechanism.leases import AutoTunedTimers, OfferScheduler
+from apportion.mechanism.leases.queue import accepts_from_s
+from apportion.mechanism.leases.rules import DelayScheduling
 from apportion.mechanism.placements.counts import BestFit, choose
 from apportion.mechanism.scheduler import room_of
 from apportion.policies.dally_round import DallyRound
@@ -30,9 +30,9 @@ from benchmarks.reporting import machine, show, write_csv
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from apportion.mechanism.offers import WaitingJobs
-    from apportion.mechanism.offers.candidates import Planned
-    from apportion.mechanism.offers.holdings import Holdings
+    from apportion.mechanism.leases import WaitingJobs
+    from apportion.mechanism.leases.active import ActiveLeases
+    from apportion.mechanism.leases.queue import Candidate
     from apportion.sim.about import AboutRun, Parts
 
 PROGRAM = "dally_round"
@@ -154,22 +154,22 @@ class _WatchedPlans(RoundPlans):
         super().__init__(policy, rule, speed)
         self._watched, self._waits = watched, rule
 
-    def plan(self, now_s: float, waiting: WaitingJobs, holdings: Holdings) -> list[Planned]:
-        plan = super().plan(now_s, waiting, holdings)
+    def plan(self, now_s: float, waiting: WaitingJobs, leases: ActiveLeases) -> list[Candidate]:
+        plan = super().plan(now_s, waiting, leases)
         began = time.process_time()
         if plan:
-            heuristic = self._algorithm_1(now_s, waiting, holdings)
-            self._watched.compare({each.job: each.tier for each in plan}, heuristic)
+            heuristic = self._algorithm_1(now_s, waiting, leases)
+            self._watched.compare({each.job: each.widest for each in plan}, heuristic)
         self._watched.seconds += time.process_time() - began
         return plan
 
     def _algorithm_1(
-        self, now_s: float, waiting: WaitingJobs, holdings: Holdings
+        self, now_s: float, waiting: WaitingJobs, leases: ActiveLeases
     ) -> dict[int, int]:
         """Give each job in its turn the tightest tier that is open and free, by best fit."""
         opened = waiting.fits & (accepts_from_s(self._waits, waiting) <= now_s)
         (priority,) = self._order.keys(now_s, waiting)
-        free, tiers = holdings.pools[0].free.copy(), {}
+        free, tiers = leases.pools[0].free.copy(), {}
         for position in np.lexsort((waiting.job, waiting.released_s, priority)).tolist():
             gpus = int(waiting.scale_factor[position])
             room = room_of(free)

@@ -45,7 +45,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "leases of 4 h": {"scheduler": {"lease_s": 14400.0}},
     "history of 12 h": {"scheduler": {"history_s": 43200.0}},
     "history of 8 days": {"scheduler": {"history_s": 691200.0}},
-    "GPUs kept at the end of a lease": {"scheduler": {"keep_placement": True}},
 }
 FIGURES = {
     "mean_jct_s": "JCT",

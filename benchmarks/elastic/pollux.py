@@ -46,7 +46,6 @@ WAYS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "deepboot, AFE": ("deepboot", {"restart": "afe"}),
     "deepboot, EDL": ("deepboot", {"restart": "edl"}),
     "optimus, 30 s": ("optimus", SECONDS),
-    "pollux by search, 30 s": ("pollux_search", SECONDS),
     "optimus greedy, 30 s": ("optimus_greedy", SECONDS),
     "sia, 30 s": ("sia", {**SECONDS, "keep_paused": True}),
     "afs, 30 s": ("afs", SECONDS),

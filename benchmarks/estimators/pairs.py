@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from apportion.estimators import (
-    AlternatingLeastSquares,
     InterferenceEstimator,
     SoftImpute,
     interference_errors,
 )
 from apportion.estimators.estimate import estimate_normalized
-from apportion.sim.drawn.generate import generate_pair_throughputs
+from apportion.sim.generators.generate import generate_pair_throughputs
 from apportion.sim.traces.oracle import read_pair_oracle
 from benchmarks.estimators.simple import SIMPLE_PAIRS, simple_pairs
 from benchmarks.reporting import progress, show, write_csv
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from apportion.estimators import Imputer
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -35,11 +36,11 @@ SEEDS, QUICK_SEEDS, SLOW_SEEDS = 20, 2, 4
 NOISE = 0.05
 
 # Gavel's estimator (commit c4fa400) on the same oracle, means of four seeds: mean absolute error,
-# agreement on packing and share of references recognised; as released, and with its index repaired.
+# agreement on packing; as released, and with its index repaired.
 GAVEL = {
-    (26, 0.2): {"released": (0.092, 0.851, 0.529), "repaired": (0.092, 0.851, 0.529)},
-    (16, 0.2): {"released": (0.216, 0.651, 0.062), "repaired": (0.104, 0.836, 0.766)},
-    (8, 0.2): {"released": (0.221, 0.637, 0.125), "repaired": (0.195, 0.686, 0.406)},
+    (26, 0.2): {"released": (0.092, 0.851), "repaired": (0.092, 0.851)},
+    (16, 0.2): {"released": (0.216, 0.651), "repaired": (0.104, 0.836)},
+    (8, 0.2): {"released": (0.221, 0.637), "repaired": (0.195, 0.686)},
 }
 
 PROTOCOL = """
@@ -49,8 +50,8 @@ of every type, references included, comes as an unknown job. Each cell (job, ref
 is measured with the given probability; isolated throughputs are known. MAE, RMSE: normalised
 throughput (beside a partner / alone) of all {cells} ordered pairs x accelerators, pairs that cannot
 share (0) included; both members of a pair are unknown jobs. pack: agreement on whether the two
-normalised throughputs sum to more than 1. self: references whose own row is found nearest. unseen:
-MAE over pairs with a type that is no reference. Model family and batch size are not used.
+normalised throughputs sum to more than 1. unseen: MAE over pairs with a type that is no reference.
+Model family and batch size are not used.
 """
 
 
@@ -59,8 +60,7 @@ class Method:
     """A way to estimate, and what it is told."""
 
     name: str
-    options: dict[str, Any] = field(default_factory=dict)
-    both_sides: bool = True
+    imputer: Imputer | None = None
     noise: float = 0.0
     slow: bool = False
     simple: str = ""
@@ -70,18 +70,8 @@ OURS = Method("mixture (default)")
 OTHERS = (
     *(Method(way, simple=way) for way in SIMPLE_PAIRS),
     *(Method(f"{way}, {NOISE:.0%} noise", simple=way, noise=NOISE) for way in SIMPLE_PAIRS[1:]),
-    Method("mixture, own side of a pair only", both_sides=False),
     Method(f"mixture, measurements with {NOISE:.0%} noise", noise=NOISE),
-    Method("mixture, nearest reference", {"source": "nearest"}),
-    Method(
-        "alternating least squares", {"imputer": AlternatingLeastSquares(low=0, high=1)}, slow=True
-    ),
-    Method("soft-impute", {"imputer": SoftImpute(low=0, high=1)}, slow=True),
-    Method(
-        "Gavel's method rebuilt",
-        {"imputer": AlternatingLeastSquares(10, 0.01, low=0, high=1), "source": "nearest"},
-        both_sides=False,
-    ),
+    Method("soft-impute", SoftImpute(low=0, high=1), slow=True),
 )
 
 
@@ -153,12 +143,9 @@ def _once(truth: Floats, method: Method, count: int, share: float, seed: int) ->
     if method.simple:
         estimate = simple_pairs(method.simple, truth, references, share, method.noise, seed)
         return _figures(estimate, truth, unseen)
-    estimator = InterferenceEstimator(**method.options)
-    estimate = estimate_normalized(
-        truth, references, share, rng, estimator, noise=method.noise, both_sides=method.both_sides
-    )
-    own = np.arange(references.size) == estimator.nearest()[references]
-    return {**_figures(estimate, truth, unseen), "self": float(own.mean())}
+    estimator = InterferenceEstimator(method.imputer)
+    estimate = estimate_normalized(truth, references, share, rng, estimator, method.noise)
+    return _figures(estimate, truth, unseen)
 
 
 def _figures(estimate: Floats, truth: Floats, unseen: Mask) -> dict[str, float]:
@@ -180,9 +167,9 @@ def _compare(truth: Floats, seeds: int, real: bool) -> pd.DataFrame:
             if not (method.slow and seeds == QUICK_SEEDS):
                 times = SLOW_SEEDS if method.slow else seeds
                 rows.append(_row(truth, method, references, 0.2, times))
-        for state, (mae, pack, found) in GAVEL[references, 0.2].items() if real else ():
+        for state, (mae, pack) in GAVEL[references, 0.2].items() if real else ():
             names = {"method": f"Gavel as {state}", "references": references, "measured": 0.2}
-            rows.append(names | {"MAE": mae, "pack": pack, "self": found})
+            rows.append(names | {"MAE": mae, "pack": pack})
     return pd.DataFrame(rows)
 
 

@@ -34,7 +34,7 @@ def simple_pairs(
     rng = np.random.default_rng(seed)
     rng.permutation(len(truth))  # which references: drawn by the caller
     known = truth[np.ix_(references, references)]
-    own, other = draw_measurements(truth, references, np.arange(len(truth)), share, rng, noise)
+    own, other = draw_measurements(truth, references, share, rng, noise)
     mean = known.mean(axis=(0, 1))
     if way == "constant":
         return np.broadcast_to(mean, truth.shape)

@@ -9,10 +9,6 @@ import numpy as np
 import pandas as pd
 
 from apportion.estimators import (
-    AlternatingLeastSquares,
-    ImputedSpeeds,
-    MixtureImputer,
-    SoftImpute,
     SpeedModel,
     family_of,
 )
@@ -32,6 +28,7 @@ Predictor = Callable[[pd.DataFrame, pd.DataFrame], Any]
 MEASURED = (1, 2, 3, 5, 8)
 MODEL = "required model"
 SIMPLE = ("constant", "log-additive", "nearest reference")
+SWEEPS = 50
 PLACEMENTS = {"1": 1, "2": 2, "4": 4, "44": 8, "444": 12, "4444": 16}
 # Targets of the model on Gavel's oracle: (setting, cells measured) -> mean |log error|.
 TARGETS = {("family out", 3): 0.26, ("family out", 5): 0.23, ("family out", 8): 0.18}
@@ -62,7 +59,7 @@ def single_jobs(data: Path, seeds: int, out: Path | None, *, quick: bool) -> pd.
     for setting in settings(data):
         for cells in MEASURED[:2] if quick else MEASURED:
             progress(f"{setting.source}, {setting.name}: {cells} cells measured")
-            rows += errors(setting, cells, seeds, ways(quick=quick))
+            rows += errors(setting, cells, seeds, ways())
     progress("")
     table = pd.DataFrame(rows)
     for (source, name), part in table.groupby(["source", "setting"], sort=False):
@@ -158,22 +155,14 @@ def _measured(truth: Floats, cells: int, seed: tuple[int, int]) -> Floats:
     return np.where(rank < cells, truth, np.nan)
 
 
-def ways(*, quick: bool) -> dict[str, Predictor]:
+def ways() -> dict[str, Predictor]:
     """Ways to predict, by name."""
-    found: dict[str, Any] = {
-        "log-additive": ImputedSpeeds("additive"),
-        "mixture": ImputedSpeeds(MixtureImputer()),
-        MODEL: SpeedModel(),
+    return {
+        "constant": _constant,
+        "log-additive": _additive,
+        "nearest reference": _nearest,
+        MODEL: lambda references, rows: SpeedModel().fit(references).predict(rows),
     }
-    if not quick:
-        found["alternating least squares"] = ImputedSpeeds(AlternatingLeastSquares())
-        found["soft-impute"] = ImputedSpeeds(SoftImpute())
-    fitted = {name: _fit_predict(way) for name, way in found.items()}
-    return {"constant": _constant, "nearest reference": _nearest, **fitted}
-
-
-def _fit_predict(way: Any) -> Predictor:
-    return lambda references, rows: way.fit(references).predict(rows)
 
 
 def _constant(references: pd.DataFrame, rows: pd.DataFrame) -> Floats:
@@ -183,10 +172,20 @@ def _constant(references: pd.DataFrame, rows: pd.DataFrame) -> Floats:
     return np.asarray(np.exp(np.broadcast_to(mean, logs.shape)))
 
 
+def _additive(references: pd.DataFrame, rows: pd.DataFrame) -> Floats:
+    """A scale for each row times a ratio for each column, by least squares of logarithms."""
+    known, asked = (np.log(table.to_numpy(dtype=np.float64)) for table in (references, rows))
+    ratios = np.zeros(known.shape[1])
+    for _ in range(SWEEPS):
+        scales = np.nanmean(known - ratios, axis=1, keepdims=True)
+        ratios = np.nanmean(known - scales, axis=0)
+    return np.asarray(np.exp(np.nanmean(asked - ratios, axis=1, keepdims=True) + ratios))
+
+
 def _nearest(references: pd.DataFrame, rows: pd.DataFrame) -> Floats:
     """Take each cell from the reference nearest where both were measured, scaled to the row."""
     known, asked = (np.log(table.to_numpy(dtype=np.float64)) for table in (references, rows))
-    additive = np.log(np.asarray(ImputedSpeeds("additive").fit(references).predict(rows)))
+    additive = np.log(_additive(references, rows))
     both = ~np.isnan(known)[None] & ~np.isnan(asked)[:, None]
     rest = np.where(both, np.nan_to_num(asked)[:, None] - np.nan_to_num(known)[None], 0.0)
     count = both.sum(axis=2)

@@ -30,13 +30,9 @@ JOBS_PER_HOUR = 0.65
 REFERENCES, NOISE = 12, 0.05
 TOLD, AGNOSTIC = "told", "agnostic"
 HOPEFUL, EXPECTED = "estimated, kappa 1", "estimated, kappa 0"
-ADDITIVE, CONSTANT = "log-additive, learnt", "constant (column means), learnt"
-SIMPLE = (ADDITIVE, CONSTANT)
 ESTIMATES: dict[str, dict[str, Any]] = {
     HOPEFUL: {"optimism": 1.0},
     EXPECTED: {"optimism": 0.0},
-    ADDITIVE: {"model": "log_additive"},
-    CONSTANT: {"model": "constant"},
 }
 KINDS = (TOLD, *ESTIMATES, AGNOSTIC)
 MOST = {HOPEFUL: 1.03, EXPECTED: 1.09}
@@ -112,7 +108,7 @@ def _line(kind: str, hours: pd.DataFrame, ratios: pd.DataFrame) -> dict[str, Any
 
 
 def _judge(ratios: pd.DataFrame) -> None:
-    """Compare with the targets, and the model with the best simple way that learns as well."""
+    """Compare with the targets."""
     mean = ratios.mean()
     for kind, most in MOST.items():
         verdict(f"{kind}: at most {most} of told", bool(mean[kind] <= most), f"{mean[kind]:.3f}")
@@ -120,14 +116,6 @@ def _judge(ratios: pd.DataFrame) -> None:
     verdict(
         f"agnostic: at least {LEAST_AGNOSTIC}", bool(mean[AGNOSTIC] >= LEAST_AGNOSTIC), evidence
     )
-    best = min(SIMPLE, key=mean.__getitem__)
-    for kind in MOST:
-        better = int((ratios[kind] < ratios[best]).sum())
-        verdict(
-            f"{kind}: below the best simple way that learns, {best}",
-            bool(mean[kind] < mean[best]),
-            f"{mean[kind]:.3f} against {mean[best]:.3f}, {better} of {len(ratios)} seeds",
-        )
 
 
 def _plot(data: Path | None, jobs: int, out: Path | None) -> None:

@@ -62,7 +62,7 @@ def ways(kind: str) -> list[tuple[str, dict[str, Any]]]:
             for network in ("phases", "phases_unshifted", "cassini")
         ],
         "elastic": [(name, {}) for name in ("sia", "pollux", "deepboot", "optimus", "lyra", *rules)]
-        + [("deepboot", {"serving": served})],
+        + [("pollux", {"goodputs": "virtual_nodes"}), ("deepboot", {"serving": served})],
     }
     return found[kind]
 

@@ -1,98 +1,122 @@
-"""Goals P2 and P13: one arrival or departure among many jobs, and the distance to the floor."""
+"""Goal D3: one event of `ap.session` as called, beside a cold `ap.solve` of the same jobs.
+
+An event removes a job, adds another one, solves and reads the shares, throughputs and prices.
+"""
 
 from __future__ import annotations
 
 import statistics
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 import apportion as ap
-from apportion.policies import get_policy
-from apportion.policies.problem import Problem
-from apportion.policies.solving.compiled import Compiled
-from apportion.policies.core.classes import group_identical
-from apportion.policies.solving.solvers.highs import PersistentHighs
-from benchmarks.speed.harness import Row, cpu_seconds
-from benchmarks.speed.problems import TYPES, draw
-from benchmarks.speed.timing import ours
+from apportion.policies import MaxMinFairness
+from benchmarks.reporting import progress
+from benchmarks.speed.measure import Pair, Row, cpu_seconds
+from benchmarks.speed.problems import TYPES, binds, draw
 
 if TYPE_CHECKING:
-    from apportion.allocation import Allocation
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from benchmarks.speed.measure import Settings
     from benchmarks.speed.problems import Case
-    from benchmarks.speed.settings import Settings
 
-__all__ = ["events"]
+__all__ = ["POLICIES", "events"]
 
-POLICY = "max_min_fairness"
-MOST_S, MOST_MULTIPLES = 0.0004, 3
-"""The most seconds of an event, and the most multiples of HiGHS alone."""
+POLICIES = (
+    *("max_min_fairness", "max_min_fairness_lexicographic", "makespan", "finish_time_fairness"),
+    *("hierarchical_fairness", "fair_over_time", "cohort", "power_capped", "fifo"),
+    *("shortest_job_first", "least_mean_completion", "max_total_throughput", "min_cost"),
+    *("min_cost_slos", "isolated", "proportional", "nash_welfare", "strategy_proof"),
+    "network_sensitive",
+)
+"""Every policy of a session about jobs on types; lexicographic is an option of the first."""
 
-
-def events(settings: Settings) -> list[Row]:
-    """Time arrivals and departures and the solver alone when nothing changes."""
-    jobs, count = (256, 20) if settings.quick else (16384, 200)
-    case = draw(jobs, len(TYPES), settings.data)
-    ours(POLICY, case, repeats=1, called=False)  # asserts that capacities bind
-    found = settings.gavel.solve(POLICY, case)
-    floor = _floor(case)
-    (first, last), (both, _) = (_events(case, count, stage) for stage in (False, True))
-    row = Row(
-        *("P2", f"{POLICY}, {jobs} x 3, an event", f"<= {1000 * MOST_S:g} ms"),
-        peer=f"Gavel, anew ({found['solver']})" if found else "Gavel, anew",
-        peer_s=found.get("seconds", np.nan),
-        first_s=statistics.median(first),
-        both_s=statistics.median(both),
-        seconds_goal=MOST_S,
-        classes=last.stats["classes"],
-        gap=last.gap,
-        note=f"95 % of first stages within {1000 * float(np.quantile(first, 0.95)):.2f} ms",
-    )
-    beside = Row(
-        *("P13", f"{row.what}, beside HiGHS unchanged", f"<= {MOST_MULTIPLES} x HiGHS"),
-        peer="HiGHS, nothing changed",
-        peer_s=floor,
-        first_s=row.first_s,
-        both_s=row.both_s,
-        ratio_goal=1 / MOST_MULTIPLES,
-    )
-    return [row, beside]
+_GOALS: dict[int, tuple[float | None, float]] = {64: (4.0, 0.0015), 1000: (None, 0.020)}
+"""By jobs, how many times as fast as a cold solve, and the most seconds of an event."""
+_BINDING = 0.8
 
 
-def _events(case: Case, count: int, second_stage: bool) -> tuple[list[float], Allocation]:
-    """CPU seconds of each of many events, every other one a departure, and the last result."""
-    rng = np.random.default_rng(1)
-    speed = pd.DataFrame(case.speed, columns=list(TYPES))
-    scale = case.scale.astype(int).tolist()
-    facts = pd.DataFrame({"scale_factor": scale})
-    gpus = dict(zip(TYPES, case.gpus.astype(int).tolist(), strict=True))
-    seconds = []
-    with ap.session(POLICY, gpus, second_stage=second_stage) as session:
-        session.add(speed, facts)
-        allocation = session.solve()
-        there = list(range(len(speed)))
-        for number in range(count):
-            like = int(rng.integers(len(speed)))
-            steps_per_s = {f"new-{number}": speed.loc[like].to_dict()}
-            known = {f"new-{number}": {"scale_factor": scale[like]}}
-            leaving = there.pop(int(rng.integers(len(there))))
-            for arrives in (True, False):
-                started = time.process_time()
-                if arrives:
-                    session.add(steps_per_s, known)
-                else:
-                    session.remove([leaving])
-                allocation = session.solve()
-                seconds.append(time.process_time() - started)
-    return seconds, allocation
+def events(settings: Settings) -> Iterator[Row]:
+    """Time events of every policy among 64 and 1,000 jobs."""
+    sizes, count = ((16,), 3) if settings.quick else ((64, 1000), 10)
+    for jobs in sizes:
+        times, most_s = _GOALS.get(jobs, (None, None))
+        for policy in settings.of(POLICIES):
+            progress(f"d3: {policy}, {jobs} jobs")
+            pairs = tuple(
+                _events(policy, jobs, count, _drawn(jobs, count, settings, seed), seed)
+                for seed in range(settings.seeds)
+            )
+            what = f"{policy}, {jobs} jobs, an event"
+            yield Row("D3", what, pairs, times_goal=times, seconds_goal=most_s)
 
 
-def _floor(case: Case) -> float:
-    """CPU seconds of HiGHS on the problem of the classes when nothing has changed."""
-    policy = get_policy(POLICY)
-    classes, _ = group_identical(case.instance, ("weight", "scale_factor"))
-    p = Problem(classes)
-    highs = PersistentHighs(Compiled.of(p, policy.objective(p)).program, presolve=False)
-    return cpu_seconds(highs.solve, 200)[0]
+def _drawn(jobs: int, count: int, settings: Settings, seed: int) -> Case:
+    """Draw the jobs at the beginning, and behind them those that come later."""
+    return draw(jobs, len(TYPES), settings.data, seed=seed, spare=count)
+
+
+def _labelled(case: Case, seed: int) -> tuple[pd.DataFrame, ap.Cluster, pd.DataFrame]:
+    """Label a case; the jobs of four entities have deadlines and have lost time to the network.
+
+    A deadline asks for three tenths of the equal share.
+    """
+    speed, cluster, table = case.labelled
+    table["entity"] = [f"entity-{place % 4}" for place in range(len(table))]
+    table["network_priority"] = np.random.default_rng(seed).uniform(0.1, 1.0, len(table))
+    table["deadline_s"] = case.facts.steps / (0.3 * case.facts.equal_share / case.scale)
+    return speed, cluster, table
+
+
+def _events(policy: str, jobs: int, count: int, case: Case, seed: int) -> Pair:
+    """Return the median of events and of cold solves, in turn.
+
+    Raises
+    ------
+    RuntimeError
+        If a cold solve has another objective, or capacities bind in fewer than 80 % of the events.
+    """
+    rng = np.random.default_rng(seed)
+    lexicographic = policy == "max_min_fairness_lexicographic"
+    chosen = MaxMinFairness(lexicographic=True) if lexicographic else ap.get_policy(policy)
+    speed, cluster, table = _labelled(case, seed)
+    present = list(speed.index[:jobs])
+    warm, cold, differ, binding = [], [], [0.0], 0
+    with ap.session(chosen, cluster) as session:
+        session.add(speed.loc[present], table.loc[present])
+        session.solve()
+        for name in speed.index[jobs:]:
+            leaves = present.pop(int(rng.integers(jobs)))
+            present.append(name)
+            comes, known = speed.loc[[name]], table.loc[[name]]
+            seconds, allocation = cpu_seconds(lambda: _event(session, leaves, comes, known))  # noqa: B023
+            warm.append(seconds)
+            now, told = speed.loc[present], table.loc[present]
+            seconds, anew = cpu_seconds(lambda: ap.solve(chosen, now, workers=cluster, jobs=told))  # noqa: B023
+            cold.append(seconds)
+            differ.append(_apart(allocation.objective, anew.objective))
+            binding += binds(policy, allocation, told.loc[allocation.X.index], cluster)
+    if binding < _BINDING * count:
+        raise RuntimeError(f"{policy}, {jobs} jobs: GPUs are full in {binding} of {count} events.")
+    if max(differ) > 1e-6:
+        raise RuntimeError(f"{policy}, {jobs} jobs: objectives differ by {max(differ):.0e}.")
+    return Pair(statistics.median(warm), statistics.median(cold), "cold ap.solve", max(differ))
+
+
+def _event(
+    session: ap.policies.Session, leaves: str, comes: pd.DataFrame, known: pd.DataFrame
+) -> ap.Allocation:
+    session.remove([leaves])
+    session.add(comes, known)
+    allocation = session.solve()
+    for table in (allocation.X, allocation.throughput, allocation.prices):
+        table.to_numpy()
+    return allocation
+
+
+def _apart(one: float, other: float) -> float:
+    return 0.0 if one == other else abs(one / other - 1)

@@ -23,7 +23,6 @@ __all__ = ["POLICIES", "Gavel"]
 POLICIES = {
     "max_min_fairness": "max_min_fairness_perf",
     "max_min_fairness_lexicographic": "max_min_fairness_water_filling_perf",
-    "max_min_fairness_space_sharing": "max_min_fairness_packed",
     "makespan": "min_total_duration_perf",
     "finish_time_fairness": "finish_time_fairness_perf",
     "fifo": "fifo_perf",
@@ -50,11 +49,8 @@ class Gavel:
         """
         if self.checkout is None:
             return {}
-        ones = np.ones(case.scale.size)
         asked: dict[str, Any] = {"speed": case.speed, "scale": case.scale, "gpus": case.gpus}
-        asked |= {"weight": ones, "repeats": repeats} | case.columns
-        if case.pairs is not None:
-            asked |= {"pairs": case.pairs.own, "kind": case.pairs.key}
+        asked |= {"weight": np.ones(case.scale.size), "repeats": repeats} | case.columns
         with tempfile.TemporaryDirectory() as folder:
             shares = Path(folder) / "shares.npy"
             result = self._run(folder, policy, asked | {"allocation": str(shares)})

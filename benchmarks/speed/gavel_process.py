@@ -56,8 +56,6 @@ def _solve(asked: dict[str, Any], name: str, solver: str, folder: Path) -> dict[
         each: dict(zip(names, line, strict=True))
         for each, line in zip(ids, asked["speed"].tolist(), strict=True)
     }
-    if "pairs" in asked:
-        speeds |= _pair_speeds(asked, names, job)
     facts = {
         key: dict(zip(ids, asked[key].tolist(), strict=True))
         for key in ("scale", "weight", "steps_remaining", "elapsed_s", "isolated_elapsed_s")
@@ -93,18 +91,6 @@ def _accept_arrays(policy: Any) -> None:
     """Let an older `float` in: numpy 2 turns no array of one number into a number."""
     module = sys.modules[type(policy).__module__]
     module.__dict__["float"] = lambda value: builtins.float(np.asarray(value).item())
-
-
-def _pair_speeds(asked: dict[str, Any], names: list[str], job: Any) -> dict[Any, Any]:
-    """Steps/s of both members of every pair of jobs, by pair and type."""
-    kind, own = asked["kind"].tolist(), asked["pairs"]
-    found = {}
-    for first in range(len(kind)):
-        for second in range(first + 1, len(kind)):
-            a, b = own[kind[first], kind[second]], own[kind[second], kind[first]]
-            both = np.stack([a, b], axis=1).tolist()
-            found[job(first, second)] = dict(zip(names, both, strict=True))
-    return found
 
 
 def _simulate(asked: dict[str, Any], name: str, solver: str, folder: Path) -> dict[str, Any]:

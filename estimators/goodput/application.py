@@ -14,16 +14,14 @@ import pandas as pd
 from apportion.annotations import explained
 from apportion.checks import mapping, whole
 from apportion.errors import InputError, written
-from apportion.estimators.goodput.fit import fit_step_times
-from apportion.estimators.goodput.goodput import Goodput
 from apportion.estimators.goodput.step_times import gain, noise_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from apportion.estimators.goodput.best_batch import BatchLimits
-    from apportion.estimators.goodput.goodput import StepObservations
+    from apportion.estimators.goodput.goodput import BatchLimits
     from apportion.estimators.goodput.measured_steps import AnySteps
+    from apportion.estimators.goodput.step_times import StepObservations
     from apportion.types import Floats, Int64s
 
 _COLUMNS = ("progress", "grad_sqr", "grad_var")
@@ -87,17 +85,6 @@ class MeasuredTraining:
         """Progress at the end of each epoch, the least over the batches, shape (epochs,)."""
         return np.asarray(self._progress.min(axis=0))
 
-    def noise(self, batch: float, epoch: int) -> float:
-        """Gradient noise scale in an epoch, samples, linear in the batch between measured ones.
-
-        Raises
-        ------
-        InputError
-            For a batch outside of those measured, or an epoch after the last.
-        """
-        whole(f"The epoch of {self.name!r}", epoch, 0, self.epochs - 1)
-        return float(self.noises(batch)[epoch])
-
     def steps(self, batch: float) -> float:
         r"""Return steps of all epochs with one batch, :math:`\sum_e \Delta progress_e / gain_e`.
 
@@ -110,7 +97,7 @@ class MeasuredTraining:
         return float(np.sum(np.diff(self.progress, prepend=0.0) / gains))
 
     def noises(self, batch: float) -> Floats:
-        """Gradient noise scale in every epoch, samples, shape (epochs,); see `noise`.
+        """Gradient noise scale in every epoch, samples, linear in the batch between measured ones.
 
         Raises
         ------
@@ -223,27 +210,6 @@ class MeasuredApplication:
             )
         return local, steps
 
-    def steps_per_s(self, placement: Sequence[int], local_batch: int, accumulation: int) -> float:
-        """Return steps per second, each of `accumulation` + 1 gradients and one synchronisation."""
-        found = self.steps.at(placement, local_batch)
-        gradient_s = found.step_s - found.synchronisation_s
-        return 1.0 / (found.step_s + accumulation * gradient_s)
-
-    def progress_per_s(
-        self, placement: Sequence[int], local_batch: int, accumulation: int, epoch: int
-    ) -> float:
-        """Return the true goodput: progress per second in steps of the initial batch.
-
-        Raises
-        ------
-        InputError
-            For a placement or batch that the profile does not reach.
-        """
-        batch = sum(placement) * local_batch * (accumulation + 1)
-        noise = self.training.noise(batch, epoch)
-        worth = float(gain(batch, self.training.initial_batch, noise))
-        return worth * self.steps_per_s(placement, local_batch, accumulation)
-
     def observations(self) -> StepObservations:
         """Return all measured steps, to fit a model to.
 
@@ -261,8 +227,3 @@ class MeasuredApplication:
             )
         seen: StepObservations = steps.observations()
         return seen
-
-    def fitted(self, epoch: int = 0) -> Goodput:
-        """Goodput by a model fitted to all measured steps, with the noise of an epoch."""
-        times = fit_step_times(self.observations()).times
-        return Goodput(times, self.training.noise(self.limits.initial, epoch), self.limits)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.checks import choice
+from apportion.annotations import explained
 from apportion.errors import InputError, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from numpy.typing import ArrayLike
 
-    from apportion.types import Floats
+    from apportion.types import Floats, Int64s
 
 
 MOST_OVERLAP = 10.0
@@ -115,11 +114,6 @@ class StepTimes:
         samples = np.asarray(gpus) * np.asarray(local_batch) * (np.asarray(accumulation) + 1.0)
         return np.asarray(samples / self.step_s(gpus, nodes, local_batch, accumulation))
 
-    def scaled(self, factor: ArrayLike) -> StepTimes:
-        """Step times that are all so many times as long, as on a slower accelerator."""
-        times = [values * np.asarray(factor) for values in astuple(self)[:-1]]
-        return StepTimes(*[*times, self.gamma])
-
     @staticmethod
     def stacked(rows: Iterable[StepTimes]) -> StepTimes:
         """Step times of several jobs in columns, shape (jobs, 1), to broadcast against options."""
@@ -202,50 +196,72 @@ def efficiency(batch: ArrayLike, initial_batch: ArrayLike, noise: ArrayLike) -> 
     return np.where(finite, (known + first) / (known + samples), 1.0)
 
 
-def _linear(batch: Floats, initial_batch: Floats, _: Floats) -> Floats:
-    return batch / initial_batch
-
-
-def _square_root(batch: Floats, initial_batch: Floats, _: Floats) -> Floats:
-    return np.sqrt(batch / initial_batch)
-
-
-def _constant(batch: Floats, initial_batch: Floats, _: Floats) -> Floats:
-    return np.ones(np.broadcast_shapes(batch.shape, initial_batch.shape))
-
-
-LEARNING_RATE_RULES: Mapping[str, Callable[[Floats, Floats, Floats], Floats]] = MappingProxyType(
-    {"adascale": gain, "square_root": _square_root, "linear": _linear, "constant": _constant}
-)
-"""Factor on the learning rate by (batch, initial batch, noise scale), by name of the rule."""
-
-
-def learning_rate_factor(
-    rule: str, batch: ArrayLike, initial_batch: ArrayLike, noise: ArrayLike = np.inf
-) -> Floats:
-    r"""Return what a learning rate is multiplied by when the batch is no longer the initial one.
-
-    ``adascale``: :math:`(M/M_0)(\varphi + M_0)/(\varphi + M)`, for stochastic gradient descent
-    (Johnson et al., ICML 2020). ``square_root``: :math:`\sqrt{M/M_0}`, for Adam and its kin.
-    ``linear``: :math:`M/M_0`. ``constant``: 1.
-
-    Parameters
-    ----------
-    rule
-        One of `LEARNING_RATE_RULES`.
-    batch, initial_batch
-        Samples per step, and those that the rate was tuned for; > 0.
-    noise
-        Gradient noise scale, samples; only ``adascale`` reads it.
+def checked_gangs(gpus: ArrayLike, nodes: ArrayLike) -> tuple[Int64s, Int64s]:
+    """Return GPUs and nodes of gangs as whole numbers of one shape.
 
     Raises
     ------
     InputError
-        For an unknown rule, batches that are not > 0, or noise below 0.
+        For what is not a whole number >= 1, or more nodes than GPUs.
     """
-    choice("learning-rate rule", rule, LEARNING_RATE_RULES)
-    samples, first = np.asarray(batch, dtype=float), np.asarray(initial_batch, dtype=float)
-    scale = np.asarray(noise, dtype=float)
-    if not (np.all(samples > 0) and np.all(first > 0) and np.all(scale >= 0)):
-        raise InputError("A learning rate needs batches > 0 and a gradient noise scale >= 0.")
-    return np.asarray(LEARNING_RATE_RULES[rule](samples, first, scale))
+    given = np.broadcast_arrays(np.asarray(gpus, dtype=float), np.asarray(nodes, dtype=float))
+    for name, values in zip(("GPUs", "nodes"), given, strict=True):
+        wrong = ~((values >= 1) & (values == np.floor(values)) & np.isfinite(values))
+        if wrong.any():
+            raise InputError(
+                f"A gang of {values[wrong][0]:g} {name}; it must be a whole number >= 1."
+            )
+    if (given[1] > given[0]).any():
+        where = np.unravel_index(np.argmax(given[1] > given[0]), given[0].shape)
+        raise InputError(
+            f"A gang of {given[0][where]:g} GPUs on {given[1][where]:g} nodes; it must have a GPU "
+            f"on each."
+        )
+    return given[0].astype(np.int64), given[1].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class StepObservations:
+    """Seconds that steps took, one entry per measurement.
+
+    Parameters
+    ----------
+    gpus, nodes
+        On which the step ran.
+    local_batch
+        Samples per GPU and gradient.
+    gradient_s
+        Seconds of a gradient without synchronisation, as accumulation steps take.
+    step_s
+        Seconds of a gradient with its synchronisation.
+
+    Raises
+    ------
+    InputError
+        For no measurements, lists of different lengths, and values that are not > 0.
+    """
+
+    gpus: ArrayLike
+    nodes: ArrayLike
+    local_batch: ArrayLike
+    gradient_s: ArrayLike
+    step_s: ArrayLike
+
+    @explained
+    def __post_init__(self) -> None:
+        names = [field.name for field in fields(self)]
+        values = [np.asarray(getattr(self, name), dtype=np.float64) for name in names]
+        if len({each.shape for each in values}) > 1 or values[0].ndim != 1 or not values[0].size:
+            shapes = ", ".join(f"{n} {v.shape}" for n, v in zip(names, values, strict=True))
+            raise InputError(
+                f"Measured steps are lists of one length, at least one long; they are {shapes}."
+            )
+        for name, each in zip(names, values, strict=True):
+            wrong = ~((each > 0) & np.isfinite(each))
+            if wrong.any():
+                raise InputError(
+                    f"{name} of measured step {int(np.argmax(wrong))} is {each[wrong][0]:g}; it "
+                    f"must be a number > 0."
+                )
+            object.__setattr__(self, name, each)
+        checked_gangs(self.gpus, self.nodes)

@@ -8,12 +8,10 @@ from apportion.faces import lazily
 
 if TYPE_CHECKING:
     from apportion.estimators.speeds.columns import SpeedColumns as SpeedColumns
-    from apportion.estimators.speeds.completed import EstimatedThroughputs as EstimatedThroughputs
-    from apportion.estimators.speeds.completed import estimate_speeds as estimate_speeds
     from apportion.estimators.speeds.estimated import EstimatedSpeeds as EstimatedSpeeds
-    from apportion.estimators.speeds.model import ColumnMeans as ColumnMeans
-    from apportion.estimators.speeds.model import ImputedSpeeds as ImputedSpeeds
+    from apportion.estimators.speeds.model import EstimatedThroughputs as EstimatedThroughputs
     from apportion.estimators.speeds.model import SpeedModel as SpeedModel
+    from apportion.estimators.speeds.model import estimate_speeds as estimate_speeds
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

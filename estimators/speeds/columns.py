@@ -98,7 +98,7 @@ class SpeedColumns:
         .. math:: \ln \text{bandwidth of the accelerator's memory} + 0.8 \ln g
 
         by the data sheets of `apportion.accelerators`; published ratios of training speeds are
-        near those of bandwidths (`apportion.sim.drawn.modelled_speeds`). A type that has no sheet
+        near those of bandwidths (`apportion.sim.modelled_speeds`). A type that has no sheet
         is taken for as fast as the others are in the mean.
         """
         return np.asarray(np.nan_to_num(self.log_sheets) + _USUAL_SCALING * self.log_gpus)

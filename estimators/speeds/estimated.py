@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from apportion.checks import choice, number
+from apportion.checks import LARGEST_NUMBER, choice, number
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
 from apportion.estimators.speeds.columns import SpeedColumns
-from apportion.estimators.speeds.completion import completion_by
-from apportion.estimators.speeds.job_rows import ROWS, JobRows, checked_optimism
-from apportion.estimators.speeds.measurements import (
-    Measurements,
-    checked_columns,
-    checked_jobs,
-    checked_runs,
-)
-from apportion.estimators.speeds.model import noise_level
+from apportion.estimators.speeds.measurements import Measurements, checked_jobs, checked_runs
+from apportion.estimators.speeds.prior import learn_prior, noise_level, posterior
 from apportion.estimators.speeds.tables import read_speeds
-from apportion.estimators.speeds.told import ToldSpeeds
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -35,8 +26,24 @@ if TYPE_CHECKING:
     from apportion.types import Floats, Ints
 
 
-_MOST_ROWS_TO_LEARN_FROM = 200
-"""Jobs that a new fit learns from beside the references: those with the most measured columns."""
+ROWS = ("job", "type")
+"""Who shares a row of measurements."""
+
+_MOST_OPTIMISM = 10.0
+
+_WORTH_TELLING = 0.05
+"""What policies are told changes once an estimate is off by more than this part."""
+
+
+def checked_optimism(optimism: Any) -> float:
+    """Return a number of standard deviations.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
+    return number("optimism", optimism, most=_MOST_OPTIMISM)
 
 
 class EstimatedSpeeds:
@@ -64,11 +71,6 @@ class EstimatedSpeeds:
     rows
         ``"job"``: no job is recognised, each has a row of its own. ``"type"``: jobs of one type
         (see `admit`) have one, and a type that is a reference starts as it.
-    model
-        What completes rows, with the calls of `SpeedModel`, which is the default: `ImputedSpeeds`
-        or `ColumnMeans`. Where one predicts no deviations, optimism does nothing.
-    memory
-        What a measurement counts for once a further one of its cell has come; 1 for no forgetting.
     seed
         If given, every measurement is multiplied by noise: for runs on simulated, exact speeds.
 
@@ -86,23 +88,20 @@ class EstimatedSpeeds:
         optimism: float = 1.0,
         noise: float = 0.05,
         rows: Literal["job", "type"] = "job",
-        model: Any = None,
-        memory: float = 1.0,
         seed: int | None = None,
     ) -> None:
         self.optimism = checked_optimism(optimism)
         self._noise = noise_level(noise)
-        self._jobs = JobRows(choice("rows", rows, ROWS))
+        self._by_type = choice("rows", rows, ROWS) == "type"
+        self._type_of: dict[int | str, int | str] = {}
         named = None if columns is None else SpeedColumns.of(columns)
         read = read_speeds("The references", references, named)
-        self._columns, self._references = read.columns, read.logs
+        self._columns = read.columns
         self._known = {str(name): row for row, name in zip(read.speeds, read.rows, strict=True)}
-        self._completion = completion_by(model, read.columns, self._noise)
-        self._completion.fit(read.logs)
-        kept = number("memory", memory, most=1.0)
-        self._measured = Measurements(len(read.columns), kept, self._noise)
+        self._prior = learn_prior(read.logs, read.columns, self._noise)
+        self._measured = Measurements(len(read.columns), self._noise)
+        self._told: Floats = np.zeros((0, len(read.columns)))
         self._rng = None if seed is None else np.random.default_rng(check_seed(seed))
-        self._told = ToldSpeeds(self._measured, self._jobs, self._completion, self.optimism)
 
     @property
     def columns(self) -> tuple[Hashable, ...]:
@@ -111,10 +110,9 @@ class EstimatedSpeeds:
 
     def digest(self) -> str:
         """Return a text that is another one for other references, columns or options."""
-        columns, by_type = [*map(str, self.columns)], self._jobs.by_type
-        told: list[Any] = [columns, self.optimism, self._noise, by_type]
+        columns = [*map(str, self.columns)]
         rows = [[name, *map(float, row)] for name, row in self._known.items()]
-        text = json.dumps([*told, type(self._completion).__name__, rows])
+        text = json.dumps([columns, self.optimism, self._noise, self._by_type, rows])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def admit(self, jobs: Iterable[int | str], types: Iterable[str]) -> None:
@@ -125,35 +123,35 @@ class EstimatedSpeeds:
         InputError
             For more types than jobs or fewer, and for a job that was of another type.
         """
-        self._jobs.admit(checked_jobs(jobs), checked_jobs(types))
+        names, kinds = checked_jobs(jobs), checked_jobs(types)
+        if len(names) != len(kinds):
+            raise InputError(f"There are {len(names)} jobs and {len(kinds)} types.")
+        if not self._by_type:
+            return
+        new: dict[int | str, int | str] = {}
+        for job, kind in zip(names, kinds, strict=True):
+            known = new.setdefault(job, self._type_of.get(job, kind))
+            if known != kind:
+                raise InputError(
+                    f"Job {written(job)} is of type {written(known)}, not of {written(kind)}."
+                )
+        self._type_of |= new
 
     def forget(self, jobs: Iterable[int | str]) -> None:
         """Let go of jobs that are done, or of another type from now on; what they taught stays."""
-        self._jobs.forget(checked_jobs(jobs))
+        for job in checked_jobs(jobs):
+            self._type_of.pop(job, None)
 
     @one_thread
     def speeds(self, jobs: Iterable[int | str]) -> Floats:
         """Steps/s that policies are told, 0 where a job cannot run; shape (jobs, columns)."""
         rows = self._rows(checked_jobs(jobs))  # which may make room for more
-        return self._told.speeds[rows]
-
-    @one_thread
-    def expected(self, jobs: Iterable[int | str]) -> Floats:
-        """Steps/s as expected, exp(m), for reports; shape (jobs, columns)."""
-        return self._told.estimate(self._rows(checked_jobs(jobs))).expected
+        return self._told[rows]
 
     @one_thread
     def spread(self, jobs: Iterable[int | str]) -> Floats:
         """Return standard deviations of ln speed, 0 where a job cannot run; (jobs, columns)."""
-        return self._told.estimate(self._rows(checked_jobs(jobs))).spread
-
-    def measurements(self, jobs: Iterable[int | str]) -> Floats:
-        """How many measurements each cell has, shape (jobs, columns).
-
-        Where a job has none at all, only the ratios of its speeds mean anything.
-        """
-        rows = self._rows(checked_jobs(jobs))
-        return self._measured.count[rows]
+        return self._estimate(self._rows(checked_jobs(jobs)))[1]
 
     @one_thread
     def observe(self, gangs: RanWhere, steps: ArrayLike, seconds: ArrayLike) -> list[int | str]:
@@ -187,46 +185,18 @@ class EstimatedSpeeds:
         self._measured.enter(rows[counts], runs.columns[counts], logs)
         if logs.size < rows.size:
             self._measured.fail(rows[~counts], runs.columns[~counts])
-        return self._told.tell(np.unique(rows) if rows.size > 1 else rows)
-
-    @one_thread
-    def cannot_run(self, jobs: Iterable[int | str], columns: ArrayLike) -> list[int | str]:
-        """Declare cells where jobs cannot run, or failed; return jobs that are told other speeds.
-
-        Parameters
-        ----------
-        jobs, columns
-            A job and the place of a column for each cell.
-        """
-        names = checked_jobs(jobs)
-        places = checked_columns(columns, len(names), len(self._columns))
-        rows = self._rows(names)
-        self._measured.fail(rows, places)
-        return self._told.tell(np.unique(rows))
-
-    @one_thread
-    def refit(self) -> list[int | str]:
-        """Learn ratios and covariance anew, from what has run too.
-
-        Returns
-        -------
-        list
-            Jobs that are told other speeds from now on.
-        """
-        logs = np.where(self._measured.count > 0, self._measured.log, np.nan)
-        cells = np.count_nonzero(self._measured.count, axis=1)
-        most = np.argsort(-cells, kind="stable")[:_MOST_ROWS_TO_LEARN_FROM]
-        chosen = most[cells[most] > 0]
-        self._completion.fit(np.concatenate([self._references, logs[chosen]]))
-        return self._told.tell(np.arange(len(self._measured)))
+        rows = np.unique(rows) if rows.size > 1 else rows
+        new, old = self._estimate(rows)[0], self._told[rows]
+        moved = (np.abs(new - old) > _WORTH_TELLING * old).any(axis=1)
+        self._told[rows[moved]] = new[moved]
+        return self._jobs_of(self._measured.names(rows[moved]))
 
     def state(self) -> dict[str, Any]:
         """Everything that was learnt, for JSON."""
         return {
             "measured": self._measured.state(),
-            "told": self._told.speeds[: len(self._measured)].tolist(),
-            "jobs": self._jobs.state(),
-            "prior": self._completion.state(),
+            "told": self._told[: len(self._measured)].tolist(),
+            "jobs": [[job, kind] for job, kind in self._type_of.items()],
             "random": None if self._rng is None else self._rng.bit_generator.state,
         }
 
@@ -241,29 +211,56 @@ class EstimatedSpeeds:
         try:
             shape = len(state["measured"]["rows"]), len(self._columns)
             told = np.array(state["told"], dtype=np.float64).reshape(shape)
-            jobs = [(job, row) for job, row in state["jobs"]]
+            types = dict(state["jobs"])
             rng = None if self._rng is None else np.random.default_rng()
             if rng is not None:
                 rng.bit_generator.state = state["random"]
-            completion = deepcopy(self._completion)
-            completion.restore(state["prior"])
             self._measured.restore(state["measured"])
         except (LookupError, TypeError, ValueError) as error:
             raise InputError(f"This is no state of estimated speeds: {written(error)}.") from error
-        self._jobs.restore(jobs)
-        self._completion, self._rng = completion, rng
-        self._told.take_up(told, completion)
+        self._told, self._type_of, self._rng = told, types, rng
 
     def _rows(self, jobs: list[int | str]) -> Ints:
         """Places of the rows of jobs; new ones are estimated and told at once."""
-        names = self._jobs.names(jobs)
+        names = self._names(jobs)
         before = len(self._measured)
         rows = self._measured.rows(names)
-        if len(self._measured) > before:
-            if self._jobs.by_type:
-                for name, row in dict(zip(names, rows.tolist(), strict=True)).items():
-                    known = self._known.get(str(name))
-                    if row >= before and known is not None:  # a new type that is a reference
-                        self._measured.begin(row, known)
-            self._told.add(np.arange(before, len(self._measured)))
+        size, room = len(self._measured), len(self._told)
+        if size == before:
+            return rows
+        if self._by_type:
+            for name, row in dict(zip(names, rows.tolist(), strict=True)).items():
+                known = self._known.get(str(name))
+                if row >= before and known is not None:  # a new type that is a reference
+                    self._measured.begin(row, known)
+        if size > room:
+            self._told = np.pad(self._told, ((0, max(size, 2 * room) - room), (0, 0)))
+        self._told[before:size] = self._estimate(np.arange(before, size))[0]
         return rows
+
+    def _names(self, jobs: list[int | str]) -> list[int | str]:
+        """Names of the rows of jobs: their own, or their types."""
+        if not self._by_type:
+            return jobs
+        for job in jobs:
+            if job not in self._type_of:
+                raise InputError(f"Job {written(job)} has no type; `admit` it first.")
+        return [self._type_of[job] for job in jobs]
+
+    def _jobs_of(self, rows: list[int | str]) -> list[int | str]:
+        """All jobs of some rows, row by row."""
+        if not self._by_type or not rows:
+            return rows
+        jobs: dict[int | str, list[int | str]] = {row: [] for row in rows}
+        for job, kind in self._type_of.items():
+            if kind in jobs:
+                jobs[kind].append(job)
+        return [job for of_row in jobs.values() for job in of_row]
+
+    def _estimate(self, rows: Ints) -> tuple[Floats, Floats]:
+        """Return steps/s to tell policies, and standard deviations; 0 where jobs cannot run."""
+        mean, spread = posterior(self._prior, self._measured.log[rows], self._measured.worth[rows])
+        failed, measured = self._measured.failed[rows], self._measured.count[rows] > 0
+        hoped = np.where(measured, mean, mean + self.optimism * spread)
+        told = np.exp(np.minimum(hoped, np.log(LARGEST_NUMBER)))
+        return np.where(failed, 0.0, told), np.where(failed, 0.0, spread)

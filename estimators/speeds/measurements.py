@@ -45,14 +45,12 @@ class Measurements:
     ----------
     columns
         Number of columns.
-    memory
-        What a measurement counts for once another one of its cell has come, from 0 to 1.
     noise
         s, standard deviation of a measurement.
     """
 
-    def __init__(self, columns: int, memory: float = 1.0, noise: float = 0.05) -> None:
-        self._memory, self._noise = memory, noise
+    def __init__(self, columns: int, noise: float = 0.05) -> None:
+        self._noise = noise
         self._place: dict[int | str, int] = {}
         self._names: list[int | str] = []
         self._log = np.zeros((_FIRST_ROOM, columns))
@@ -116,7 +114,7 @@ class Measurements:
             new = np.bincount(line).astype(np.float64)
             logs = np.bincount(line, weights=logs).astype(np.float64)
             rows, columns = np.divmod(of_cell, self._log.shape[1])
-        kept = self._count[rows, columns] * self._memory
+        kept = self._count[rows, columns]
         before = self._count[rows, columns] > 0
         if before.any():
             kept = self._doubted(rows, columns, np.where(before, kept, 0.0), logs / new, new)
@@ -154,26 +152,14 @@ class Measurements:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take up a state of `state`.
-
-        Raises
-        ------
-        InputError
-            If it is none, or of other columns.
-        """
-        try:
-            names = list(state["rows"])
-            shape = (len(names), self._log.shape[1])
-            log, count, doubt = (
-                np.array(state[name], dtype=np.float64).reshape(shape)
-                for name in ("log", "count", "doubt")
-            )
-            failed = np.array(state["failed"], dtype=bool).reshape(shape)
-        except (LookupError, TypeError, ValueError) as error:
-            raise InputError(
-                f"This is no state of measured speeds on {self._log.shape[1]} columns: "
-                f"{written(error)}."
-            ) from error
+        """Take up a state of `state`; LookupError, TypeError or ValueError if it is none."""
+        names = list(state["rows"])
+        shape = (len(names), self._log.shape[1])
+        log, count, doubt = (
+            np.array(state[name], dtype=np.float64).reshape(shape)
+            for name in ("log", "count", "doubt")
+        )
+        failed = np.array(state["failed"], dtype=bool).reshape(shape)
         self._place, self._names = {}, []
         self.rows(names)
         self._log[: len(names)], self._count[: len(names)] = log, count

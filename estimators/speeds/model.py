@@ -1,44 +1,32 @@
-"""Speeds of jobs that were hardly measured: the model, and imputers called like it.
-
-Calls are those of scikit-learn.
-"""
+"""Speeds of jobs that were hardly measured: the model, and tensors out of tables with holes."""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pandas as pd
 
-from apportion.checks import LARGEST_NUMBER, number, yes_no
+from apportion.checks import LARGEST_NUMBER, mapping, number, yes_no
 from apportion.errors import InputError, written
-from apportion.estimators.imputer import BaseImputer
-from apportion.estimators.mixture import MixtureImputer
-from apportion.estimators.speeds.posterior import posterior
-from apportion.estimators.speeds.prior import learn_prior
-from apportion.estimators.speeds.tables import (
-    CompletesTables,
-    OfTables,
-    nothing_to_learn,
-    read_counts,
-)
+from apportion.estimators.speeds.columns import SpeedColumns
+from apportion.estimators.speeds.prior import learn_prior, noise_level, posterior
+from apportion.estimators.speeds.tables import read_speeds
+from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Mapping
 
     from apportion.estimators.speeds.prior import SpeedPrior
     from apportion.estimators.speeds.tables import SpeedTable
+    from apportion.problem_inputs import Jobs, Workers
     from apportion.types import Floats
 
 
-_MOST_NOISE = 10.0
-"""Most standard deviations of a logarithm: beyond it, measurements say nothing."""
-
-_LEAST_NOISE = 1e-4
-"""Least standard deviation reckoned with: it keeps covariances away from singular ones."""
-
-
-class SpeedModel(OfTables):
+class SpeedModel:
     r"""Predict steps/s on columns (accelerator, GPUs[, tier]) from a few measured ones.
 
     The logarithm of the speed of job i on column c is
@@ -81,7 +69,9 @@ class SpeedModel(OfTables):
     >>> speeds, sd = model.predict(job, return_std=True)
     """
 
+    columns_: tuple[Hashable, ...]
     prior_: SpeedPrior
+    _columns: SpeedColumns
 
     def __init__(self, columns: Iterable[Hashable] | None = None, *, noise: float = 0.05) -> None:
         self.columns = columns
@@ -105,13 +95,14 @@ class SpeedModel(OfTables):
             For what is no table of finite numbers >= 0, and for options out of range.
         """
         noise = noise_level(self.noise)
-        read = self._read_table(table)
+        named = None if self.columns is None else SpeedColumns.of(self.columns)
+        read = read_speeds("The table of speeds", table, named)
         self.prior_ = learn_prior(read.logs, read.columns, noise)
-        self._learnt(read.columns)
+        self._columns, self.columns_ = read.columns, read.columns.labels
         return self
 
     @one_thread
-    def predict(self, rows: Any, *, return_std: bool = False, counts: Any = None) -> Any:
+    def predict(self, rows: Any, *, return_std: bool = False) -> Any:
         """Complete rows; what was measured, and what cannot run (0), is returned as it is.
 
         Parameters
@@ -120,8 +111,6 @@ class SpeedModel(OfTables):
             Steps/s, NaN where wanted. A DataFrame may have the columns in any order, and lack some.
         return_std
             Whether to return standard deviations too.
-        counts
-            How many measurements each speed is the geometric mean of; 1 if left out.
 
         Returns
         -------
@@ -136,133 +125,151 @@ class SpeedModel(OfTables):
             Before `fit`, for columns that it did not see, and values that are no speeds.
         """
         return_std = yes_no("return_std", return_std)
-        read = self._read_rows(rows)
-        many = read_counts(counts, read)
-        mean, sd = posterior(self.prior_, np.nan_to_num(read.logs), many)
-        guess = np.exp(np.minimum(mean, np.log(LARGEST_NUMBER)))
-        speeds = np.where(np.isnan(read.speeds), guess, read.speeds)
-        own = self.prior_.noise / np.sqrt(np.maximum(many, 1e-300))
-        sd = np.where(many > 0, own, np.where(read.speeds == 0, 0.0, sd))
+        if not hasattr(self, "columns_"):
+            raise InputError("The SpeedModel has not been fitted yet: call fit first.")
+        read = read_speeds("The rows", rows, self._columns)
+        speeds, sd = _completed(read, self.prior_, 0.0)
         if return_std:
             return read.like_given(speeds), read.like_given(sd)
         return read.like_given(speeds)
 
 
-def noise_level(noise: Any) -> float:
-    """Check the standard deviation of measurements, and keep it from being none at all."""
-    return max(number("noise", noise, most=_MOST_NOISE), _LEAST_NOISE)
+def _completed(read: SpeedTable, prior: SpeedPrior, optimism: float) -> tuple[Floats, Floats]:
+    """Return steps/s and the standard deviations of their logarithms, what is measured as it is."""
+    measured, missing = read.speeds > 0, np.isnan(read.speeds)
+    mean, sd = posterior(prior, np.nan_to_num(read.logs), measured.astype(np.float64))
+    guess = np.exp(np.minimum(mean + optimism * sd, np.log(LARGEST_NUMBER)))
+    spread = np.where(missing, sd, np.where(measured, prior.noise, 0.0))
+    return np.where(missing, guess, read.speeds), spread
 
 
-class ColumnMeans(CompletesTables):
-    """Predict for every row the geometric mean of each column over the references.
-
-    Nothing of a row changes what is predicted for its other cells: this is what `SpeedModel` is to
-    be compared with. A column that no reference was measured on gets 0.8 ln g above the mean.
-
-    Parameters
-    ----------
-    columns
-        Labels of the columns, see `SpeedModel`.
-    """
-
-    def __init__(self, columns: Iterable[Hashable] | None = None) -> None:
-        self.columns = columns
-
-    def fit(self, table: Any, y: None = None) -> Self:
-        """Learn from reference jobs, see `SpeedModel.fit`.
-
-        Raises
-        ------
-        InputError
-            For what is no table of finite numbers >= 0, and a table without a number.
-        """
-        read = self._read_table(table)
-        known = ~np.isnan(read.logs)
-        if not known.any():
-            raise nothing_to_learn()
-        count, total = known.sum(axis=0), np.where(known, read.logs, 0.0).sum(axis=0)
-        usual = read.columns.usual
-        level = np.where(known, read.logs - usual, 0.0).sum() / known.sum()
-        self._mean = np.where(count > 0, total / np.maximum(count, 1), usual + level)
-        self._learnt(read.columns)
-        return self
-
-    def _guess(self, read: SpeedTable) -> Floats:
-        return np.asarray(np.exp(self._mean), dtype=float)
-
-
-_SWEEPS = 50
-
-
-class ImputedSpeeds(CompletesTables):
-    r"""Predict steps/s by a scale for every row, a ratio for every column, and an imputer.
-
-    Logarithms of speeds are :math:`b_i + \mu_c` by least squares, and what is left of them is
-    completed by the imputer. `SpeedModel` is more exact nearly everywhere (see the documentation);
-    this is what it is to be compared with.
+@dataclass(frozen=True, eq=False, repr=False)
+class EstimatedThroughputs(ThroughputTensor):
+    """A throughput tensor, part of which is estimated.
 
     Parameters
     ----------
-    imputer
-        A `BaseImputer`, `MixtureImputer` by default; ``"additive"`` for none: what is left is 0.
-    columns
-        Labels of the columns, see `SpeedModel`.
+    values, workers, jobs_table
+        As in `ThroughputTensor`.
+    spread
+        Standard deviation of the natural logarithm of each throughput: of the measurement where it
+        was measured, 0 where a job cannot run. One row per job, one column per option.
+    estimated
+        Whether a throughput is estimated, of the same shape.
     """
 
-    def __init__(
-        self, imputer: BaseImputer | str | None = None, columns: Iterable[Hashable] | None = None
-    ) -> None:
-        self.imputer = imputer
-        self.columns = columns
-
-    @one_thread
-    def fit(self, table: Any, y: None = None) -> Self:
-        """Learn from reference jobs, see `SpeedModel.fit`.
-
-        Raises
-        ------
-        InputError
-            For what is no table of finite numbers >= 0, and a table without a number.
-        """
-        imputer = MixtureImputer() if self.imputer is None else self.imputer
-        plain = isinstance(imputer, str) and imputer == "additive"
-        if not (plain or isinstance(imputer, BaseImputer)):
-            raise InputError(
-                f"imputer is {written(imputer)}; it must be an imputer of this package such as "
-                f"MixtureImputer(), or 'additive'."
-            )
-        read = self._read_table(table)
-        rows = read.logs[~np.isnan(read.logs).all(axis=1)]
-        if not len(rows):
-            raise nothing_to_learn()
-        self._ratios = _ratios(rows, read.columns.usual)
-        self._imputer = imputer if isinstance(imputer, BaseImputer) else None
-        if self._imputer is not None:
-            rest = rows - self._ratios
-            rest = rest - np.nanmean(rest, axis=1, keepdims=True)
-            # References with holes are as the ratios say there: mixtures need complete rows.
-            mixed = isinstance(imputer, MixtureImputer)
-            self._imputer.fit(np.nan_to_num(rest) if mixed else rest)
-        self._learnt(read.columns)
-        return self
-
-    def _guess(self, read: SpeedTable) -> Floats:
-        rest = read.logs - self._ratios
-        many = np.count_nonzero(~np.isnan(rest), axis=1)
-        scale = np.nan_to_num(rest).sum(axis=1, keepdims=True) / np.maximum(many, 1)[:, None]
-        guess = np.broadcast_to(scale + self._ratios, rest.shape)
-        if self._imputer is not None and len(rest):
-            guess = guess + self._imputer.transform(rest - scale)
-        return np.asarray(np.exp(np.minimum(guess, np.log(LARGEST_NUMBER))), dtype=float)
+    spread: pd.DataFrame = field(default_factory=pd.DataFrame)
+    estimated: pd.DataFrame = field(default_factory=pd.DataFrame)
 
 
-def _ratios(rows: Floats, usual: Floats) -> Floats:
-    """Ratios between columns by least squares; the usual ones for columns nobody measured."""
-    known = ~np.isnan(rows)
-    filled, count = np.where(known, rows, 0.0), known.sum(axis=0)
-    ratios = usual
-    for _ in range(_SWEEPS):
-        scale = np.where(known, filled - ratios, 0.0).sum(axis=1) / known.sum(axis=1)
-        total = np.where(known, filled - scale[:, None], 0.0).sum(axis=0)
-        ratios = np.where(count > 0, total / np.maximum(count, 1), usual)
-    return np.asarray(ratios, dtype=np.float64)
+@one_thread
+def estimate_speeds(
+    measured: pd.DataFrame | Mapping[Any, Mapping[Any, float]],
+    references: pd.DataFrame | None = None,
+    *,
+    noise: float = 0.05,
+    optimism: float = 0.0,
+    workers: Workers | None = None,
+    jobs: Jobs | None = None,
+) -> EstimatedThroughputs:
+    r"""Fill the holes of a table of speeds, so that policies can be solved on it.
+
+    What was measured is kept. The model is that of `SpeedModel`; the jobs of the table teach it
+    ratios between columns beside the references.
+
+    Parameters
+    ----------
+    measured
+        Steps/s, one row per job; columns are accelerators, (accelerator, GPUs) or (accelerator,
+        tier). NaN where not measured, 0 where a job cannot run.
+    references
+        Steps/s of other jobs, with any columns.
+    noise
+        Standard deviation of the logarithm of a measurement.
+    optimism
+        Standard deviations :math:`\kappa` that are added to what is estimated: throughputs are
+        :math:`\exp(m + \kappa\, sd)`.
+    workers, jobs
+        As for `ThroughputTensor.of`.
+
+    Returns
+    -------
+    EstimatedThroughputs
+        A `ThroughputTensor` that knows how sure it is.
+
+    Raises
+    ------
+    InputError
+        For what is no table of finite numbers >= 0 and NaN, labels that stand twice, and jobs that
+        run nowhere.
+
+    Warns
+    -----
+    UserWarning
+        If a job has no measurement at all: only the ratios of its throughputs mean anything then,
+        and policies that ask for seconds are misled.
+
+    Examples
+    --------
+    >>> import apportion as ap
+    >>> references = pd.DataFrame({"v100": [40.0, 30, 9], "k80": [5.0, 4, 4]})
+    >>> known = pd.DataFrame({"v100": [80.0, None], "k80": [None, 2.0]}, index=["a", "b"])
+    >>> tensor = ap.estimate_speeds(known, references)
+    >>> allocation = ap.solve("max_min_fairness", tensor, workers={"v100": 1, "k80": 1})
+    """
+    frame = _frame(measured)
+    level = noise_level(noise)
+    hope = number("optimism", optimism, most=10.0)
+    asked = read_speeds("The measured speeds", frame, None)
+    columns, known = asked.columns, np.empty((0, len(asked.columns)))
+    if references is not None:
+        theirs = read_speeds("The references", references, None)
+        others = [each for each in theirs.columns.labels if each not in columns.labels]
+        columns = SpeedColumns.of([*columns.labels, *others])
+        known = read_speeds("The references", references, columns).logs
+        asked = read_speeds("The measured speeds", frame, columns)
+    wanted = np.isnan(asked.speeds[:, asked.order])
+    prior = learn_prior(np.concatenate([known, asked.logs]), columns, level)
+    unmeasured = ~(asked.speeds > 0).any(axis=1) & wanted.any(axis=1)
+    _warn(frame.index[np.flatnonzero(unmeasured)])
+    speeds, spread = map(asked.like_given, _completed(asked, prior, hope))
+    tensor = ThroughputTensor.of(speeds, workers=workers, jobs=jobs)
+    estimated = pd.DataFrame(wanted, index=frame.index, columns=spread.columns)
+    return EstimatedThroughputs(
+        tensor.values, tensor.workers, tensor.jobs_table, spread=spread, estimated=estimated
+    )
+
+
+def _frame(measured: Any) -> pd.DataFrame:
+    """Return the table as a DataFrame with a row per job."""
+    if not isinstance(measured, pd.DataFrame):
+        valid = "a DataFrame, or a mapping such as {'job': {'v100': 4.0}}"
+        rows = {
+            job: mapping(f"The speeds of job {written(job)}", row, "a mapping by column")
+            for job, row in mapping("measured", measured, valid).items()
+        }
+        columns = SpeedColumns.of(
+            list(dict.fromkeys(label for row in rows.values() for label in row))
+        )
+        cells = [[row.get(label, np.nan) for label in columns.labels] for row in rows.values()]
+        labels = pd.Index(list(rows), tupleize_cols=False)
+        measured = pd.DataFrame(cells, index=labels, columns=columns.index())
+    frame: pd.DataFrame = measured
+    if frame.index.nlevels != 1:
+        raise InputError(
+            "The measured speeds have rows of several levels; they need one row per job. Pairs of "
+            "jobs are estimated by `estimate_pairs`."
+        )
+    return frame
+
+
+def _warn(unmeasured: pd.Index) -> None:
+    """Say which jobs have no measurement."""
+    if len(unmeasured):
+        more = f" and {len(unmeasured) - 1} more" if len(unmeasured) > 1 else ""
+        warnings.warn(
+            f"Job {written(unmeasured[0])}{more} has no measured speed: only the ratios of its "
+            f"throughputs mean anything, not steps/s.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -8,18 +8,25 @@ S has an inverse-Wishart prior that counts for 12 rows, around
 .. math::
 
     T = .1\, [a=a'] + .01 \log_2 g \log_2 g' + .01\, [a=a'] \log_2 g \log_2 g' + .02\, [c=c'].
+
+Under a flat prior of its scale b, all that a row says of :math:`\mu + f + e \sim N(m, A)` lies in
+its contrasts, with the precision
+
+.. math:: Q = A^{-1} - \frac{A^{-1} 1 1^T A^{-1}}{1^T A^{-1} 1}.
+
+Q takes every constant to zero, so that a row times a constant says the same.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from apportion.checks import number
 from apportion.errors import written
-from apportion.estimators.speeds.contrasts import contrasts_of_rows
 
 if TYPE_CHECKING:
     from apportion.estimators.speeds.columns import SpeedColumns
@@ -36,6 +43,17 @@ _SD_BY_SHEET = 0.5
 _MOST_ITERATIONS = 30
 _TOLERANCE = 1e-6
 """A covariance that moves by less has come to rest."""
+
+_MOST_NOISE = 10.0
+"""Most standard deviations of a logarithm: beyond it, measurements say nothing."""
+
+_LEAST_NOISE = 1e-4
+"""Least standard deviation reckoned with: it keeps covariances away from singular ones."""
+
+
+def noise_level(noise: Any) -> float:
+    """Check the standard deviation of measurements, and keep it from being none at all."""
+    return max(number("noise", noise, most=_MOST_NOISE), _LEAST_NOISE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,27 +80,6 @@ class SpeedPrior:
     scale: float
     noise: float
     unknown: Floats | None = None
-
-    def state(self) -> dict[str, Any]:
-        """All but the noise, for JSON."""
-        return {
-            "mean": self.mean.tolist(),
-            "covariance": self.covariance.tolist(),
-            "scale": self.scale,
-            "unknown": None if self.unknown is None else self.unknown.tolist(),
-        }
-
-    @classmethod
-    def of_state(cls, state: dict[str, Any], columns: int, noise: float) -> SpeedPrior:
-        """Make one of a state of `state`."""
-        unknown, shape = state["unknown"], (columns, columns)
-        return cls(
-            np.array(state["mean"], dtype=np.float64).reshape(columns),
-            np.array(state["covariance"], dtype=np.float64).reshape(shape),
-            float(state["scale"]),
-            noise,
-            None if unknown is None else np.array(unknown, dtype=np.float64).reshape(shape),
-        )
 
 
 def learn_prior(rows: Floats, columns: SpeedColumns, noise: float) -> SpeedPrior:
@@ -168,3 +165,124 @@ def _precision_of_ratios(columns: SpeedColumns) -> Floats:
     of_column = np.where(sheet, _SD_BY_SHEET, _SD_OF_COLUMN) ** 2
     spread = of_accelerator[:, None] * columns.same_accelerator
     return np.asarray(np.linalg.inv(spread + np.diag(of_column)), dtype=np.float64)
+
+
+class Contrasts(NamedTuple):
+    r"""What rows say of ratios, for a stack of covariances.
+
+    Attributes
+    ----------
+    precision
+        Q, shape (..., cells, cells).
+    weights
+        The scale is estimated by ``weights @ (y - m)``, weights that sum to one; (..., cells).
+    total
+        Precision of that estimate, :math:`1^T A^{-1} 1`, shape (...).
+    """
+
+    precision: Floats
+    weights: Floats
+    total: Floats
+
+
+def contrasts(covariance: Floats, seen: Bools) -> Contrasts:
+    """Eliminate the scale from rows.
+
+    Parameters
+    ----------
+    covariance
+        Of the measurements, shape (..., cells, cells); where a cell was not seen, anything.
+    seen
+        Which cells were measured, one in every row at least, shape (..., cells). The others have no
+        part: their entries of the result are 0.
+    """
+    both = seen[..., :, None] & seen[..., None, :]
+    filled = np.where(both, covariance, np.eye(seen.shape[-1]))
+    inverse = np.where(both, np.linalg.inv(filled), 0.0)
+    inverse = (inverse + np.swapaxes(inverse, -1, -2)) / 2
+    row_sums = inverse.sum(axis=-1)
+    total = row_sums.sum(axis=-1)
+    weights = row_sums / total[..., None]
+    precision = inverse - row_sums[..., :, None] * weights[..., None, :]
+    return Contrasts(precision, weights, total)
+
+
+def contrasts_of_rows(covariance: Floats, known: Bools, noise: float) -> tuple[Floats, Floats]:
+    """Q and the weights of the scale for rows with holes, zero at the holes.
+
+    Parameters
+    ----------
+    covariance
+        Of the deviations of a row, shape (columns, columns).
+    known
+        Where each row was measured, in one cell at least; shape (rows, columns).
+    noise
+        Standard deviation of a measurement.
+
+    Returns
+    -------
+    NDArray[np.float64], NDArray[np.float64]
+        Shapes (rows, columns, columns) and (rows, columns).
+    """
+    patterns, of_row = np.unique(known, axis=0, return_inverse=True)
+    parts = contrasts(covariance + noise**2 * np.eye(len(covariance)), patterns)
+    place = of_row.reshape(-1)
+    return parts.precision[place], parts.weights[place]
+
+
+_LEAST_COUNT = 1e-12
+"""Measurements that a measured cell has at the least: older ones may have faded."""
+
+
+def posterior(prior: SpeedPrior, rows: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    r"""Return mean and standard deviation of the logarithms of speeds, in closed form.
+
+    With a flat prior of the scale b and the cells o measured, n times each,
+
+    .. math::
+
+        A &= S_{oo} + \mathrm{diag}(s^2 / n), \qquad
+        b = \frac{1^T A^{-1} (y_o - \mu_o)}{1^T A^{-1} 1}, \\
+        m &= \mu + b 1 + S_{\cdot o} Q (y_o - \mu_o), \\
+        v_c &= S_{cc} - S_{co} Q S_{oc} + \frac{1 - 2 \cdot 1^T A^{-1} S_{oc}}{1^T A^{-1} 1}.
+
+    One measurement tells the scale and nothing of the ratios.
+
+    Parameters
+    ----------
+    prior
+        Ratios and covariance.
+    rows
+        Mean logarithms of what was measured, anything where nothing was; shape (rows, columns).
+    counts
+        How many measurements each is the mean of, 0 where nothing was measured; the same shape.
+
+    Returns
+    -------
+    NDArray[np.float64], NDArray[np.float64]
+        The shape of `rows`, measured cells included. Where a row has no measurement, its scale is
+        the references' mean and the standard deviation that of its deviations.
+    """
+    covariance = prior.covariance
+    if prior.unknown is not None:
+        covariance = covariance + prior.unknown
+    mean = np.tile(prior.mean + prior.scale, (len(rows), 1))
+    sd = np.tile(np.sqrt(np.diag(covariance)), (len(rows), 1))
+    some = np.flatnonzero((counts > 0).any(axis=1))
+    if not some.size:
+        return mean, sd
+    patterns, of_row = np.unique(counts[some], axis=0, return_inverse=True)
+    noise = prior.noise**2 / np.maximum(patterns, _LEAST_COUNT)
+    inside = covariance + noise[:, :, None] * np.eye(len(covariance))
+    parts = contrasts(inside, patterns > 0)
+    gain = covariance @ parts.precision
+    explained = ((gain + 2 * parts.weights[:, None, :]) * covariance).sum(axis=2)
+    variance = np.diag(covariance) - explained + 1 / parts.total[:, None]
+    gain += parts.weights[:, None, :]
+    place, seen = of_row.reshape(-1), counts[some] > 0
+    measured = np.where(seen, rows[some], 0.0)
+    level = measured.sum(axis=1, keepdims=True) / seen.sum(axis=1, keepdims=True)
+    rest = np.where(seen, measured - level - prior.mean, 0.0)
+    mean[some] = prior.mean + level + (gain[place] @ rest[:, :, None])[:, :, 0]
+    sd[some] = np.sqrt(np.maximum(variance[place], 0.0))
+    return mean, sd

@@ -1,8 +1,7 @@
-"""Tables of measured speeds, read and checked, as all models of them are given them."""
+"""Tables of measured speeds: read, checked, and returned with their labels."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,11 @@ import pandas as pd
 
 from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, unknown_name, written
-from apportion.estimators.imputer import WithOptions
 from apportion.estimators.speeds.columns import SpeedColumns
 from apportion.table_checks import as_floats, check_unique, float_array
-from apportion.threads import one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable
 
     from numpy.typing import NDArray
 
@@ -132,96 +129,3 @@ def _refused(name: str, row: Hashable, column: Hashable, value: object) -> Input
         f"{name}: row {written(row)} on {written(column)} is {written(value)}; it must be a finite "
         f"number >= 0 (steps/s), 0 where it cannot run, or NaN where it was not measured."
     )
-
-
-def read_counts(given: Any, table: SpeedTable) -> Floats:
-    """How many measurements each cell is the mean of: 1 where a speed is, unless told."""
-    measured = table.speeds > 0
-    if given is None:
-        return measured.astype(np.float64)
-    if isinstance(given, pd.DataFrame):
-        if not given.index.equals(table.rows):
-            raise InputError("`counts` must have the rows of the table of speeds.")
-        given = read_speeds("counts", given, table.columns).speeds
-        counts = np.nan_to_num(given)
-    else:
-        counts = float_array("counts", given)
-        if counts.shape == (len(table.rows), len(table.order)):
-            own = np.zeros(table.speeds.shape)
-            own[:, table.order] = counts
-            counts = own
-    if counts.shape != measured.shape:
-        raise InputError(f"`counts` has shape {counts.shape}; expected {measured.shape}.")
-    if not (np.isfinite(counts) & (counts >= 0)).all() or (measured & (counts == 0)).any():
-        raise InputError("`counts` must be finite numbers > 0 where a speed was measured.")
-    return np.where(measured, counts, 0.0)
-
-
-class OfTables(WithOptions):
-    """A model with ``fit(table)`` and ``predict(rows)``.
-
-    Attributes
-    ----------
-    columns
-        Labels of the columns as given, None for those of the table.
-    columns_
-        Labels of the columns, after `fit`.
-    """
-
-    columns: Iterable[Hashable] | None
-    columns_: tuple[Hashable, ...]
-    _columns: SpeedColumns
-
-    def _read_table(self, table: Any) -> SpeedTable:
-        """Read what is to be learnt from.
-
-        Raises
-        ------
-        InputError
-            For what is no table of finite numbers >= 0 on columns with names.
-        """
-        columns = None if self.columns is None else SpeedColumns.of(self.columns)
-        return read_speeds("The table of speeds", table, columns)
-
-    def _learnt(self, columns: SpeedColumns) -> None:
-        """Note the columns of what was learnt: `fit` is through."""
-        self._columns, self.columns_ = columns, columns.labels
-
-    def _read_rows(self, rows: Any) -> SpeedTable:
-        """Read what is to be completed.
-
-        Raises
-        ------
-        InputError
-            Before `fit`, for columns that it did not see, and values that are no speeds.
-        """
-        if not hasattr(self, "columns_"):
-            name = type(self).__name__
-            verb = "has" if name.endswith("Model") else "have"
-            raise InputError(f"The {name} {verb} not been fitted yet: call fit first.")
-        return read_speeds("The rows", rows, self._columns)
-
-
-class CompletesTables(OfTables, ABC):
-    """A model that guesses each speed and does not say how sure it is."""
-
-    @one_thread
-    def predict(self, rows: Any) -> Any:
-        """Complete rows; what was measured, and what cannot run (0), is returned as it is.
-
-        Raises
-        ------
-        InputError
-            Before `fit`, for columns that it did not see, and values that are no speeds.
-        """
-        read = self._read_rows(rows)
-        return read.like_given(np.where(np.isnan(read.speeds), self._guess(read), read.speeds))
-
-    @abstractmethod
-    def _guess(self, read: SpeedTable) -> Floats:
-        """Guess the steps/s of all cells from those that are known; broadcast over the rows."""
-
-
-def nothing_to_learn() -> InputError:
-    """Return the error for a table without a number."""
-    return InputError("Nothing to learn from: the table of speeds has no number in it.")

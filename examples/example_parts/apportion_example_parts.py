@@ -16,7 +16,7 @@ import pandas as pd
 import apportion as ap
 from apportion.elastic import ElasticRule
 from apportion.mechanism.gates import HOLD, START
-from apportion.mechanism.offers.rules import NoWait
+from apportion.mechanism.leases.rules import NoWait
 from apportion.mechanism.placements import Strategy
 from apportion.mechanisms.settings import MechanismSettings, described
 from apportion.report import Section
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.gates.gate import Flow, LinksView
     from apportion.mechanism.job_table import JobTable
-    from apportion.mechanism.offers.waiting import WaitingJobs
+    from apportion.mechanism.leases.jobs import WaitingJobs
     from apportion.mechanism.orders import Demand
     from apportion.mechanism.placements import Gang
     from apportion.policies import Problem

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.configurations.asked import RESTARTS as RESTARTS
     from apportion.mechanism.configurations.asked import Asked as Asked
     from apportion.mechanism.configurations.asked import ByLinks as ByLinks
-    from apportion.mechanism.configurations.asked import Checkpoints as Checkpoints
     from apportion.mechanism.configurations.asked import JobRestarts as JobRestarts
     from apportion.mechanism.configurations.asked import OptionChoice as OptionChoice
     from apportion.mechanism.configurations.asked import lost_seconds as lost_seconds

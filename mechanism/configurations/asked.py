@@ -1,8 +1,6 @@
 """What is asked of those who choose options for elastic jobs, and what it costs to go on.
 
 At the same tier gangs come to machines where their links suit them.
-
-What it has done since its last checkpoint is lost when a GPU is called back.
 """
 
 from __future__ import annotations
@@ -89,18 +87,12 @@ class JobRestarts(NamedTuple):
         Seconds of a restart, and of the forming of another ring.
     believed_s
         Seconds of a restart, as those reckon who choose.
-    leader_s
-        Seconds in which a gang elects another leader, if its own is taken from it, under EDL.
-    until_join_s
-        Seconds for which a gang trains on when new workers are ready, before they join, under EDL.
     """
 
     kind: str
     first_s: Floats
     rescale_s: Floats
     believed_s: Floats
-    leader_s: float = 0.0
-    until_join_s: Callable[[int], float] | None = None
 
 
 class Standing(NamedTuple):
@@ -211,42 +203,3 @@ RESTARTS: Mapping[str, Price] = MappingProxyType(
     {"stop_resume": _stop_resume, "afe": _afe, "edl": _edl}
 )
 """Ways to go on with other GPUs, by name."""
-
-
-class Checkpoints:
-    """Jobs save what they have after every so many seconds of work, and whenever workers change.
-
-    Parameters
-    ----------
-    jobs
-        How many there are.
-    interval_s
-        Seconds of work between two checkpoints, > 0; infinite for none in between.
-
-    Attributes
-    ----------
-    since_s, steps
-        Seconds of work, and steps, of each job since its last checkpoint, shape (jobs,).
-    """
-
-    def __init__(self, jobs: int, interval_s: float) -> None:
-        self._interval_s = interval_s
-        self.since_s: Floats = np.zeros(jobs)
-        self.steps: Floats = np.zeros(jobs)
-
-    def worked(self, ran: GangProgress) -> None:
-        """Take down what was done."""
-        job, every = ran.gangs.job, self._interval_s
-        total_s = self.since_s[job] + ran.worked_s
-        with np.errstate(invalid="ignore"):
-            past_s = np.where(total_s < every, total_s, total_s % every)
-        # A checkpoint that is due but for rounding has been made.
-        past_s = np.where(past_s >= every * (1 - EXACT), 0.0, past_s)
-        saved = total_s >= every * (1 - EXACT)
-        steps = np.where(saved, 0.0, self.steps[job] + ran.rate * ran.worked_s)
-        self.steps[job] = np.where(saved, ran.rate * past_s, steps)
-        self.since_s[job] = past_s
-
-    def saved(self, jobs: Ints) -> None:
-        """Let jobs have a checkpoint of now."""
-        self.since_s[jobs] = self.steps[jobs] = 0.0

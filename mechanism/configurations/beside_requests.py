@@ -14,7 +14,6 @@ from apportion.mechanism.inference import GpuState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apportion.mechanism.configurations.asked import Checkpoints
     from apportion.mechanism.configurations.reclaims import GangWorth, ReclaimRule, ServingPlaces
     from apportion.mechanism.inference import RequestFeed
     from apportion.mechanism.scheduler import Decision, Event
@@ -36,8 +35,6 @@ class Reclaim(NamedTuple):
         Of the sum of speed-ups, as believed.
     yield_s
         Seconds until requests may have it.
-    undone_s
-        Seconds of work that the job has lost for it.
     """
 
     time_s: float
@@ -45,7 +42,6 @@ class Reclaim(NamedTuple):
     job: int
     decision: float
     yield_s: float
-    undone_s: float
 
 
 class ServingSide(NamedTuple):
@@ -63,9 +59,6 @@ class ServingSide(NamedTuple):
         Seconds that training takes to leave a GPU; None for the pause of its job.
     lending
         Whether training may have those GPUs.
-    checkpoints
-        What a job has done since its last one is lost when a GPU is called back; None if it loses
-        nothing.
     """
 
     feed: RequestFeed
@@ -74,7 +67,6 @@ class ServingSide(NamedTuple):
     worth: GangWorth
     yield_s: float | None
     lending: bool
-    checkpoints: Checkpoints | None = None
 
 
 class BesideRequests(InConfigurations):
@@ -98,7 +90,6 @@ class BesideRequests(InConfigurations):
         super().__init__(*args, **settings)
         self._serving, self._gpus = serving, serving.feed.gpus
         self.reclaims: list[Reclaim] = []
-        self._undone: dict[int, float] = {}
 
     def decide(self, event: Event) -> Decision | None:
         """Let requests come, call GPUs back for them, and choose anew if an interval begins."""
@@ -113,23 +104,7 @@ class BesideRequests(InConfigurations):
             self._book_loans(now_s)
         if not (due or called or done or joined):
             return None
-        decision = self._change(now_s, before, joined, resolved=due)
-        return self._with_undone(decision)
-
-    def _with_undone(self, decision: Decision) -> Decision:
-        """Say which steps are undone; jobs whose workers change have a checkpoint of now."""
-        checkpoints = self._serving.checkpoints
-        if checkpoints is None:
-            return decision
-        anew = decision.starts if decision.pauses is None else decision.starts | decision.pauses
-        checkpoints.saved(np.concatenate([decision.gangs.job[anew], decision.stop]))
-        undone, self._undone = self._undone, {}
-        jobs = np.array(list(undone), dtype=np.intp)
-        return (
-            decision._replace(undone=(jobs, np.array(list(undone.values()))))
-            if undone
-            else decision
-        )
+        return self._change(now_s, before, joined, resolved=due)
 
     def finish(self) -> None:
         """Give all GPUs back, when all jobs are done."""
@@ -138,8 +113,6 @@ class BesideRequests(InConfigurations):
 
     def _let_go(self, event: Event) -> bool:
         done = super()._let_go(event)
-        if event.ran is not None and self._serving.checkpoints is not None:
-            self._serving.checkpoints.worked(event.ran)
         if done:
             self._book_loans(self._gpus.now_s)  # of then, even if nobody has been asked since
         return done
@@ -238,22 +211,10 @@ class BesideRequests(InConfigurations):
             devices.hold(job, kind, kept)
         yield_s = self._yield_s(job)
         decision = change_of_speedup(serving.worth, job, shape, lost[0].node, len(lost))
-        undone_s = self._undo(job)
         for loan in lost:
             number = serving.places.number[loan.gpu]
-            part = (decision / len(lost), yield_s, undone_s / len(lost))
-            self.reclaims.append(Reclaim(now_s, number, job, *part))
+            self.reclaims.append(Reclaim(now_s, number, job, decision / len(lost), yield_s))
             gpus.reclaim(now_s, loan.gpu, yield_s, needed=gpus.reclaims_due > 0)
-
-    def _undo(self, job: int) -> float:
-        """Let a job lose what it has done since its last checkpoint; return the seconds of it."""
-        checkpoints = self._serving.checkpoints
-        if checkpoints is None:
-            return 0.0
-        undone_s, steps = float(checkpoints.since_s[job]), float(checkpoints.steps[job])
-        self._undone[job] = self._undone.get(job, 0.0) + steps
-        checkpoints.saved(np.array([job]))
-        return undone_s
 
     def _yield_s(self, job: int) -> float:
         """Return how long a job takes to leave a GPU: as long as it pauses for having one less."""

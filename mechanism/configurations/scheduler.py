@@ -256,18 +256,10 @@ class InConfigurations:
         return np.where(old >= 0, np.maximum(lost_s, self.ready_s[job] - now_s), lost_s)
 
     def _joins(self, now_s: float, job: int, before: Held | None) -> float:
-        """Let workers that are new prepare beside the old ones; return for how long all pause.
-
-        The leader of a gang is the worker on the first of its devices.
-        """
-        restarts, now = self._restarts, self._devices.held[job]
-        first_s, ready_s = float(restarts.first_s[job]), now_s + float(restarts.first_s[job])
-        if before is not None and restarts.until_join_s is not None:
-            ready_s += restarts.until_join_s(job)
-        if not self._joining.change(job, before, now, ready_s):
-            return first_s
-        led = before is not None and before[1][0] in now[1]
-        return 0.0 if led else restarts.leader_s
+        """Let workers that are new prepare beside the old ones; return for how long all pause."""
+        first_s = float(self._restarts.first_s[job])
+        goes_on = self._joining.change(job, before, self._devices.held[job], now_s + first_s)
+        return 0.0 if goes_on else first_s
 
     def valid_for_s(self, now_s: float) -> float:
         """Return the time to the next interval, or until new workers join."""

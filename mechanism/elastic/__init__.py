@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from apportion.mechanism.elastic.rule import ElasticRule as ElasticRule
     from apportion.mechanism.elastic.rule import seconds_left as seconds_left
     from apportion.mechanism.elastic.searches import OptimusGreedy as OptimusGreedy
-    from apportion.mechanism.elastic.searches import PolluxSearch as PolluxSearch
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

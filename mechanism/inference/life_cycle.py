@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from apportion.annotations import explained
 from apportion.checks import seconds, whole
 from apportion.errors import InputError, unknown_name, written
-from apportion.mechanism.inference.lives import Due, Ending, GpuLives
-from apportion.mechanism.inference.slots import GpuState, ServedRequest, WaitingRequest
+from apportion.mechanism.inference.lives import Agenda, Due, Ending, StateChange, StateLedger
+from apportion.mechanism.inference.settings import ProtectTimes
+from apportion.mechanism.inference.slots import (
+    GpuState,
+    ServedRequest,
+    ServiceSlots,
+    WaitingRequest,
+    WaitingRequests,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping, Sequence
 
     from apportion.mechanism.inference.slots import Slot
+    from apportion.types import Floats
 
 
-class InferenceGpus(GpuLives):
+class InferenceGpus:
     """GPUs that are free, running, protected, warm or loaned; requests, and loans to training.
 
     A request gets a GPU at once if `ServiceSlots.choose` finds one, else it waits: first come,
@@ -36,21 +45,6 @@ class InferenceGpus(GpuLives):
         Seconds until a service is loaded on a GPU, by service, see `cold_starts`.
     protect
         How long a GPU is kept for the service that it has just run.
-    services_per_gpu
-        Services that a GPU may have loaded, each serving one request at a time; how much they slow
-        each other down is not modelled.
-    binding
-        When a request is bound to a GPU: ``"early"``, as soon as one is called back for it, which
-        it waits for and takes no other; ``"late"``, once a GPU is there, whoever waits longest, and
-        a service is loaded after that; ``"loaded"``, once its service is loaded. Then whichever GPU
-        of the service is ready first has whoever waits longest for it, and one that was loaded for
-        nobody, as others were faster, is kept as after a request.
-    free_gpu
-        Which GPU a request gets for whose service none is protected: ``"fewest_loans"``, as the
-        released DeepBoot does, see `ServiceSlots.choose`; or ``"random"``, any that is free or
-        warm, as its paper says.
-    seed
-        Of those that are drawn.
 
     Attributes
     ----------
@@ -62,8 +56,77 @@ class InferenceGpus(GpuLives):
     Raises
     ------
     InputError
-        For no GPUs or services, and options out of range.
+        For no GPUs or services, and cold starts that are no seconds.
     """
+
+    @explained
+    def __init__(
+        self,
+        nodes: Sequence[int],
+        cold_start_s: Mapping[str, float],
+        protect: ProtectTimes | None = None,
+    ) -> None:
+        if not len(nodes) or not cold_start_s:
+            raise InputError("Inference needs at least one GPU and one service.")
+        self._cold_s: dict[Hashable, float] = {
+            name: seconds(f"The cold start of {written(name)}", value)
+            for name, value in cold_start_s.items()
+        }
+        self._protect = protect or ProtectTimes()
+        self._slots = ServiceSlots(nodes)
+        self.now_s = 0.0
+        self.served: list[ServedRequest] = []
+        self._ledger = StateLedger(len(nodes))
+        self._agenda = Agenda()
+        self._known: set[Hashable] = set()
+        self._queue = WaitingRequests(self._cold_s)
+        self._yielding: set[int] = set()
+
+    @property
+    def states(self) -> tuple[GpuState, ...]:
+        """State of each GPU."""
+        return tuple(self._ledger.states)
+
+    @property
+    def changes(self) -> tuple[StateChange, ...]:
+        """Every change of state, in order."""
+        return tuple(self._ledger.changes)
+
+    @property
+    def waiting(self) -> int:
+        """Requests without a GPU."""
+        return self._queue.count
+
+    @property
+    def reclaims_due(self) -> int:
+        """How many loaned GPUs waiting requests still need, as far as there are any."""
+        due = self._queue.count - len(self._yielding)
+        return min(due, len(self.reclaimable)) if due > 0 else 0
+
+    @property
+    def reclaimable(self) -> list[int]:
+        """Loaned GPUs that are not being called back yet."""
+        states = enumerate(self._ledger.states)
+        return [g for g, its in states if its == GpuState.LOANED and g not in self._yielding]
+
+    @property
+    def lendable(self) -> list[int]:
+        """GPUs that training may have: free ones first, then those that are only warm."""
+        return [
+            gpu
+            for state in (GpuState.FREE, GpuState.WARM)
+            for gpu, its in enumerate(self._ledger.states)
+            if its == state
+        ]
+
+    @property
+    def next_event_s(self) -> float:
+        """When something ends by itself; infinite if nothing will."""
+        return self._agenda.next_s
+
+    def spent_s(self) -> Floats:
+        """Seconds that each GPU has spent in each state until now, shape (states, GPUs)."""
+        return self._ledger.spent_s(self.now_s)
 
     def advance(self, now_s: float) -> None:
         """Let everything happen that ends until a time.
@@ -107,11 +170,6 @@ class InferenceGpus(GpuLives):
         self.advance(now_s)
         self._known.add(request)
         new = WaitingRequest(len(self._known), request, service, self.now_s, float(duration_s))
-        if self._binding == "loaded":
-            self._queue.add(new)
-            self._serve_waiting()
-            last = self.served[-1] if self.served else None
-            return last if last is not None and last.request == request else None
         slot = None if self._queue.of_service[service] else self._slots.choose(service)
         if slot is not None:
             return self._start(slot, new)
@@ -166,11 +224,8 @@ class InferenceGpus(GpuLives):
             raise InputError(f"GPU {gpu} is being called back already.")
         if needed and not self.reclaims_due:
             raise InputError(f"GPU {gpu} cannot be called back: no waiting request needs it.")
-        bound = None
-        if self._binding == "early" and self._queue.count:
-            bound = self._queue.take(self._queue.oldest()[0].service)
-        self._yielding[gpu] = bound
-        self._agenda.set(Due(self.now_s + yield_s, Ending.LOAN, gpu, -1))
+        self._yielding.add(gpu)
+        self._agenda.set(Due(self.now_s + yield_s, Ending.LOAN, gpu))
         self.advance(self.now_s)  # it may be there at once
 
     def _check(self, gpu: int, what: str, *valid: GpuState) -> None:
@@ -183,77 +238,52 @@ class InferenceGpus(GpuLives):
     def _start(self, slot: Slot, new: WaitingRequest) -> ServedRequest:
         """Run a request in a slot."""
         loaded = slot.service == new.service
-        began_s, ready_s = self._loads.pop((slot.gpu, slot.number), (0.0, -1.0))
-        fresh = ready_s == self.now_s  # it was loaded for those who wait now
-        start_s = max(began_s, new.arrival_s) if fresh else self.now_s
-        kept = loaded and slot.state == GpuState.PROTECTED and not fresh
+        kept = loaded and slot.state == GpuState.PROTECTED
         slot.count = slot.count + 1 if kept else 0
         cold_s = 0.0 if loaded else self._cold_s[new.service]
         end_s = self.now_s + cold_s + new.duration_s
         self._change(slot, GpuState.RUNNING, new.service)
-        self._agenda.set(Due(end_s, Ending.REQUEST, slot.gpu, slot.number))
+        self._agenda.set(Due(end_s, Ending.REQUEST, slot.gpu))
         got = ServedRequest(
-            *(new.request, new.service, slot.gpu, new.arrival_s, start_s),
-            *(self.now_s - start_s if fresh else cold_s, end_s),
+            *(new.request, new.service, slot.gpu, new.arrival_s, self.now_s, cold_s, end_s)
         )
         self.served.append(got)
         return got
 
-    def _load(self, slot: Slot, service: Hashable) -> None:
-        """Load a service in a slot, for whoever waits for it then."""
-        ready_s = self.now_s + self._cold_s[service]
-        slot.count = 0
-        self._loads[slot.gpu, slot.number] = self.now_s, ready_s
-        self._change(slot, GpuState.RUNNING, service)
-        self._agenda.set(Due(ready_s, Ending.REQUEST, slot.gpu, slot.number))
-
     def _end(self, due: Due) -> None:
-        """End a loan, a request or loading for one, or a protection."""
+        """End a loan, a request, or a protection."""
         if due.what == Ending.LOAN:
             self._arrives(due.gpu)
             return
-        slot = self._slots.of_gpu[due.gpu][due.number]
+        slot = self._slots.of_gpu[due.gpu]
         if due.what == Ending.REQUEST:
             self._change(slot, GpuState.PROTECTED, slot.service)
             end_s = self.now_s + self._protect.after(slot.count)
-            self._agenda.set(Due(end_s, Ending.PROTECTION, slot.gpu, slot.number))
+            self._agenda.set(Due(end_s, Ending.PROTECTION, slot.gpu))
         else:
             slot.count = 0
             self._change(slot, GpuState.WARM, slot.service)
 
     def _arrives(self, gpu: int) -> None:
-        """Free a GPU that was loaned, or run on it the request that it was called back for."""
-        bound = self._yielding.pop(gpu, None)
+        """Free a GPU that was loaned."""
+        self._yielding.discard(gpu)
         self._agenda.clear(gpu)
         self._slots.take_back(gpu)
         self._ledger.note(self.now_s, gpu, GpuState.FREE)
-        if bound is not None:
-            self._start(self._slots.of_gpu[gpu][0], bound)
 
     def _serve_waiting(self) -> None:
         """Give what became available to those who wait longest."""
         while self._queue.count:
-            loading = self._loading()
-            for head, covered in self._queue.heads(loading):
-                slot = self._slots.choose(head.service, loaded=covered)
+            for head in self._queue.oldest():
+                slot = self._slots.choose(head.service)
                 if slot is not None:
-                    self._give(slot, head.service)
+                    self._start(slot, self._queue.take(head.service))
                     break
             else:
                 return
 
-    def _give(self, slot: Slot, service: Hashable) -> None:
-        """Give a slot to whoever waits longest for a service, or load it first for them."""
-        if self._binding == "loaded" and slot.service != service and self._cold_s[service] > 0:
-            self._load(slot, service)
-        else:
-            self._start(slot, self._queue.take(service))
-
     def _change(self, slot: Slot, state: GpuState, service: Hashable) -> None:
-        """Change a slot, and with it perhaps its GPU: the busiest of its slots counts."""
+        """Change what a GPU does and has loaded."""
         slot.since_s = self.now_s
         self._slots.fill(slot, state, service)
-        loaded = [each for each in self._slots.of_gpu[slot.gpu] if each.service is not None]
-        busiest = min((each.state for each in loaded), default=GpuState.FREE)
-        names = [str(each.service) for each in loaded if each.state == busiest]
-        self._ledger.note(self.now_s, slot.gpu, busiest, "+".join(names) or None)
+        self._ledger.note(self.now_s, slot.gpu, state, str(service) or None)

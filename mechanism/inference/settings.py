@@ -23,13 +23,6 @@ PIPESWITCH_COLD_START_S = 0.01
 compute, as in PipeSwitch (Bai et al., OSDI 2020): milliseconds, here ten."""
 
 
-BINDINGS = ("late", "early", "loaded")
-"""When a request is bound to a GPU, see `apportion.mechanism.inference.InferenceGpus`."""
-
-FREE_GPU = ("fewest_loans", "random")
-"""Ways to choose a GPU for a request for whose service none is protected."""
-
-
 @dataclass(frozen=True)
 class ProtectTimes:
     r"""How long a GPU is kept for the service that it has just run.

@@ -100,7 +100,7 @@ def least_squares(q: Floats, A: Matrix, b: Floats, equal: Bools, at: Floats) -> 
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9
     cones = [clarabel.ZeroConeT(many)] * (many > 0)
     cones += [clarabel.NonnegativeConeT(b.size - many + q.size)]
-    M = sparse.csc_matrix(sparse.vstack([A, -sparse.eye_array(q.size)]))
+    M = sparse.csc_matrix(sparse.vstack([sparse.csr_array(A), -sparse.eye_array(q.size)]))
     P, right = sparse.csc_matrix(sparse.diags_array(q)), np.append(b, np.zeros(q.size))
     found = clarabel.DefaultSolver(P, np.zeros(q.size), M, right, cones, settings).solve()
     if found.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):

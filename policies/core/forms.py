@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from apportion.policies.base import Policy
     from apportion.policies.instance import Instance
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
 
 _SAME = 1e-9
 """Relative distance of values that are the same but for rounding."""
@@ -151,7 +151,7 @@ class Form:
             return total / float((self.price * X).sum())
         return total if self.maximise else -total
 
-    def reordered(self, rows: Floats, options: Floats) -> Form:
+    def reordered(self, rows: Ints, options: Ints) -> Form:
         """Return the form of jobs and options in another order, or of some of them."""
         price = self.price
         if price is not None:

@@ -156,7 +156,8 @@ def _solved_once_more(program: Program, point: Point, inside: Ints) -> Point:
             return point
         for _ in range(2):
             x[basic] += factors.solve((b - A @ x)[tight])
-            y[tight] -= factors.solve((program.c + A.T @ y)[basic], "T")
+            cost = np.asarray(program.c + A.T @ y, dtype=float)
+            y[tight] -= factors.solve(cost[basic], "T")
     slack, reduced = b - A @ x, program.c + A.T @ y
     room = np.minimum(x - program.lower, program.upper - x)
     short = np.where(program.equality, np.abs(slack), -slack)

@@ -131,6 +131,7 @@ class LevelProgram:
         (job, cell), made = entries.coords, -entries.data
         needed = np.asarray(A[self._time][job, cell]).ravel() if job.size else made
         strange = (needed <= 0) | (made < 0) | (self._lower[cell] < 0)
+        job, cell = job.astype(np.intp), cell.astype(np.intp)
         return job, cell, made, needed, ~np.isin(np.arange(self.rows.size), job[strange])
 
     def most(self, open_: Bools, *, exact: bool) -> Any:
@@ -181,9 +182,10 @@ class LevelProgram:
         matrix.start_, matrix.index_, matrix.value_ = A.indptr, A.indices, A.data
         self._highs.passModel(program)
         status = highspy.HighsBasisStatus
-        of_column = np.where(np.isfinite(self._lower[: self._size]), status.kLower, status.kZero)
+        finite = np.isfinite(self._lower[: self._size]).tolist()
+        of_column = [status.kLower if each else status.kZero for each in finite]
         basis = highspy.HighsBasis()
-        basis.col_status = [*of_column.tolist(), *[status.kBasic] * A.shape[0]]
+        basis.col_status = [*of_column, *[status.kBasic] * A.shape[0]]
         basis.row_status = [status.kLower] * A.shape[0]
         basis.valid = True
         self._highs.setBasis(basis)

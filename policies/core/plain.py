@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 PROGRAM_ROWS = 200
 """Rows up to which one linear program is quicker than prices."""
-CONE_ROWS = 1000
-"""Rows up to which an interior point finds the first point of a sum of logarithms."""
 PROVED = 1e-9
 """Gap of an optimum that is proved."""
 
@@ -148,7 +146,7 @@ def _spending(jobs: Jobs) -> Floats:
 
 
 def _gains(form: Form, jobs: Jobs) -> Gain:
-    return Gain(jobs, form.k / jobs.count, log=form.kind == "log")
+    return Gain(jobs, form.k / jobs.count)
 
 
 def _levels(form: Form, jobs: Jobs, low: float = -np.inf) -> Level:
@@ -171,18 +169,19 @@ def _answer(form: Form, jobs: Jobs, X: Floats, bound: float, prices: Floats, by:
 
 def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) -> Answer:
     """Solve one linear program; for an inverse level one for each step of Newton's method."""
-    need, t = None, 0.0
+    need: Floats | None = None
+    t = 0.0
     if form.about_worst:
         dual: Level | Gain = _levels(form, jobs)
         t = dual.top
         for _ in range(60):  # from beyond the optimum; dual values say how much worse it must be
-            need = form.demand(t)[0]
-            point = program.level(jobs, need)
+            wanted = form.demand(t)[0]
+            point = program.level(jobs, wanted)
             if form.kind == "level" or point.part >= 1 - 1e-11:
                 break
             t = _affordable(form, point, t)
         part = min(point.part, 1.0)
-        t, need = (t * part if form.kind == "level" else t), need * part
+        t, need = (t * part if form.kind == "level" else t), wanted * part
         worth = float(point.need @ form.demand(t)[1])
         at_top = dual.top - t <= 1e-12 * abs(t)  # or a last digit would decide on prices
         prices = 0 * point.prices if at_top else point.prices / max(worth, 1e-300)
@@ -269,17 +268,9 @@ def _spent(jobs: Jobs, need: Floats, first: Floats | None) -> Floats | None:
 
 def _logarithms(form: Form, jobs: Jobs, second_stage: bool) -> Answer:
     """Solve a sum of logarithms; what jobs make is the same in all optima."""
-    start = None
-    if jobs.n > CONE_ROWS:
-        jobs.groups = 1
-        equal, size = jobs.equal_shares(), float(form.k.sum()) / float(jobs.capacity.sum())
-        found = maximise(_gains(form, jobs), np.full(jobs.capacity.size, size), equal)
-        assert found.X is not None
-        start = found.X, found.prices
-    center = maximise_logarithms(jobs, form.k, start)
-    X, prices = jobs.fit(center.X), center.prices
-    bound = _gains(form, jobs).bound(prices)[0]
-    answer = _answer(form, jobs, X, bound, prices, "clarabel" if start is None else "prices")
+    center = maximise_logarithms(jobs, form.k)
+    X, prices, bound = jobs.fit(center.X), center.prices, center.bound
+    answer = _answer(form, jobs, X, bound, prices, "interior point")
     speed = jobs.speed(X)
     if jobs.n <= PROGRAM_ROWS:
         prices = least_prices(Gain(jobs, form.k / jobs.count / speed), X, prices)

@@ -119,7 +119,7 @@ class Level:
             mix = self.buy(prices, t)
             over = jobs.count @ mix.cost - budget
             rise = max(float(jobs.count @ (mix.slope * self.demand(t)[1])), 1e-300)
-            self.t = min(max(t - over / rise, self.low), self.top)
+            self.t = float(np.clip(t - over / rise, self.low, self.top))
             if steps == 1 or abs(self.t - t) <= 1e-14 * abs(t):
                 break
             t = self.t
@@ -140,7 +140,8 @@ class Gain:
         """Return what speeds are worth, by group."""
         jobs = self.jobs
         each = np.log(np.maximum(speed, 1e-300)) if self.log else speed
-        return np.bincount(jobs.group, jobs.count * self.worth * each, jobs.groups)
+        worth: Floats = np.bincount(jobs.group, jobs.count * self.worth * each, jobs.groups)
+        return worth
 
     def buy(self, prices: Floats, t: float = 0.0) -> Mixes:
         """Return what jobs buy."""
@@ -257,6 +258,7 @@ def _finish(dual: Dual, prices: Floats) -> Optimum:
     size = min(jobs.n, _FEW + 10 * jobs.capacity.size)
     still = np.zeros(jobs.n, bool)
     still[np.argpartition(margin, size - 1)[:size]] = True
+    found: _Restricted | None = None
     for _ in range(_MOST_ROUNDS):
         rows = np.flatnonzero(still)
         found = _restricted(dual, known, rows, t)
@@ -277,6 +279,8 @@ def _finish(dual: Dual, prices: Floats) -> Optimum:
         if not wrong.any():
             break
         still |= wrong
+    if found is None:
+        raise SolveError("highs: too much is settled at any prices")
     X = known.shares(jobs.m)
     X[rows] = found.X
     if isinstance(dual, Level):

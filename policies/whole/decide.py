@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
+from apportion.errors import SolveError
 from apportion.policies.core.classes import reduce
 from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.whole.dynamic_programme import NEVER, Choices, Decision, bits_of
@@ -115,11 +116,11 @@ def decide(
     """
     started = time.perf_counter()
     check_pins(instance)
-    in_order = hasattr(policy, "serves_in_order")
-    reduction, whole = _posed(policy, instance, group and not in_order)
+    serve = getattr(policy, "serves_in_order", None)
+    reduction, whole = _posed(policy, instance, group and serve is None)
     posed, deadline = time.perf_counter(), started + time_limit_s
-    if in_order:
-        order = policy.serves_in_order(whole.p)
+    if serve is not None:
+        order = serve(whole.p)
         x, proved, searched = serve_in_order(whole, order, deadline, best_decision)
         bound = whole.value(x) if proved else -np.inf
         stats = {"solver": "in order", "searched": searched}
@@ -152,11 +153,17 @@ def best_decision(whole: WholeProgram, deadline: float, gap: float) -> Decided:
             return Decided(x, relaxed.bound, relaxed.y, "relaxation", stats)
     table = _Table.of(whole)
     if table is not None:
-        known, bound, proved = table.decide(relaxed, deadline, gap)
+        half = (time.perf_counter() + deadline) / 2  # the rest is for a search
+        known, bound, proved = table.decide(relaxed, half, gap)
         if known is not None and (proved or time.perf_counter() > deadline):
             word, stats = "dynamic programme" if proved else "", {"solver": "dynamic programme"}
             return Decided(known, max(bound, relaxed.bound), relaxed.y, word, stats)
-    found = search(whole, relaxed, known, deadline, gap)
+    try:
+        found = search(whole, relaxed, known, deadline, gap)
+    except SolveError:
+        if known is None:
+            raise
+        return Decided(known, relaxed.bound, relaxed.y, "", {"solver": "dynamic programme"})
     stats = {"solver": "highs", "nodes": found.nodes}
     bound, proved_by = max(relaxed.bound, found.bound), "highs" if found.proved else ""
     return Decided(found.x, bound, relaxed.y, proved_by, stats)
@@ -231,12 +238,16 @@ class _Table(NamedTuple):
         largest = whole.largest_cost or 1.0
         unit = 2.0 ** (np.ceil(np.log2(largest)) - bits)
         choices = self._at(c, price, unit)
-        found = choices.good(deadline)
+        share = np.append(relaxed.x, 0.0)[self.column]
+        share[:, -1] = 1.0 - share.sum(axis=1)
+        found = choices.good(share[self.row], deadline)
         if found is None:
             return None, -np.inf, False
         x = self._decision(found)
         value, stay = whole.value(x), 1 + _STAY * bool(whole.stays.any())
         slack, asked = value - relaxed.bound, gap * abs(value)
+        if slack <= asked and stay == 1:
+            return x, relaxed.bound, True
         most = found.cost
         if max(stay * unit, NOISE * largest) * self.row.size > asked and slack > 0:
             unit = (slack + _ROUNDING * max(abs(value), largest)) * 2.0**-_FEWER_BITS

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from apportion.types import Bools, Int64s, Ints
+    from apportion.types import Bools, Floats, Int64s, Ints
 
 
 NEVER = 2**60
@@ -34,8 +34,12 @@ NEVER = 2**60
 _BEAM, _LAST = (500, 4000), 40
 _PARTS = (0.4, 0.7, 1.0)
 """Parts kept of each length where any good decision will do."""
+_OFF = 16
+"""What is left too much or too little counts so many times less than idle units in a beam."""
 _FIRST = 60
 """Jobs that have a second option within the first reach."""
+_WHOLE = 1 - 1e-7
+"""Share from which on a number of an exact vertex is 1."""
 _MOST_WORK = 20_000_000
 """Parts up to which this is quicker than branch and bound."""
 
@@ -83,23 +87,40 @@ class Choices:
         shift = np.append(0, np.cumsum(bits_of(room)))[:-1]
         return cls(ordered - ordered[:, :1], order, held, room, price, shift)
 
-    def good(self, deadline: float) -> Decision | None:
+    def good(self, share: Floats, deadline: float) -> Decision | None:
         """Return a good decision, or the best one if that is easy to prove; ``None`` for none.
 
         Parameters
         ----------
+        share
+            Of each option at an optimum of the relaxation, shape (jobs, options).
         deadline
             Value of the clock at which the search ends.
         """
-        reach = max(int(np.sort(self.cost[:, 1])[:_FIRST][-1]), 1)
+        found, reach = self._rounded(share), max(int(np.sort(self.cost[:, 1])[:_FIRST][-1]), 1)
         dearest = np.where(self.cost < NEVER // 2, self.cost, 0).max(axis=1)
-        most = int(dearest.sum() + self.price @ self.room)
+        most = int(dearest.sum() + self.price @ self.room) if found is None else found.cost
         while reach < most:
-            found = self.within(reach, deadline, _BEAM)
-            if found is not None:
-                return found
+            nearer = self.within(reach, deadline, _BEAM)
+            if nearer is not None:
+                return nearer
             reach *= 2
-        return self.within(most, deadline)
+        return found or self.within(most, deadline)
+
+    def _rounded(self, share: Floats) -> Decision | None:
+        """Let jobs keep what they have all of, and each other one have the cheapest that fits."""
+        whole = np.take_along_axis(share, self.option, axis=1) >= _WHOLE
+        jobs, place = np.arange(len(whole)), whole.argmax(axis=1)
+        sure = whole.any(axis=1)
+        left = self.room - self.held[jobs, place][sure].sum(axis=0)
+        for job in np.flatnonzero(~sure).tolist():
+            fits = (self.held[job] <= left).all(axis=1) & (self.cost[job] < NEVER // 2)
+            if not fits.any():
+                return None
+            place[job] = fits.argmax()
+            left = left - self.held[job, place[job]]
+        cost = int(self.cost[jobs, place].sum() + self.price @ left)
+        return Decision(self.option[jobs, place], cost, False) if (left >= 0).all() else None
 
     def best(self, most: int, deadline: float) -> Decision | None:
         """Return the best decision, ``None`` if none costs at most `most`, or it takes too long."""
@@ -135,6 +156,8 @@ class Choices:
             return None
         fits, fills = ((each << self.shift).sum(axis=1) for each in (waits, takes + 1))
         key, cost = np.array([guard + (left << self.shift).sum()]), np.zeros(1, dtype=np.int64)
+        cheapest = self.held[open_, 0]
+        plain = np.append(cheapest[::-1].cumsum(axis=0)[::-1], [0 * self.room], axis=0)
         work, proved, steps = 0, True, []
         for turn, (job, options) in enumerate(zip(open_, near.sum(axis=1), strict=True), 1):
             work += cost.size * options
@@ -155,7 +178,10 @@ class Choices:
             width = kept.size if beam is None else beam[turn + _LAST > open_.size]
             if kept.size > width:
                 proved = False
-                kept = np.sort(kept[np.argsort(idle, kind="stable")[:width]])
+                # Parts that leave what the others would take at the prices are likely to be good.
+                off = np.abs(self._left(key[kept]) - plain[turn][:, None])
+                rank = idle + (self.price @ off) // _OFF
+                kept = np.sort(kept[np.argsort(rank, kind="stable")[:width]])
             steps.append((job, before[kept], option[kept]))
             cost, key = cost[kept], key[kept]
         total = cost + self.price @ self._left(key)

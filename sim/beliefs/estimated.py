@@ -15,14 +15,12 @@ from apportion.annotations import check_fields
 from apportion.checks import choice, number, whole
 from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
-from apportion.estimators import ColumnMeans, EstimatedSpeeds, ImputedSpeeds, SpeedModel
-from apportion.estimators.speeds.job_rows import ROWS, checked_optimism
+from apportion.estimators import EstimatedSpeeds
+from apportion.estimators.speeds.estimated import ROWS, checked_optimism
 from apportion.mechanism.scheduler import NOBODY
 from apportion.sim.beliefs import Agnostic, Told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
@@ -36,12 +34,6 @@ if TYPE_CHECKING:
 
 _REFERENCES = 12
 """Job types that were profiled before, if nobody says how many and there are so many."""
-
-_MODELS: dict[str, Callable[[], Any]] = {
-    "required": SpeedModel,
-    "log_additive": lambda: ImputedSpeeds("additive"),
-    "constant": ColumnMeans,
-}
 
 
 @dataclass(frozen=True)
@@ -63,10 +55,6 @@ class Estimated:
     rows
         ``"job"``: no job is recognised. ``"type"``: what one job teaches counts for all jobs of its
         type, and a type that is a reference is known from the beginning.
-    model
-        What completes a job's speeds: ``"required"``, `SpeedModel`; ``"log_additive"``, the job's
-        scale times a ratio for each column; ``"constant"``, what references make in the mean.
-        Optimism is for the first one: the other two know no deviations.
     seed
         Of the references and of the noise.
 
@@ -81,7 +69,6 @@ class Estimated:
     noise: float = 0.05
     rows: Literal["job", "type"] = "job"
     seed: int = 0
-    model: Literal["required", "log_additive", "constant"] = "required"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -91,7 +78,6 @@ class Estimated:
         number("noise", self.noise, most=10.0)
         choice("rows", self.rows, ROWS)
         check_seed(self.seed)
-        choice("model", self.model, tuple(_MODELS))
 
     def start(self, truth: TrueState, workload: Workload, cluster: Cluster) -> Believed:
         """Profile the references, and estimate every job."""
@@ -109,7 +95,6 @@ class Estimated:
             optimism=self.optimism,
             noise=self.noise,
             rows=self.rows,
-            model=_MODELS[self.model](),
             seed=int(rng.integers(2**31)),
         )
         types = workload.jobs["job_type"].tolist()

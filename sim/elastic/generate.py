@@ -15,9 +15,8 @@ from apportion.estimators.goodput import (
     ModelledSteps,
     StepTimes,
 )
-from apportion.sim.drawn.distributions import streams
-from apportion.sim.drawn.generate import MOST_JOBS
 from apportion.sim.elastic_workload import ElasticWorkload
+from apportion.sim.generators.distributions import MOST_JOBS, streams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

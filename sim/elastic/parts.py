@@ -10,7 +10,6 @@ from apportion.errors import unknown_name
 from apportion.mechanism.configurations import (
     BesideRequests,
     ByLinks,
-    Checkpoints,
     GangOptions,
     InConfigurations,
     JobRestarts,
@@ -44,12 +43,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.configurations import ServingSide
     from apportion.mechanism.decider import About, Decider
     from apportion.mechanisms import Configurations
     from apportion.policies import Policy
     from apportion.sim.about import AboutRun
-    from apportion.sim.elastic.choice import PolicyChoice
     from apportion.sim.elastic_workload import ElasticWorkload
 
 RESTART_S, RESCALE_S = UNMEASURED_S, 3.0
@@ -102,7 +99,9 @@ def configurations(mechanism: Configurations, decider: Policy | Decider, about: 
     if serving is None:
         scheduler = InConfigurations(*what, **how)
         return Parts(scheduler, runtime, choice.asked, [pauses])
-    side = _side(mechanism, serving, about, devices, jobs, choice)
+    worth = Speedups(jobs.trainers, choice)
+    side = serving_side(serving, devices, worth, about.seed)
+    check_some_train(side, devices, jobs, truth.ids)
     scheduler = BesideRequests(*what, serving=side, **how)
     requests = ServingTables(serving, side, scheduler, about.present.accelerators, truth.ids)
     beside = FluidBesideRequests(runtime, side.feed)
@@ -119,23 +118,6 @@ def _decided(decider: Any, about: AboutRun, told: About, jobs: ElasticParts) -> 
     runtime = Fluid(truth, elastic_speeds(alone, about.network, told))
     pauses = PauseColumns(truth, lambda: truth.preemptions)
     return Parts(decider.make(told), runtime, columns=[pauses])
-
-
-def _side(
-    mechanism: Configurations,
-    serving: Serving,
-    about: AboutRun,
-    devices: Devices,
-    jobs: ElasticParts,
-    choice: PolicyChoice,
-) -> ServingSide:
-    """Return what serves requests beside the jobs."""
-    every_s = mechanism.checkpoint_interval_s
-    saves = None if every_s is None else Checkpoints(about.truth.jobs, every_s)
-    worth = Speedups(jobs.trainers, choice)
-    side = serving_side(serving, devices, worth, about.seed, saves)
-    check_some_train(side, devices, jobs, about.truth.ids)
-    return side
 
 
 class ElasticParts(NamedTuple):
@@ -191,14 +173,7 @@ def elastic_parts(
         shared=shared,
     )
     check_options(ordered, trainers, options, devices.accelerators)
-    restarts = _restarts(mechanism, workload, names)
-    if mechanism.join_mini_batches:
-
-        def until_join_s(job: int) -> float:
-            return mechanism.join_mini_batches * trainers.mini_batch_s(job)
-
-        restarts = restarts._replace(until_join_s=until_join_s)
-    return ElasticParts(trainers, options, restarts, progress)
+    return ElasticParts(trainers, options, _restarts(mechanism, workload, names), progress)
 
 
 def _restarts(
@@ -214,10 +189,7 @@ def _restarts(
     believed_s, given, name = seconds[:, 0], mechanism.reallocation_seconds, "reallocation_seconds"
     if given is not None:
         believed_s = np.array(seconds_by_type(name, given, names))
-    return JobRestarts(
-        *(mechanism.restart, seconds[:, 0], seconds[:, 1], believed_s),
-        leader_s=mechanism.leader_seconds,
-    )
+    return JobRestarts(mechanism.restart, seconds[:, 0], seconds[:, 1], believed_s)
 
 
 def stages_of(mechanism: Configurations, names: Sequence[str]) -> NDArray[np.float64]:

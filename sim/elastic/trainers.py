@@ -152,14 +152,6 @@ class Trainers:
         accumulation = round(float(self._batch[job]) / (gpus * local)) - 1
         return Running(int(local), accumulation, Step(*step))
 
-    def mini_batch_s(self, job: int) -> float:
-        """Return the seconds of a mini-batch as a job runs now; 0 if it has not run yet."""
-        if job not in self._running:
-            return 0.0
-        _, accumulation, step = self.running(job)
-        relative = float(self.profiles.relative[job, self.since[job][1]])
-        return (step.step_s + accumulation * step.gradient_s) / relative
-
     def observe(self, ran: GangProgress) -> None:
         """Learn from what ran."""
         if not self._fitted:

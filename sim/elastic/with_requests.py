@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.mechanism.configurations import BesideRequests, GangWorth
-    from apportion.mechanism.configurations.asked import Checkpoints
     from apportion.mechanism.devices import Devices
     from apportion.mechanism.scheduler import Decision, GangProgress
     from apportion.sim.elastic.choice import PolicyChoice
@@ -94,17 +93,11 @@ class Speedups:
 
 _Row = tuple[int, str, object, float, float]
 
-RECLAIM_COLUMNS = ("time_s", "gpu", "job", "speedup_change", "yield_s", "undone_s")
+RECLAIM_COLUMNS = ("time_s", "gpu", "job", "speedup_change", "yield_s")
 """Columns of the table ``reclaims``: a row for each GPU that training had to give back."""
 
 
-def serving_side(
-    serving: Serving,
-    devices: Devices,
-    worth: GangWorth,
-    seed: int,
-    checkpoints: Checkpoints | None = None,
-) -> ServingSide:
+def serving_side(serving: Serving, devices: Devices, worth: GangWorth, seed: int) -> ServingSide:
     """Return what serves requests on devices.
 
     Raises
@@ -117,21 +110,14 @@ def serving_side(
     if count > total:
         raise InputError(f"gpus={count} are to serve requests; the cluster has {total}.")
     places = ServingPlaces(devices.pools, count)
-    gpus = InferenceGpus(
-        *(places.node, serving.cold_starts, serving.protect_times, serving.services_per_gpu),
-        binding=serving.binding,
-        free_gpu=serving.free_gpu,
-        seed=seed,
-    )
+    gpus = InferenceGpus(places.node, serving.cold_starts, serving.protect_times)
     requests = serving.requests
     feed = RequestFeed(
         *(gpus, requests["arrival_s"].tolist()),
         *(requests["service"].tolist(), requests["duration_s"].tolist()),
     )
     rule = reclaim_rule(serving.reclaim, seed)
-    return ServingSide(
-        feed, places, rule, worth, serving.yield_seconds, serving.lending, checkpoints
-    )
+    return ServingSide(feed, places, rule, worth, serving.yield_seconds, serving.lending)
 
 
 def check_some_train(
@@ -216,7 +202,7 @@ def _held(
         for device in devices if to_s > from_s else ():
             gpu = places.numbers[kinds[name], device]
             rows.append((gpu, "loaned" if gpu in serves else "training", job, from_s, to_s))
-    for time_s, gpu, job, _, yield_s, _ in reclaims.itertuples(index=False):
+    for time_s, gpu, job, _, yield_s in reclaims.itertuples(index=False):
         if yield_s > 0:
             rows.append((gpu, "loaned", job, time_s, time_s + yield_s))
     return rows

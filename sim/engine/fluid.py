@@ -57,9 +57,6 @@ class Fluid:
         if decision is self._again:
             return
         truth, gangs = self._truth, decision.gangs
-        if decision.undone is not None:
-            jobs, steps = decision.undone
-            truth.work(jobs, -steps)
         if decision.stop.size:
             truth.preemptions[decision.stop] += 1
         new = gangs.job[decision.starts]
@@ -73,7 +70,7 @@ class Fluid:
             self._timed.changes_s(now_s)
         if not known:
             self._rate = self._rates(decision)
-        none = not decision.stop.size and decision.undone is None and decision.pauses is None
+        none = not decision.stop.size and decision.pauses is None
         self._again = decision if known and none else None
 
     def run(

@@ -30,7 +30,7 @@ _STARTS = 200
 """Most stretches of a length that are looked at; of long ones four to the length."""
 
 
-def least_gpus(requests: pd.DataFrame, attainment: float, services_per_gpu: int = 1) -> int:
+def least_gpus(requests: pd.DataFrame, attainment: float) -> int:
     r"""Return a number of GPUs below which no schedule reaches the attainment.
 
     A request that meets its SLO is computed between its arrival and the end of its SLO. So of the
@@ -47,8 +47,6 @@ def least_gpus(requests: pd.DataFrame, attainment: float, services_per_gpu: int 
         As `apportion.sim.inference.checked_requests` returns them, with durations and SLOs.
     attainment
         Share of the requests that must meet their SLO.
-    services_per_gpu
-        Requests that a GPU computes at a time.
     """
     arrival_s, duration_s, slo_s = (
         requests[name].to_numpy(dtype=np.float64) for name in ("arrival_s", "duration_s", "slo_s")
@@ -70,7 +68,7 @@ def least_gpus(requests: pd.DataFrame, attainment: float, services_per_gpu: int 
             needed = np.sort(duration_s[first:last][inside])
             kept = needed[: max(needed.size - missed, 0)]
             best = max(best, float(kept.sum()) / float(length_s))
-    return max(1, math.ceil(best / services_per_gpu * (1 - 1e-9)))
+    return max(1, math.ceil(best * (1 - 1e-9)))
 
 
 def _starts(arrival_s: Floats, length_s: float, missed: int, most: int) -> Floats:
@@ -134,7 +132,6 @@ def fewest_gpus(
     *,
     cold_start_s: float | Mapping[str, float] = 6.0,
     protect: ProtectTimes | float = 1.0,
-    services_per_gpu: int = 1,
     slo_factor: float | None = None,
     gpus_per_node: int = 4,
 ) -> FewestGpus:
@@ -151,7 +148,7 @@ def fewest_gpus(
         As in `serve`, with an SLO.
     attainment
         Share of requests that must end within their SLO, above 0 and at most 1.
-    cold_start_s, protect, services_per_gpu, slo_factor, gpus_per_node
+    cold_start_s, protect, slo_factor, gpus_per_node
         As in `serve`.
 
     Raises
@@ -165,7 +162,6 @@ def fewest_gpus(
         with_slo(requests, slo_factor),
         cold_start_s=cold_start_s,
         protect=protect,
-        services_per_gpu=services_per_gpu,
     )
     if "slo_s" not in settings.requests:
         raise InputError("The requests have no SLO: give a column 'slo_s', or slo_factor.")
@@ -175,7 +171,7 @@ def fewest_gpus(
 
 def _search(settings: Serving, share: float, per_node: int) -> FewestGpus:
     asked = settings.requests
-    least = least_gpus(asked, share, settings.services_per_gpu)
+    least = least_gpus(asked, share)
     runs: dict[int, ServingRun] = {}
 
     def run_on(gpus: int) -> ServingRun:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from apportion.checks import check_memory, choice, label, listed, number, seconds, whole
 from apportion.errors import InputError, unknown_name
-from apportion.sim.drawn.distributions import streams
+from apportion.sim.generators.distributions import pick, streams
 from apportion.sim.inference.requests import checked_requests
 
 if TYPE_CHECKING:
@@ -186,9 +186,8 @@ def generate_requests(
     rng = streams(_STREAMS, seed)
     arrival_s = draw_request_times(rate, length_s, bursts or Bursts(), rng)
     popularity = np.arange(1, len(names) + 1, dtype=float) ** -zipf
-    cumulative = np.cumsum(popularity / popularity.sum())
-    drawn = rng["services"].random(arrival_s.size)
-    asked = np.searchsorted(cumulative[:-1], drawn, side="right")
+    shares = dict(enumerate(popularity.tolist()))
+    asked = pick(shares, rng["services"].random(arrival_s.size))
     shape = _shapes(durations, spread, arrival_s.size, rng["durations"])
     found = {
         "arrival_s": arrival_s,

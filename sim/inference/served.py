@@ -100,7 +100,6 @@ def serve(
     *,
     cold_start_s: float | Mapping[str, float] = 6.0,
     protect: ProtectTimes | float = 1.0,
-    services_per_gpu: int = 1,
     slo_factor: float | None = None,
     gpus_per_node: int = 4,
 ) -> ServingRun:
@@ -115,7 +114,7 @@ def serve(
         `apportion.sim.inference.generate_requests` makes them, or a csv file with them.
     gpus
         How many, >= 1.
-    cold_start_s, protect, services_per_gpu
+    cold_start_s, protect
         As in `apportion.Serving`.
     slo_factor
         Each request should end within so many times its duration, >= 1; for requests that have no
@@ -138,7 +137,6 @@ def serve(
         with_slo(requests, slo_factor),
         cold_start_s=cold_start_s,
         protect=protect,
-        services_per_gpu=services_per_gpu,
     )
     return serve_alone(settings, whole("gpus", gpus, 1), whole("gpus_per_node", gpus_per_node, 1))
 
@@ -161,8 +159,6 @@ def serve_alone(serving: Serving, gpus: int, gpus_per_node: int = 4) -> ServingR
         [gpu // gpus_per_node for gpu in range(gpus)],
         serving.cold_starts,
         serving.protect_times,
-        serving.services_per_gpu,
-        free_gpu=serving.free_gpu,
     )
     asked = serving.requests
     columns = (asked[name].tolist() for name in ("arrival_s", "service", "duration_s"))

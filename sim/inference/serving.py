@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
 from apportion.checks import choice, number, seconds, whole, yes_no
 from apportion.errors import InputError
 from apportion.mechanism.configurations.reclaims import RECLAIMS
-from apportion.mechanism.inference.settings import BINDINGS, FREE_GPU, ProtectTimes, cold_starts
+from apportion.mechanism.inference.settings import ProtectTimes, cold_starts
 from apportion.mechanisms.setting_names import value_in_brackets
 from apportion.sim.inference.read import requests_given
 
@@ -41,21 +41,12 @@ class Serving:
     protect
         How long a GPU is kept for the service that it has just run, or how many times as long as
         DeepBoot keeps it.
-    services_per_gpu
-        Services that a GPU may have loaded, each with a request of its own.
     reclaim
         Which GPU training gives back: ``"least_loss"``, the one whose loss changes the sum of
         speed-ups for the best (DeepBoot); ``"random"``; ``"whole_server"``, all of the machine
         that has the fewest GPUs in training (Lyra).
     lending
         Whether training may have idle GPUs that serve requests; without, the clusters are separate.
-    binding
-        ``"late"``, ``"early"`` or ``"loaded"``: when a request is bound to a GPU, see
-        `apportion.mechanism.inference.InferenceGpus`.
-    free_gpu
-        Which GPU a request gets for whose service none is protected: ``"fewest_loans"``, by the
-        order of the released DeepBoot, or ``"random"``, any that is free or warm, as in its paper;
-        see `apportion.mechanism.inference.InferenceGpus`.
     yield_seconds
         How long training takes to leave a GPU that is called back; by default as long as the job
         pauses for it.
@@ -71,12 +62,9 @@ class Serving:
     gpus: int | str = POOLED
     cold_start_s: float | Mapping[str, float] = 6.0
     protect: ProtectTimes | float = field(default_factory=ProtectTimes)
-    services_per_gpu: int = 1
     reclaim: str = "least_loss"
     lending: bool = True
-    binding: Literal["late", "early", "loaded"] = "late"
     yield_seconds: float | None = None
-    free_gpu: Literal["fewest_loans", "random"] = "fewest_loans"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "requests", _read(self.requests))
@@ -93,10 +81,7 @@ class Serving:
         if not isinstance(self.protect, ProtectTimes):
             number("protect", self.protect)
         object.__setattr__(self, "cold_start_s", self.cold_starts)
-        whole("services_per_gpu", self.services_per_gpu, 1)
         choice("reclaim", self.reclaim, RECLAIMS)
-        choice("binding", self.binding, BINDINGS)
-        choice("free_gpu", self.free_gpu, FREE_GPU)
         if self.yield_seconds is not None:
             seconds("yield_seconds", self.yield_seconds)
 

@@ -185,5 +185,4 @@ def serving_figures(
         "loaned_gpu_hours": float(used.get("loaned", 0.0)) / 3600,
         "reclaims": len(tables["reclaims"]),
         "lost_gpu_seconds": lost,
-        "undone_s": float(tables["reclaims"]["undone_s"].sum()),
     }

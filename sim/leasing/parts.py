@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apportion.errors import InputError, written
-from apportion.mechanism.offers import OfferScheduler, get_timers
-from apportion.mechanism.offers.holdings import machines_of
-from apportion.mechanism.offers.rules import DelayScheduling, NoWait, spelled
+from apportion.mechanism.leases import OfferScheduler, get_timers
+from apportion.mechanism.leases.rules import DelayScheduling, NoWait, SkewBased, spelled
 from apportion.sim.about import Parts
 from apportion.sim.leasing.columns import LeaseColumns, TimerLog
 from apportion.sim.network import COMMUNICATING_MODELS, get_network
@@ -20,6 +19,7 @@ from apportion.sim.tiers.tier_shares import TierShares
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from apportion.cluster import Cluster
     from apportion.mechanism.decider import About
     from apportion.mechanisms import Leases
     from apportion.policies import Policy
@@ -71,10 +71,7 @@ def _by_policy(mechanism: Leases, policy: Policy, about: AboutRun) -> Parts:
         _check_fixed(policy, believed)
         slowdown = tier_slowdowns(about.workload, told.devices.placings)
         plans = RoundPlans(policy, terms.rule, at_tiers(believed.speed, slowdown))
-        # Of several types a plan may well give a gang another one, as fast for it as its own.
-        several = len(told.cluster.accelerators) > 1
-        scheduler = terms.make(told, plans, every_lease=several)
-        return offered(about, told, scheduler, terms)._replace(asked=plans.asked)
+        return offered(about, told, terms.make(told, plans), terms)._replace(asked=plans.asked)
     shares = TierShares(
         *(policy, told, believed, about.workload),
         lease_s=terms.lease_s,
@@ -83,10 +80,7 @@ def _by_policy(mechanism: Leases, policy: Policy, about: AboutRun) -> Parts:
         resolve_every=mechanism.resolve_every,
         rule=None if timers is None else terms.rule,
     )
-    learns = None if believed.fixed else shares.observe
-    # What jobs have had of their shares changes from lease to lease, and whose turn it is with it.
-    scheduler = terms.make(told, shares, learns=learns, every_lease=True)
-    return offered(about, told, scheduler, terms)._replace(asked=shares.asked)
+    return offered(about, told, terms.make(told, shares), terms)._replace(asked=shares.asked)
 
 
 def racks(about: AboutRun, terms: OfferScheduler) -> About:
@@ -97,7 +91,7 @@ def racks(about: AboutRun, terms: OfferScheduler) -> About:
     InputError
         If racks are not whole, or a job would lose whole leases.
     """
-    machines_of(about.present)  # or these are no whole racks
+    _check_racks(about.present)
     _check_starts(terms, about.workload)
     about.network = about.network or get_network("none", cluster=about.present)
     return about.place(terms.placement, terms.overhead_s)
@@ -141,7 +135,7 @@ def _knowing_skews(
     Of job types of one's own nobody knows it: where the network knows no models either, it is low.
     """
     rule, model = scheduler.rule, network.model
-    if not hasattr(rule, "knowing"):
+    if not isinstance(rule, SkewBased):
         return scheduler
     profiles, skews = getattr(getattr(model, "analytic", model), "profiles", {}), {}
     for job_type in dict.fromkeys(job_types):
@@ -152,13 +146,24 @@ def _knowing_skews(
             sent := COMMUNICATING_MODELS.get(spelled(job_type, COMMUNICATING_MODELS))
         ):
             skews[job_type] = sent.largest / sent.parameters
-    known = {*rule.job_types, *skews}
+    known = {*rule.skews, *skews}
     unknown = [each for each in dict.fromkeys(job_types) if each not in known]
     if unknown and network.name in _ANY_JOB_TYPE:
         skews |= dict.fromkeys(unknown, 0.0)
         names = ", ".join(map(written, unknown[:3])) + ", ..." * (len(unknown) > 3)
         _LOG.warning("%s: the skew of %s is not known, and taken as low", scheduler.name, names)
     return replace(scheduler, rule=rule.knowing(skews))
+
+
+def _check_racks(cluster: Cluster) -> None:
+    """Refuse racks that are not whole, and types of which there are none."""
+    for name, gpus in cluster.gpus.items():
+        if not gpus:
+            raise InputError(
+                f"Leases are for racks, and the cluster {cluster} has none of type {name!r}; "
+                f"leave it out. Valid: e.g. Cluster.of_racks(4)."
+            )
+        cluster.racks(name)
 
 
 def _check_starts(scheduler: OfferScheduler, workload: Workload) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.mechanism.decider import About
-    from apportion.mechanism.offers import Placement
+    from apportion.mechanism.leases import Placement
     from apportion.mechanism.placements.by_speed import Pace
     from apportion.sim.engine.speeds import Speeds
     from apportion.sim.network.cassini import GangLinks

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.errors import InputError, SolveError
-from apportion.mechanism.offers.candidates import InOrder, Planned, accepts_from_s
+from apportion.mechanism.leases.jobs import WaitingJobs
+from apportion.mechanism.leases.queue import (
+    Candidate,
+    JobQueue,
+    accepts_from_s,
+    next_acceptance_s,
+    waits_s,
+)
 from apportion.mechanism.orders import MostSlowedFirst
 from apportion.mechanism.scheduler import Placement, can_hold, tier_of
 from apportion.policies import solve_instance
@@ -20,9 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers import WaitingJobs
-    from apportion.mechanism.offers.holdings import Holdings
-    from apportion.mechanism.offers.rules import Rule
+    from apportion.mechanism.leases.active import ActiveLeases
+    from apportion.mechanism.leases.rules import Rule
     from apportion.policies import Instance, Policy
     from apportion.types import Bools, Floats, Ints
 
@@ -33,15 +40,13 @@ _LAST_TYPE = 1e-6
 """By so much, relatively, the type that a job had last is preferred to others as fast."""
 
 
-class RoundPlans:
+class RoundPlans(JobQueue):
     """Lets a policy decide over all waiting jobs and all that is free, at every offer.
 
     Jobs accept tiers by a rule, as from schedulers that offer GPUs to one job after the other. What
     the policy leaves open is done as these do it: a job that gave GPUs back in the same instant has
     them again, as far as no free ones of its tier are better; others get the fastest placement in
     the machine, rack or type that the policy gives them.
-
-    It is the part of a scheduler that decides, `apportion.mechanism.offers.candidates.Plans`.
 
     Parameters
     ----------
@@ -71,31 +76,46 @@ class RoundPlans:
             )
         self._policy, self._rule, self._speed = policy, rule, speed
         self._order = MostSlowedFirst()
-        self._alone = InOrder(self._order, rule)
+        self._plan: list[Candidate] = []
         self.asked = Solves(policy.label)
 
-    def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Ints, Bools]:
-        """Say what the first job accepts: what it would get if no other waited."""
-        return self._alone.candidates(now_s, waiting)
+    def first(self, now_s: float, room: Sequence[int]) -> Candidate | None:
+        """Return the next job of the plan; asked for another one when all have their GPUs.
 
-    def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
-        """Return when the next timer ends for which GPUs are free."""
-        return self._alone.next_change_s(now_s, waiting)
+        Leases may have changed the delay timers: the policy is asked until it gives nothing more.
+        """
+        if not self._plan:
+            waiting = self.waiting(room)
+            self._plan = self.plan(now_s, waiting, self.leases) if waiting.job.size else []
+        return self._plan.pop(0) if self._plan else None
 
-    def plan(self, now_s: float, waiting: WaitingJobs, holdings: Holdings) -> list[Planned]:
+    def next_change_s(self, now_s: float, room: Sequence[int]) -> float:
+        """Return when the next timer ends for which GPUs are free, seconds."""
+        return next_acceptance_s(self._rule, now_s, self.waiting(room))
+
+    def accepts_at_once(self, job: int, option: int) -> bool:
+        """Whether a job that waits alone would surely take GPUs at an option again.
+
+        Of several types a plan may well give a gang another one, as fast for it as its own.
+        """
+        alone = WaitingJobs(np.array([job]), self.jobs, self.timers, ())
+        return alone.types == 1 and 0.0 in waits_s(self._rule, alone)[0, option:]
+
+    def plan(self, now_s: float, waiting: WaitingJobs, leases: ActiveLeases) -> list[Candidate]:
         """Ask the policy who gets which GPUs now."""
         opened = waiting.fits & (accepts_from_s(self._rule, waiting) <= now_s)
         able = np.flatnonzero(opened.any(axis=1))
         if not able.size:
             return []
-        one = _Round(waiting.at(able), opened[able], holdings)
+        one = _Round(replace(waiting, job=waiting.job[able]), opened[able], leases)
         option = self._decide(now_s, one)
         taken = one.places.devices(
             option, one.jobs.scale_factor, before=one.kept(option), spread=one.spread(option)
         )
+        tiers = one.places.tier[option].tolist()
         return [
-            Planned(int(job), each.kind, _placement(each), int(one.places.tier[at]))
-            for job, each, at in zip(one.jobs.job, taken, option, strict=True)
+            Candidate(job, each.kind, tier, tier, _placement(each))
+            for job, each, tier in zip(one.jobs.job.tolist(), taken, tiers, strict=True)
             if each is not None
         ]
 
@@ -105,7 +125,7 @@ class RoundPlans:
         speed = np.where(one.opened, self._speed[jobs.job], 0.0)
         if jobs.types > 1:
             by_type = speed.reshape(jobs.job.size, jobs.types, -1)
-            by_type[np.arange(jobs.job.size), jobs.records.kind[jobs.job]] *= 1 + _LAST_TYPE
+            by_type[np.arange(jobs.job.size), jobs.records.option[jobs.job] // 3] *= 1 + _LAST_TYPE
         columns = {
             "network_priority": self._order.keys(now_s, jobs)[0],
             "waited_s": now_s - jobs.released_s,
@@ -152,12 +172,12 @@ class _Round:
         none; shape (jobs,).
     """
 
-    def __init__(self, jobs: WaitingJobs, opened: Bools, holdings: Holdings) -> None:
-        self.jobs, self.opened, self._holdings = jobs, opened, holdings
-        self.places = RoundPlaces.of([pool.free.tolist() for pool in holdings.pools])
+    def __init__(self, jobs: WaitingJobs, opened: Bools, leases: ActiveLeases) -> None:
+        self.jobs, self.opened, self._leases = jobs, opened, leases
+        self.places = RoundPlaces.of([pool.free.tolist() for pool in leases.pools])
         self._before: dict[int, tuple[int, Placement]] = {}
         for position, job in enumerate(jobs.job.tolist()):
-            before = holdings.before(job)
+            before = leases.before(job)
             if before is not None:
                 self._before[position] = before
         liked = [self._likes(position) for position in range(jobs.job.size)]
@@ -196,14 +216,14 @@ class _Round:
         """Return the GPUs that suit a job best, if it matters which of its tier they are."""
         if position in self._before:
             kind, own = self._before[position]
-            free = self._holdings.pools[kind].free
+            free = self._leases.pools[kind].free
             if can_hold(free, own):
                 return _taken(kind, self._better(position, kind, free, own) or own)
         if self.opened[position, ::3].any():  # a machine is free: all are alike to it
             return None
-        slowdown = self.jobs.records.slowdown[self.jobs.job[position]]
+        slowdown = self.jobs.slowdown[position]
         kind, tier = divmod(int(np.where(self.opened[position], slowdown, np.inf).argmin()), 3)
-        found = self._fastest(position, kind, self._holdings.pools[kind].free, tier)
+        found = self._fastest(position, kind, self._leases.pools[kind].free, tier)
         return None if found is None else _taken(kind, found)
 
     def _better(
@@ -211,17 +231,17 @@ class _Round:
     ) -> Placement | None:
         """Return GPUs that are better for a job than its own and no wider."""
         model, gpus = self._gang(position)
-        placing = self._holdings.placer.placings[kind]
+        placing = self._leases.placer.placings[kind]
         return placing.better(free, model, gpus, tier_of(own), own)
 
     def _fastest(
         self, position: int, kind: int, free: NDArray[np.int64], widest: int
     ) -> Placement | None:
         model, gpus = self._gang(position)
-        return self._holdings.placer.placings[kind].fastest(free, model, gpus, widest)
+        return self._leases.placer.placings[kind].fastest(free, model, gpus, widest)
 
     def _gang(self, position: int) -> tuple[str, int]:
-        job, told = int(self.jobs.job[position]), self.jobs.records.told
+        job, told = int(self.jobs.job[position]), self.jobs.table
         return told.job_type[job], int(told.scale[job])
 
 

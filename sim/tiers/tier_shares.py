@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.cluster import TIERS
-from apportion.mechanism.offers.candidates import accepts_from_s, next_acceptance_s
+from apportion.mechanism.leases.queue import Candidate, JobQueue, accepts_from_s, next_acceptance_s
 from apportion.mechanism.priorities import Candidates, time_at_start
 from apportion.mechanisms.past import told_otherwise
 from apportion.sim.tiers.tier_problem import TierOptions, tier_slowdowns
@@ -15,14 +15,12 @@ from apportion.sim.tiers.tier_resolver import TieredResolver
 from apportion.ties import OWED_S, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from apportion.mechanism.decider import About
     from apportion.mechanism.devices import Held
-    from apportion.mechanism.offers import WaitingJobs
-    from apportion.mechanism.offers.leased_jobs import LeasedJobs
-    from apportion.mechanism.offers.rules import Rule
-    from apportion.mechanism.offers.serving import Turn
+    from apportion.mechanism.leases import WaitingJobs
+    from apportion.mechanism.leases.rules import Rule
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms.past import Past
     from apportion.policies import Instance, Policy
@@ -31,8 +29,10 @@ if TYPE_CHECKING:
     from apportion.sim.workload import Workload
     from apportion.types import Bools, Floats, Ints
 
+    Turn = tuple[int, int, Sequence[int]]  # a job, its GPUs, and options, best first
 
-class TierShares:
+
+class TierShares(JobQueue):
     """Offers free GPUs by share of time wanted over time received, per job, type and tier.
 
     Option ``type * 3 + tier`` is a tier of an accelerator type. The policy is solved over these
@@ -42,8 +42,6 @@ class TierShares:
     says that it leaves GPUs idle. With a rule a job takes only tiers that it accepts by then,
     whatever its shares, which know of no waits. What jobs are owed at a new solve is carried over,
     up to one lease. Source: Gavel (Narayanan et al., OSDI 2020), section 5, its priorities.
-
-    It is the part of a scheduler that decides, `apportion.mechanism.offers.serving.InTurn`.
 
     Parameters
     ----------
@@ -112,13 +110,41 @@ class TierShares:
         self._priority = np.zeros(len(workload))
         self._active: Ints = np.empty(0, dtype=np.intp)
         self._seen: Ints | None = None
+        self._turns: Iterator[Turn] | None = None
+        self._next: Turn | None = None
         self._solved_s = -np.inf
+
+    def begin(self, now_s: float) -> None:
+        """Begin to offer what is free at a time."""
+        super().begin(now_s)
+        self._turns = self._next = None
+
+    def first(self, now_s: float, room: Sequence[int]) -> Candidate | None:
+        """Return the first job whose turn it is and that finds room; it had its turn for good.
+
+        Turns are asked for anew with each gift if timers or what others hold count.
+        """
+        most = max(room)
+        if self._turns is None or not self.lasts:
+            waiting = self.waiting(room)
+            if not waiting.job.size:
+                return None
+            self._turns = self.turns(now_s, waiting)
+            self._next = next(self._turns, None)
+        while self._next is not None:
+            job, gpus, options = self._next
+            for option in options if gpus <= most and self.jobs.waiting.item(job) else ():
+                kind, tier = divmod(option, len(TIERS))
+                if gpus <= room[option] and (job, kind) not in self.declined:
+                    return Candidate(job, kind, tier, tier)
+            self._next = next(self._turns, None)
+        return None
 
     def turns(self, now_s: float, waiting: WaitingJobs) -> Iterator[Turn]:
         """Give the waiting jobs by what they are owed, then, to lend, by what they have had."""
         self._look()
         if now_s >= self.resolver.due_s:
-            self._solve(now_s, waiting.records)
+            self._solve(now_s)
         opened = waiting.fits
         if self._rule is not None:
             opened = opened & (accepts_from_s(self._rule, waiting) <= now_s)
@@ -133,8 +159,11 @@ class TierShares:
         """Whether neither timers nor what others hold count, which change with each gift."""
         return self._rule is None and not self.resolver.bounds
 
-    def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
-        """Return when the policy is to be solved again, or a timer ends."""
+    def next_change_s(self, now_s: float, room: Sequence[int]) -> float:
+        """Return when the policy is to be solved again, or a timer ends, seconds."""
+        waiting = self.waiting(room)
+        if not waiting.job.size:
+            return np.inf
         self._look()
         due_s = self.resolver.due_s if self.resolver.due_s > now_s else np.inf
         if self._rule is None:
@@ -161,7 +190,9 @@ class TierShares:
         return self.resolver.asked
 
     def observe(self, ran: GangProgress) -> None:
-        """Learn from what ran."""
+        """Learn from what ran, unless speeds are known for good."""
+        if self._believed.fixed:
+            return
         moved = self.resolver.observe(ran)
         if moved.size:
             self._fastest[moved] = _at_fastest_tier(self._table.speed[moved])
@@ -174,9 +205,9 @@ class TierShares:
         is stated for then.
         """
         resources = self.resolver.resources(now_s, self._lease_s + self._pause_s)
-        records, usage = waiting.records, resources.usage
+        records, usage = self.jobs, resources.usage
         holds = ~records.waiting[resources.jobs]
-        held = usage[holds, records.option(resources.jobs[holds])]
+        held = usage[holds, records.option[resources.jobs[holds]]]
         here = np.searchsorted(resources.jobs, waiting.job)
         return np.asarray((usage[here] <= resources.left(held)).all(axis=2))
 
@@ -211,23 +242,23 @@ class TierShares:
         for line in order_of(served, absolute=OWED_S).tolist():
             yield job.item(line), gpus[line], by_speed[line][: able[line]]
 
-    def _solve(self, now_s: float, records: LeasedJobs) -> None:
+    def _solve(self, now_s: float) -> None:
         """Ask the policy for new shares of the jobs that are here now."""
-        self._settle(now_s, records)
-        self._active = self._told.active
+        self._settle(now_s)
+        self._active, records = self._told.active, self.jobs
         run_s = records.run_s.sum(axis=1)
         ran = np.flatnonzero(run_s > 0)
         rescaled = self._first[ran] / self._believed.speed[ran].max(axis=1)
-        self._priority[ran] = records.compute_s[ran] / run_s[ran] * rescaled
+        self._priority[ran] = records.compute_s(ran) / run_s[ran] * rescaled
         self._moved = False
         self._target = np.zeros_like(self._table.speed)
         self._target[self._active] = self.resolver.solve(now_s).alone
         self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
         self._solved_s = now_s
 
-    def _settle(self, now_s: float, records: LeasedJobs) -> None:
+    def _settle(self, now_s: float) -> None:
         """Close the books of the last shares: what is owed."""
-        run_s = records.run_s.copy()
+        run_s = self.jobs.run_s.copy()
         if self._active.size:
             wanted_s = self._target * (now_s - self._solved_s)
             owed = self._owed + wanted_s - (run_s - self._run_s)

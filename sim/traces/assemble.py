@@ -12,8 +12,8 @@ import pandas as pd
 from apportion.cluster import ACCELERATORS
 from apportion.errors import InputError, unknown_name
 from apportion.jobs import RECORDED_TIMES
-from apportion.sim.drawn.modelled_speeds import with_modelled_speeds
 from apportion.sim.job_types import draw_job_types, job_type_throughputs
+from apportion.sim.modelled_speeds import with_modelled_speeds
 from apportion.sim.recorded_types import REFERENCE, duration_steps
 from apportion.sim.traces.recorded_times import most_at_once
 from apportion.sim.workload import Workload

@@ -96,7 +96,9 @@ def jobs_of(table: TraceTable, job: str) -> pd.DataFrame:
     return pd.DataFrame(columns, index=table.rows.index)
 
 
-def jobs_column(table: TraceTable, name: str, kind: str | None = None) -> pd.Series:
+def jobs_column(
+    table: TraceTable, name: str, kind: str | None = None, *, meant: str | None = None
+) -> pd.Series:
     """Return one column of the jobs table, checked line by line.
 
     Parameters
@@ -105,13 +107,15 @@ def jobs_column(table: TraceTable, name: str, kind: str | None = None) -> pd.Ser
         The file, and the column.
     kind
         What a column of one's own holds, ``"number"``, ``"truth"`` or ``"text"``, if that is known.
+    meant
+        The column of the jobs table that it means; that of its name by default.
 
     Raises
     ------
     InputError
         For a misspelt column, and values out of range, naming the line.
     """
-    column = column_named(name, f"column in {table.file.path}:")
+    column = column_named(meant or name, f"column in {table.file.path}:")
     if column.kind == "own":
         kind = kind or kind_of(table.rows[name])
         if kind == "truth":

@@ -7,15 +7,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from apportion.cluster import ACCELERATORS
 from apportion.errors import InputError, written
-from apportion.sim.traces.assemble import accelerator_of, from_durations
-from apportion.sim.traces.log import items_of, objects_of, read_items
+from apportion.sim.traces.assemble import accelerator_of
+from apportion.sim.traces.log import from_log, items_of, objects_of, read_items
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pandas as pd
 
     from apportion.sim.traces.assemble import ReadOptions
     from apportion.sim.traces.log import Log
@@ -68,8 +69,6 @@ def read_kueue(file: TextFile, options: ReadOptions) -> Workload:
     if options.throughputs is None:
         log.leave_out_gangs_on_slices(jobs["scale_factor"], jobs["recorded_on"])
     jobs = log.readable(jobs)
-    if jobs.empty:
-        raise log.nothing_left()
     evicted = log.table.rows["evicted"][jobs.index] == "true"
     log.say(evicted, "evicted before; the list does not tell earlier runs, which do not count")
     log.say_types(jobs, log.table.rows["by_type"].map(json.loads))
@@ -78,7 +77,7 @@ def read_kueue(file: TextFile, options: ReadOptions) -> Workload:
             jobs["entity"] = jobs[name]
             break
     jobs = jobs.loc[:, jobs.notna().any() & (jobs != "").any()]
-    return from_durations(file, jobs.set_index("job"), options, log.notes(len(jobs)))
+    return from_log(log, jobs, options)
 
 
 def _times(log: Log) -> pd.DataFrame:
@@ -90,14 +89,8 @@ def _times(log: Log) -> pd.DataFrame:
     seen_s = np.fmax.reduce([created_s.max(), start_s.max(), end_s.max()])
     log.say(running, "still running, taken to end when the log was made")
     end_s = end_s.mask(running, seen_s)
-    table.refuse(table.rows["admitted"], start_s < created_s, "at creationTimestamp or later")
-    table.refuse(table.rows["finished"], end_s < start_s, "at Admitted or later")
-    log.leave_out(start_s == end_s, "they never ran")
-    ids = log.table.texts("job")
-    log.table.refuse(ids, ids.duplicated(), "a name of its own")
-    columns = {"job": ids, "arrival_s": created_s, "duration_s": end_s - start_s}
-    columns |= {"recorded_start_s": start_s, "recorded_end_s": end_s}
-    return pd.DataFrame(columns).loc[ids.index]
+    jobs = log.runs(("created", "admitted", "finished"), (created_s, start_s, end_s))
+    return jobs.assign(job=log.ids("job"))
 
 
 def _kept(log: Log) -> dict[str, pd.Series]:

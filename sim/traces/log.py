@@ -11,6 +11,7 @@ import math
 import re
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +19,14 @@ import pandas as pd
 
 from apportion.cluster import is_slice
 from apportion.errors import InputError, written
-from apportion.sim.traces.assemble import accelerator_of
+from apportion.sim.traces.assemble import accelerator_of, from_durations, from_steps
 from apportion.sim.traces.table import TraceTable, check_head, counted, head_of, lines_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.workload import Workload
     from apportion.text_files import TextFile
 
 
@@ -66,10 +69,44 @@ class Log:
         gangs = (gpus > 1) & on.map(is_slice)
         self.leave_out(gangs, "they had several parts of GPUs, on which gangs do not run")
 
-    def rename(self, columns: Mapping[str, str]) -> None:
-        """Keep these columns only, and call them otherwise."""
-        rows = self.table.rows[list(columns)].rename(columns=columns)
-        self.table = replace(self.table, rows=rows)
+    def ids(self, column: str) -> pd.Series:
+        """Return a column of texts, and refuse the lines whose text stands before."""
+        cells = self.table.texts(column)
+        self.table.refuse(cells, cells.duplicated(), "an id of its own")
+        return cells
+
+    def refuse_before(
+        self, earlier: str, earlier_s: pd.Series, later: str, later_s: pd.Series
+    ) -> None:
+        """Refuse the lines of which one time lies before another, by the names of their columns."""
+        here = self.table.rows.index
+        wrong = (later_s < earlier_s).reindex(here, fill_value=False)
+        self.table.refuse(self.table.rows[later], wrong, f"{earlier} or later")
+
+    def runs(self, columns: Sequence[str], times_s: Sequence[pd.Series]) -> pd.DataFrame:
+        """Return arrival, start, end and length of jobs; leave out those of no length.
+
+        Parameters
+        ----------
+        columns
+            Of arrival, start and end, for messages.
+        times_s
+            What stands there.
+        """
+        for (earlier, before_s), (later, after_s) in pairwise(zip(columns, times_s, strict=True)):
+            self.refuse_before(earlier, before_s, later, after_s)
+        arrival_s, start_s, end_s = times_s
+        self.leave_out(start_s == end_s, "they never ran")
+        jobs = {"arrival_s": arrival_s, "duration_s": end_s - start_s}
+        jobs |= {"recorded_start_s": start_s, "recorded_end_s": end_s}
+        return pd.DataFrame(jobs).loc[self.table.rows.index]
+
+    def keep_states(self, column: str, known: Sequence[str], wanted: Sequence[str] | None) -> None:
+        """Refuse unknown states, and leave out the jobs in others than those wanted."""
+        state = self.table.texts(column)
+        self.table.refuse(state, ~state.isin(known), f"one of {', '.join(known)}")
+        if wanted is not None:
+            self.leave_out(~state.isin([*wanted]), "they are in another state")
 
     def say(self, which: pd.Series, what: str) -> None:
         """Tell of some lines what is assumed of them, if there are any."""
@@ -129,6 +166,37 @@ class Log:
             f"jobs on GPUs of several types, counted wholly as the type of most of them "
             f"({told}: {hours:,.1f} GPU-hours)",
         )
+
+
+def from_log(
+    log: Log, jobs: pd.DataFrame, options: ReadOptions, notes: Sequence[str] = ()
+) -> Workload:
+    """Make a workload of the jobs of a log that can be used, with its notes, then those given.
+
+    Parameters
+    ----------
+    log, options
+        The log, and what the user chose.
+    jobs
+        By line: ``job``, the ids, if there are any, and columns as in
+        `apportion.sim.traces.assemble.from_durations`; or also job_type and total_steps.
+    notes
+        What else is to be said.
+
+    Raises
+    ------
+    InputError
+        If no job is left, and as the functions that make the workload.
+    """
+    jobs = log.readable(jobs)
+    if jobs.empty:
+        raise log.nothing_left()
+    file, lines, notes = log.table.file, jobs.index, [*log.notes(len(jobs)), *notes]
+    jobs = jobs.set_index("job") if "job" in jobs else jobs.reset_index(drop=True)
+    if "total_steps" not in jobs:
+        return from_durations(file, jobs, options, notes)
+    jobs["arrival_s"] -= jobs["arrival_s"].min()
+    return from_steps(file, jobs, lines, options, notes)
 
 
 def pods_column(names: Iterable[str]) -> str | None:

@@ -13,14 +13,14 @@ import pandas as pd
 from apportion.checks import LARGEST_COUNT
 from apportion.errors import InputError, written
 from apportion.jobs import RECORDED_TIMES, column_named
-from apportion.sim.traces.assemble import from_durations, from_steps
 from apportion.sim.traces.jobs_csv import jobs_column
-from apportion.sim.traces.log import Log, other_lengths, pods_column, pods_notes, read_log
+from apportion.sim.traces.log import from_log, other_lengths, pods_column, pods_notes, read_log
 from apportion.sim.traces.sacct import NOT_KNOWN, seconds_of
 from apportion.sim.traces.table import missing_column, separator_of
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
+    from apportion.sim.traces.log import Log
     from apportion.sim.workload import Workload
     from apportion.text_files import TextFile
 
@@ -127,23 +127,51 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
     meant = meanings(columns)
     log = read_log(file, separator_of(file))
     present = log.table.rows.columns
-    for name in meant:
-        if name not in present:
-            raise missing_column(file, name, present)
     others = [name for name in present if name not in meant]
     notes = pods_notes(log.table.rows[others])
-    units = {target: seconds for target, seconds in meant.values()}
-    log.rename({name: target for name, (target, _) in meant.items()})
-    gpus = _gpus(log)
-    log.leave_out(gpus == 0, "they have no GPU")
-    jobs = _jobs(log, units, gpus)
+    jobs = jobs_of(log, meant, options)
+    notes += [f"columns that were not read: {', '.join(others)}"] if others else []
+    targets = {target for target, _ in meant.values()}
+    if "scale_factor" not in targets:
+        each = "worker" if _WORKERS in targets else "job"
+        notes.append(f"the log tells no GPUs: each {each} is taken to have one")
+    if {"duration_s", *RECORDED_TIMES} <= targets:
+        differs, by = other_lengths(jobs)
+        log.say(differs, f"duration_s is not from recorded start to end, and counts, {by}")
+    return from_log(log, jobs, options, notes)
+
+
+def jobs_of(log: Log, meant: Mapping[str, tuple[str, float]], options: ReadOptions) -> pd.DataFrame:
+    """Return the jobs of a log by line, checked; leave out those without GPUs or of no length.
+
+    Parameters
+    ----------
+    log
+        Takes down what is left out, and which parts of GPUs are taken for whole ones.
+    meant
+        What columns of the log mean, and how many seconds a unit of them has, see `meanings`.
+    options
+        Whether speeds of jobs on several slices of GPUs are known.
+
+    Raises
+    ------
+    InputError
+        For a column that the log does not have, a meaning that is missing, and a log without a job
+        that ran on a GPU.
+    """
+    for name in meant:
+        if name not in log.table.rows:
+            raise missing_column(log.table.file, name, log.table.rows.columns)
+    columns = {target: (name, seconds) for name, (target, seconds) in meant.items()}
+    gpus = _gpus(log, columns)
+    log.leave_out(gpus == 0, "they asked for no GPU")
+    jobs = _columns(log, columns, np.ceil(gpus).astype(np.int64))
+    if "duration_s" in jobs and "total_steps" not in jobs:
+        log.leave_out(jobs["duration_s"].isna(), "they have no duration, or no start and end")
+        log.leave_out(jobs["duration_s"] == 0, "they never ran")
     if options.throughputs is None and "recorded_on" in jobs:
         log.leave_out_gangs_on_slices(jobs["scale_factor"], jobs["recorded_on"])
     jobs = log.readable(jobs)
-    notes += [f"columns that were not read: {', '.join(others)}"] if others else []
-    if "scale_factor" not in units:
-        each = "worker" if _WORKERS in units else "job"
-        notes.append(f"the log tells no GPUs: each {each} is taken to have one")
     if jobs.empty:
         raise log.nothing_left()
     added = jobs["scale_factor"] - gpus[jobs.index]
@@ -151,50 +179,41 @@ def read_named_columns(file: TextFile, options: ReadOptions, columns: Any) -> Wo
     if "duration_s" in jobs:
         more = f"{(added * jobs['duration_s']).sum() / 3600:,.1f} GPU-hours"
     log.say(added > 0, f"parts of GPUs taken for whole ones, {more} more")
-    if {"duration_s", *RECORDED_TIMES} <= units.keys():
-        differs, by = other_lengths(jobs)
-        log.say(differs, f"duration_s is not from recorded start to end, and counts, {by}")
-    notes = [*log.notes(len(jobs)), *notes]
-    lines = jobs.index
-    jobs = jobs.set_index("job") if "job" in units else jobs.reset_index(drop=True)
-    if "total_steps" not in units:
-        return from_durations(file, jobs, options, notes)
-    jobs["arrival_s"] -= jobs["arrival_s"].min()
-    return from_steps(file, jobs, lines, options, notes)
+    return jobs
 
 
-def _gpus(log: Log) -> pd.Series:
+def _gpus(log: Log, columns: Mapping[str, tuple[str, float]]) -> pd.Series:
     """Return the GPUs of each line, of which there may be parts: those of a worker, times these."""
     gpus = pd.Series(1.0, index=log.table.rows.index)
-    for name, valid in (
+    for target, valid in (
         ("scale_factor", "a number >= 0 (GPUs)"),
         (_WORKERS, "a whole number >= 0"),
     ):
-        if name in log.table.rows:
-            each = log.table.numbers(name, valid, most=LARGEST_COUNT, whole=name == _WORKERS)
+        if target in columns:
+            name, whole = columns[target][0], target == _WORKERS
+            each = log.table.numbers(name, valid, most=LARGEST_COUNT, whole=whole)
             gpus *= each.where(np.isfinite(each), 0.0)
     return gpus.round(6)  # 10 workers of .7 GPUs have 7
 
 
-def _jobs(log: Log, units: Mapping[str, float], gpus: pd.Series) -> pd.DataFrame:
-    """Return the columns by line, checked."""
-    jobs = {}
-    for name, seconds in units.items():
-        if name == "job":
-            jobs[name] = log.table.texts(name)
-            log.table.refuse(jobs[name], jobs[name].duplicated(), "an id of its own")
-        elif name in _TIMES:
-            jobs[name] = _time_s(log, name, seconds)
-        elif name in _LENGTHS:
-            jobs[name] = _length_s(log, name, seconds)
-        elif name not in ("scale_factor", _WORKERS):
-            jobs[name] = jobs_column(log.table, name)
+def _columns(log: Log, columns: Mapping[str, tuple[str, float]], gpus: pd.Series) -> pd.DataFrame:
+    """Return the columns of a jobs table, and the ids, by line."""
+    jobs = {"scale_factor": gpus[log.table.rows.index]}
+    for target, (name, seconds) in columns.items():
+        if target == "job":
+            jobs[target] = log.ids(name)
+        elif target in _TIMES:
+            jobs[target] = _time_s(log, name, seconds, optional=target in RECORDED_TIMES)
+        elif target in _LENGTHS:
+            jobs[target] = _length_s(log, name, seconds)
+        elif target == "scale_factor":
+            jobs[target] = jobs.pop(target)  # at its place among the columns
+        elif target != _WORKERS:
+            jobs[target] = jobs_column(log.table, name, meant=target)
     if "arrival_s" not in jobs:
         raise InputError("columns: nothing means arrival_s, such as 'submit=arrival_s'.")
-    for earlier, later in pairwise(_TIMES):
-        if earlier in jobs and later in jobs:
-            wrong = jobs[later] < jobs[earlier]
-            log.table.refuse(log.table.rows[later], wrong, f"at {earlier} or later")
+    for earlier, later in pairwise(target for target in _TIMES if target in jobs):
+        log.refuse_before(columns[earlier][0], jobs[earlier], columns[later][0], jobs[later])
     if "duration_s" not in jobs and all(name in jobs for name in RECORDED_TIMES):
         jobs["duration_s"] = jobs["recorded_end_s"] - jobs["recorded_start_s"]
     if "duration_s" not in jobs and not {"job_type", "total_steps"} <= jobs.keys():
@@ -202,16 +221,12 @@ def _jobs(log: Log, units: Mapping[str, float], gpus: pd.Series) -> pd.DataFrame
             "columns: nothing means duration_s, such as 'runtime_min=duration_s'; or give "
             "recorded_start_s and recorded_end_s, or job_type and total_steps."
         )
-    jobs["scale_factor"] = np.ceil(gpus[log.table.rows.index]).astype(np.int64)
-    if "duration_s" in jobs and "total_steps" not in jobs:
-        log.leave_out(jobs["duration_s"].isna(), "they have no duration, or no start and end")
-        log.leave_out(jobs["duration_s"] == 0, "they never ran")
     return pd.DataFrame(jobs)
 
 
-def _time_s(log: Log, name: str, seconds: float) -> pd.Series:
+def _time_s(log: Log, name: str, seconds: float, *, optional: bool) -> pd.Series:
     """Return a column of times: numbers, or dates."""
-    table, optional = log.table, name in RECORDED_TIMES
+    table = log.table
     if _are_numbers(table.rows[name]):
         return seconds * table.numbers(name, "a number >= 0", optional=optional)
     return table.times(name, NOT_KNOWN if optional else None)

@@ -1,4 +1,4 @@
-"""Microsoft's Philly clusters (Jeon et al., USENIX ATC 2019): as published, and as csv."""
+"""Microsoft's Philly clusters (Jeon et al., USENIX ATC 2019), as published: a list in JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from apportion.errors import InputError, written
-from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.log import items_of, objects_of, pods_notes, read_items
+from apportion.sim.traces.log import from_log, items_of, objects_of, read_items
 from apportion.sim.traces.sacct import NOT_KNOWN
-from apportion.sim.traces.table import left_out, parse_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,38 +54,26 @@ def read_philly_log(file: TextFile, options: ReadOptions) -> Workload:
         without a job that ran on a GPU.
     """
     log = read_items(file, items_of(file), _COLUMNS, _cells)
-    status = log.table.texts("status")
-    log.table.refuse(status, ~status.isin(STATES), f"one of {', '.join(STATES)}")
-    if options.states is not None:
-        log.leave_out(~status.isin([*options.states]), "they are in another state")
+    log.keep_states("status", STATES, options.states)
     log.leave_out(log.table.times("start_time", NOT_KNOWN).isna(), "they never started")
     log.leave_out(log.table.times("end_time", NOT_KNOWN).isna(), "they have no end")
     jobs = log.readable(_jobs(log))
-    if jobs.empty:
-        raise log.nothing_left()
     earlier = pd.to_numeric(log.table.rows["earlier"][jobs.index])
     hours = pd.to_numeric(log.table.rows["earlier_s"][jobs.index]).sum() / 3600
     what = f"earlier attempts do not count ({hours:,.1f} GPU-hours)"
     log.say(earlier > 0, f"{what}, from the first submission on")
-    return from_durations(file, jobs.set_index("job"), options, log.notes(len(jobs)))
+    return from_log(log, jobs, options)
 
 
 def _jobs(log: Log) -> pd.DataFrame:
     """Return the jobs that ran, by item; leave out those without GPUs."""
     gpus = log.table.numbers("gpus", "a whole number >= 0 (GPUs)", whole=True)
     log.leave_out(gpus == 0, "their last attempt lists no GPUs")
-    table = log.table
-    arrival_s, start_s, end_s = map(table.times, ("submitted_time", "start_time", "end_time"))
-    table.refuse(table.rows["start_time"], start_s < arrival_s, "submitted_time or later")
-    table.refuse(table.rows["end_time"], end_s < start_s, "start_time or later")
-    log.leave_out(start_s == end_s, "they never ran")
-    ids = log.table.texts("jobid")
-    log.table.refuse(ids, ids.duplicated(), "an id of its own")
-    jobs = pd.DataFrame({"job": ids, "arrival_s": arrival_s, "duration_s": end_s - start_s})
-    return jobs.loc[ids.index].assign(
+    names = ("submitted_time", "start_time", "end_time")
+    jobs = log.runs(names, [log.table.times(name) for name in names])
+    return jobs.assign(
+        job=log.ids("jobid"),
         scale_factor=gpus,
-        recorded_start_s=start_s,
-        recorded_end_s=end_s,
         entity=log.table.texts("vc"),
         user=log.table.texts("user", optional=True),
         state=log.table.texts("status"),
@@ -126,39 +112,3 @@ def _gpu_seconds(attempt: Mapping[str, Any]) -> float:
         start, end = (datetime.fromisoformat(attempt[name]) for name in ("start_time", "end_time"))
         return _gpus(attempt) * max((end - start).total_seconds(), 0.0)
     return 0.0
-
-
-CSV_COLUMNS = ("timestamp", "duration", "num_gpus")
-"""Columns that the csv must have; ``cluster``, the virtual cluster, is used if it is there."""
-
-
-def read_philly(file: TextFile, options: ReadOptions) -> Workload:
-    """Read a Philly csv; jobs have no ids and are numbered from 0 in the order of arrival.
-
-    Equal rows are kept, as different jobs, and a note counts them. The entity of a job is its
-    virtual cluster. Models are unknown, so job types are drawn.
-
-    Raises
-    ------
-    InputError
-        For a missing column or a malformed line.
-    """
-    table = parse_table(file)
-    jobs = pd.DataFrame(
-        {
-            "arrival_s": table.times("timestamp"),
-            "duration_s": table.numbers("duration", "a number >= 0 (seconds)"),
-            "scale_factor": table.numbers(
-                "num_gpus", "a whole number >= 1 (GPUs)", least=1, whole=True
-            ),
-        }
-    )
-    if "cluster" in table.rows:
-        jobs["entity"] = table.texts("cluster")
-    equal = int(table.rows.duplicated().sum())
-    notes = [f"rows equal to another one, kept as jobs of their own: {equal}"] if equal else []
-    idle = jobs["duration_s"] == 0
-    _, idle_notes = left_out(table, idle, "never ran (duration 0)")
-    notes += [*idle_notes, *pods_notes(table.rows)]
-    jobs = jobs[~idle].sort_values("arrival_s", kind="stable").reset_index(drop=True)
-    return from_durations(file, jobs, options, notes)

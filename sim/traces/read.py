@@ -12,18 +12,7 @@ from apportion.checks import seed as check_seed
 from apportion.errors import InputError, written
 from apportion.own_code import answered_by
 from apportion.registry import Registry
-from apportion.sim.traces import (
-    elasticflow,
-    gavel,
-    helios,
-    jobs_csv,
-    kueue,
-    microsoft_itp,
-    openb,
-    philly,
-    sacct,
-    swf,
-)
+from apportion.sim.traces import gavel, jobs_csv, kueue, philly, published, sacct, swf
 from apportion.sim.traces.assemble import ReadOptions
 from apportion.sim.traces.named_columns import likely_columns, read_named_columns
 from apportion.sim.traces.oracle import (
@@ -86,16 +75,29 @@ TRACE_FORMATS: Registry[TraceFormat] = Registry(
             "Gavel or Shockwave, tab separated", (), gavel.read_gavel, knows=gavel.is_gavel
         ),
         "elasticflow": TraceFormat(
-            "ElasticFlow", elasticflow.COLUMNS, elasticflow.read_elasticflow
+            "ElasticFlow",
+            (*published.PUBLISHED["elasticflow"], "model_name", "batch_size"),
+            published.read_elasticflow,
         ),
         "microsoft_itp": TraceFormat(
-            "Microsoft ITP", microsoft_itp.COLUMNS, microsoft_itp.read_microsoft_itp
+            "Microsoft ITP",
+            (*published.PUBLISHED["microsoft_itp"],),
+            published.read_microsoft_itp,
         ),
-        "philly": TraceFormat("Microsoft Philly", philly.CSV_COLUMNS, philly.read_philly),
+        "philly": TraceFormat(
+            "Microsoft Philly", (*published.PUBLISHED["philly"],), published.read_philly
+        ),
         "helios": TraceFormat(
-            "SenseTime Helios", helios.COLUMNS, helios.read_helios, states=helios.STATES
+            "SenseTime Helios",
+            (*published.PUBLISHED["helios"],),
+            published.read_helios,
+            states=published.HELIOS_STATES,
         ),
-        "openb": TraceFormat("Alibaba openb, 2023", openb.COLUMNS, openb.read_openb),
+        "openb": TraceFormat(
+            "Alibaba openb, 2023",
+            (*published.PUBLISHED["openb"], "gpu_milli"),
+            published.read_openb,
+        ),
         "philly_log": TraceFormat(
             "Microsoft Philly, cluster_job_log (JSON)",
             (),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.sim.traces.assemble import from_durations, tres_gpus
-from apportion.sim.traces.log import Log, of_one_type, other_lengths, read_log
+from apportion.sim.traces.assemble import tres_gpus
+from apportion.sim.traces.log import Log, from_log, of_one_type, other_lengths, read_log
 from apportion.sim.traces.slurm_arrays import array_tasks
 from apportion.sim.traces.table import missing_column
 
@@ -112,13 +112,10 @@ def read_sacct(file: TextFile, options: ReadOptions) -> Workload:
             jobs[name.lower()] = log.table.texts(name, optional=True)
     jobs = _last_runs(log, log.readable(jobs))
     jobs["arrival_s"] = jobs["job"].map(first_s)
-    if jobs.empty:
-        raise log.nothing_left()
     log.say_types(jobs, by_type)
     differs, by = other_lengths(jobs)
     log.say(differs, f"Elapsed is not from Start to End, and counts, {by}")
-    jobs = _with_entity(jobs)
-    return from_durations(file, jobs.set_index("job"), options, log.notes(len(jobs)))
+    return from_log(log, _with_entity(jobs), options)
 
 
 def _gpus(log: Log) -> pd.Series:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from apportion.sim.traces.assemble import from_durations
-from apportion.sim.traces.log import Log, read_log
+from apportion.sim.traces.log import Log, from_log, read_log
 
 if TYPE_CHECKING:
     from apportion.sim.traces.assemble import ReadOptions
@@ -58,8 +57,7 @@ def read_swf(file: TextFile, options: ReadOptions) -> Workload:
     gpus, asked = (_numbers(log, name) for name in ("processors", "requested_processors"))
     gpus = gpus.where(gpus > 0, asked)
     log.leave_out(gpus <= 0, "they name no processors")
-    ids = log.table.texts("job")
-    log.table.refuse(ids, ids.duplicated(), "a number of its own")
+    ids = log.ids("job")
     submit_s = log.table.numbers("submit", "a number >= 0 (seconds)")
     start_s = (submit_s + wait_s).where(wait_s >= 0)
     limit_s = _numbers(log, "requested_time")
@@ -70,11 +68,7 @@ def read_swf(file: TextFile, options: ReadOptions) -> Workload:
         jobs[name] = log.table.texts(name).replace("-1", "")
     if (jobs["user"] != "").all():
         jobs["entity"] = jobs["user"]
-    jobs = log.readable(jobs)
-    if jobs.empty:
-        raise log.nothing_left()
-    notes = [*log.notes(len(jobs)), "processors are taken for GPUs"]
-    return from_durations(file, jobs.set_index("job"), options, notes)
+    return from_log(log, jobs, options, ["processors are taken for GPUs"])
 
 
 def _numbers(log: Log, name: str) -> pd.Series:

@@ -177,13 +177,6 @@ def lines_told(lines: Iterable[int], unit: str = "line") -> str:
     return f"{counted(len(every), unit)} ({shown}{more})"
 
 
-def left_out(table: TraceTable, out: pd.Series, why: str) -> tuple[TraceTable, list[str]]:
-    """Leave out rows of a table of which every line must be valid, and tell which."""
-    out = out.reindex(table.rows.index, fill_value=False)
-    note = f"jobs left out because they {why}: {lines_told(out.index[out])}"
-    return table.where(~out), [note] if out.any() else []
-
-
 def counted(count: int, what: str) -> str:
     """Write how many there are of what."""
     return f"{count:,} {what}{'s' * (count != 1)}"

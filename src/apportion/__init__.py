@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.deciders import DECIDERS as DECIDERS
     from apportion.mechanism.deciders import get_scheduler as get_scheduler
     from apportion.mechanism.deciders import scheduler_table as scheduler_table
-    from apportion.mechanism.offers import OfferScheduler as OfferScheduler
+    from apportion.mechanism.leases import OfferScheduler as OfferScheduler
     from apportion.mechanism.orders import ORDERS as ORDERS
     from apportion.mechanism.orders import Order as Order
     from apportion.mechanism.queue import QueueScheduler as QueueScheduler

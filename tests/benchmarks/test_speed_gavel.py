@@ -10,9 +10,7 @@ import pytest
 
 import apportion as ap
 from benchmarks.speed.gavel import Gavel
-from benchmarks.speed.goals import ASKED, goals
-from benchmarks.speed.harness import Row
-from benchmarks.speed.markdown import markdown
+from benchmarks.speed.measure import Pair, Row, markdown
 from benchmarks.speed.peers import gavel_value
 from benchmarks.speed.problems import draw
 
@@ -89,37 +87,17 @@ def test_rounds_of_a_simulation_are_counted(checkout: Path) -> None:
 
 def test_without_a_checkout_nothing_is_measured_and_no_verdict_given() -> None:
     assert Gavel().solve("max_min_fairness", draw(8, 3)) == {}
-    row = Row("P1", "a problem", ">= 80 x Gavel", peer="Gavel", first_s=0.01, ratio_goal=80)
-    assert row.verdict(0.01) == "not measured"
-    assert "not measured" in markdown([row])
+    row = Row("guard", "a problem", (Pair(0.01, peer="Gavel"),), times_goal=60)
+    assert row.verdict == "not measured"
+    assert "| not measured |" in markdown([row])
 
 
-def test_a_verdict_for_each_column_that_was_timed() -> None:
-    row = Row("P1", "a problem", peer="Gavel", peer_s=1.0, ratio_goal=80, seconds_goal=0.012)
-    row.first_s, row.both_s = 0.01, 0.0124
-    assert row.record()["verdict"] == "met / missed"
-    row.seconds_goal = None
-    assert row.record()["verdict"] == "met / met"
-    assert row.record()["x both"] == pytest.approx(80.6, abs=0.1)
-
-
-def test_a_goal_is_met_where_each_of_its_rows_is_and_else_says_by_how_much_not() -> None:
-    rows = [
-        Row("S6", "near", "<= 1 s", called_s=0.5, seconds_goal=1),
-        Row("S6", "far", "<= 1 s", both_s=1.0, called_s=3.0, seconds_goal=1, floor="2.5 s alone"),
-        Row("S7", "beside", ">= 8 x", peer="other", called_s=1.0, ratio_goal=8),
-        Row("S12", "first", "jobs^1.1", called_s=1.0, exponent_goal=1.1),
-        Row("S12", "twice as many", "jobs^1.1", called_s=4.0, exponent=2.0, exponent_goal=1.1),
-        Row("S8", "both", "", both_s=0.1, seconds_goal=1, exponent=1.0, exponent_goal=1.05),
-        Row("P1", "another kind", "<= 1 s", called_s=3.0, seconds_goal=1),
-    ]
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in goals(rows).splitlines()]
-    said = {line[0]: line[2:] for line in lines[2:]}
-    assert list(said) == list(ASKED)
-    assert said["S6"] == ["1 of 2", "far: <= 1 s", "3.00", "2.5 s alone"]
-    assert said["S7"] == ["not measured", "", "", ""]
-    assert said["S12"][:3] == ["0 of 1", "twice as many: jobs^1.1", "1.82"]
-    assert said["S8"][0] == "1 of 1"
-    assert said["S1"][0] == "not measured"
-    assert rows[4].record()["verdict"] == "missed"  # of the one column that was timed
-    assert rows[5].record()["verdict"] == "met"
+def test_the_worst_instance_decides() -> None:
+    pairs = Pair(0.010, 1.0, "Gavel"), Pair(0.012, 0.9, "Gavel"), Pair(0.011, 0.99, "Gavel")
+    row = Row("D1", "a problem", pairs, times_goal=75, seconds_goal=0.012)
+    assert row.verdict == "met"
+    assert row.record()["worst times"] == pytest.approx(75)
+    assert row.record()["ours ms"] == pytest.approx(11)
+    assert Row("D1", "a problem", pairs, times_goal=76).verdict == "missed"
+    assert Row("D1", "a problem", pairs, seconds_goal=0.0119).verdict == "missed"
+    assert Row("D1", "a problem", pairs).verdict == ""

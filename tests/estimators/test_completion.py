@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.errors import InputError
-from apportion.estimators import AlternatingLeastSquares, BaseImputer, MixtureImputer, SoftImpute
+from apportion.estimators import BaseImputer, MixtureImputer, SoftImpute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,14 +16,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 IMPUTERS = [
-    AlternatingLeastSquares(),
-    AlternatingLeastSquares(2, 0.1, low=0.0),
     SoftImpute(),
     SoftImpute(0.1, high=1.0),
     MixtureImputer(),
 ]
 NAN = np.nan
-LOW_RANK = [AlternatingLeastSquares, SoftImpute]
 
 
 def low_rank(seed: int, shape: tuple[int, int], rank: int, missing: float) -> tuple[Floats, Floats]:
@@ -32,14 +29,6 @@ def low_rank(seed: int, shape: tuple[int, int], rank: int, missing: float) -> tu
     holes = np.where(rng.random(shape) < missing, np.nan, truth)
     holes[0] = truth[0]
     return truth, holes
-
-
-@given(st.integers(0, 10_000), st.integers(1, 3))
-@settings(max_examples=20, deadline=None)
-def test_least_squares_recovers_a_matrix_of_low_rank_exactly(seed: int, rank: int) -> None:
-    truth, holes = low_rank(seed, (60, 40), rank, missing=0.3)
-    imputer = AlternatingLeastSquares(rank, 1e-6, tol=1e-9, max_iter=1000)
-    np.testing.assert_allclose(imputer.fit_transform(holes), truth, atol=1e-4)
 
 
 def test_mixture_by_hand() -> None:
@@ -82,14 +71,14 @@ def completed_cells(imputer: BaseImputer, holes: Floats) -> Floats:
 
 
 @pytest.mark.parametrize("factor", [1e-6, 3.0, 1e8])
-@pytest.mark.parametrize("kind", [*LOW_RANK, MixtureImputer])
+@pytest.mark.parametrize("kind", [SoftImpute, MixtureImputer])
 def test_the_unit_of_the_entries_does_not_matter(kind: type[BaseImputer], factor: float) -> None:
     _, holes = low_rank(7, (15, 9), 2, missing=0.4)
     expected = completed_cells(kind(), holes)
     np.testing.assert_allclose(completed_cells(kind(), factor * holes) / factor, expected, 1e-6)
 
 
-@pytest.mark.parametrize("kind", [*LOW_RANK, MixtureImputer])
+@pytest.mark.parametrize("kind", [SoftImpute, MixtureImputer])
 def test_the_order_of_rows_and_columns_does_not_matter(kind: type[BaseImputer]) -> None:
     rng = np.random.default_rng(0)
     _, holes = low_rank(8, (15, 9), 3, missing=0.4)
@@ -131,7 +120,6 @@ def test_soft_impute_goes_all_the_way(shrinkage: float) -> None:
     np.testing.assert_allclose(found, best, atol=0.01 * np.abs(best).max())
 
 
-@pytest.mark.parametrize("kind", LOW_RANK)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -142,36 +130,25 @@ def test_soft_impute_goes_all_the_way(shrinkage: float) -> None:
         ({"low": 1.0, "high": 0.0}, "low must be the lower"),
     ],
 )
-def test_bad_options_are_named(
-    kind: type[BaseImputer], options: dict[str, object], message: str
-) -> None:
+def test_bad_options_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        kind(**options).fit([[1.0, 2.0]])
+        SoftImpute(**options).fit([[1.0, 2.0]])
 
 
-@pytest.mark.parametrize("imputer", IMPUTERS, ids=repr)
-def test_scikit_learns_conventions(imputer: BaseImputer) -> None:
-    params = imputer.get_params()
-    clone = type(imputer)(**params)
-    assert clone.get_params() == params
-    assert not [name for name in vars(clone) if name.endswith("_")]
-    assert clone.set_params(**params) is clone
+@pytest.mark.parametrize("imputer", IMPUTERS)
+def test_known_entries_are_kept_and_rows_can_come_later(imputer: BaseImputer) -> None:
     _, holes = low_rank(5, (20, 12), 2, missing=0.4)
     before = holes.copy()
     completed = imputer.fit_transform(holes)
     np.testing.assert_array_equal(holes, before)
-    assert completed.shape == holes.shape
     assert np.isfinite(completed).all()
     np.testing.assert_array_equal(completed[~np.isnan(holes)], holes[~np.isnan(holes)])
-    np.testing.assert_array_equal(clone.fit(holes).transform(holes), completed)
-    assert imputer.get_params() == params
-    assert repr(imputer).startswith(f"{type(imputer).__name__}(")
+    np.testing.assert_array_equal(imputer.fit(holes).transform(holes), completed)
 
 
-@pytest.mark.parametrize("kind", LOW_RANK)
-def test_rows_and_columns_without_entries_fall_back_to_means(kind: type[BaseImputer]) -> None:
+def test_rows_and_columns_without_entries_fall_back_to_means() -> None:
     matrix = np.array([[1.0, 3.0, np.nan], [3.0, 5.0, np.nan], [np.nan, np.nan, np.nan]])
-    completed = kind().fit_transform(matrix)
+    completed = SoftImpute().fit_transform(matrix)
     np.testing.assert_allclose(completed[2], [2.0, 4.0, 3.0])
     assert np.all((completed[:2, 2] >= 1.0) & (completed[:2, 2] <= 5.0))
 
@@ -181,10 +158,9 @@ def test_a_row_without_entries_is_the_mean_of_the_complete_rows() -> None:
     np.testing.assert_allclose(MixtureImputer().fit_transform(rows)[2], [2.0, 4.0])
 
 
-@pytest.mark.parametrize("kind", LOW_RANK)
-def test_estimates_are_clipped_but_known_entries_are_not(kind: type[BaseImputer]) -> None:
+def test_estimates_are_clipped_but_known_entries_are_not() -> None:
     _, holes = low_rank(2, (30, 20), 3, missing=0.5)
-    completed = kind(low=0.7, high=0.9).fit_transform(holes)  # type: ignore[call-arg]
+    completed = SoftImpute(low=0.7, high=0.9).fit_transform(holes)
     missing = np.isnan(holes)
     assert completed[missing].min() >= 0.7
     assert completed[missing].max() <= 0.9
@@ -194,16 +170,14 @@ def test_estimates_are_clipped_but_known_entries_are_not(kind: type[BaseImputer]
 @pytest.mark.parametrize(
     ("imputer", "matrix", "message"),
     [
-        (AlternatingLeastSquares(), [[np.nan, np.nan]], "has no number in it"),
+        (SoftImpute(), [[np.nan, np.nan]], "has no number in it"),
         (SoftImpute(), [[1.0, np.inf]], r"Entry \(0, 1\) of the matrix is infinite"),
         (SoftImpute(), [[1.0, -1e200]], r"Entry \(0, 1\) of the matrix is -1e\+200"),
         (MixtureImputer(), [1.0, 2.0], r"Expected a matrix .* got \(2,\)"),
         (MixtureImputer(), [[1.0, np.nan]], "none of the 1 rows is complete"),
         (MixtureImputer(-1.0), [[1.0]], "proximity is -1.0; it must be a number >= 0"),
-        (AlternatingLeastSquares(0), [[1.0]], "rank is 0; it must be a whole number >= 1"),
-        (AlternatingLeastSquares(1, -2.0), [[1.0]], "-2.0 is no regularisation"),
         (SoftImpute(max_iter=0), [[1.0]], "max_iter is 0; it must be a whole number >= 1"),
-        (SoftImpute(np.nan), [[1.0]], "nan is no regularisation"),
+        (SoftImpute(np.nan), [[1.0]], "shrinkage is nan"),
     ],
 )
 def test_bad_input_is_named(imputer: BaseImputer, matrix: object, message: str) -> None:
@@ -216,5 +190,3 @@ def test_misuse_is_named() -> None:
         SoftImpute().transform([[1.0]])
     with pytest.raises(InputError, match=r"3 columns; MixtureImputer was fitted with 2"):
         MixtureImputer().fit([[1.0, 2.0]]).transform([[1.0, 2.0, 3.0]])
-    with pytest.raises(InputError, match=r"'ranks'\. Did you mean 'rank'"):
-        AlternatingLeastSquares().set_params(ranks=3)

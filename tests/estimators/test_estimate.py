@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 
 from apportion.errors import InputError
-from apportion.estimators import (
-    InterferenceEstimator,
-    estimate_pairs,
-    interference_errors,
-)
+from apportion.estimators import estimate_pairs, interference_errors
 from apportion.estimators.estimate import draw_measurements
-from apportion.sim.drawn.generate import generate_pair_throughputs
+from apportion.sim.generators.generate import generate_pair_throughputs
 from apportion.sim.traces.oracle import read_pair_oracle
 from benchmarks.estimators.simple import SIMPLE_PAIRS, simple_pairs
 
@@ -60,18 +56,6 @@ def test_on_published_measurements_the_error_is_below_gavels(public_data: Path) 
     assert errors[0.1] > errors[0.2] > errors[0.4] > errors[0.8]
 
 
-def test_recognised_references_are_exact_and_others_are_not() -> None:
-    oracle = generate_pair_throughputs(seed=1, accelerators=["v100", "k80"])
-    references = oracle.keys.tolist()[::2]
-    estimate = estimate_pairs(oracle, references, 0.2, 0, recognised=True, noise=0.1)
-    np.testing.assert_allclose(estimate.select(references).own, oracle.select(references).own)
-    others = oracle.keys.tolist()[1::2]
-    assert not np.allclose(estimate.select(others).own, oracle.select(others).own)
-    np.testing.assert_array_equal(estimate.alone, oracle.alone)
-    assert estimate.keys.equals(oracle.keys)
-    assert estimate.accelerators == ("v100", "k80")
-
-
 def test_everything_known_is_exact() -> None:
     oracle = generate_pair_throughputs(seed=2)
     estimate = estimate_pairs(oracle, 26, 1.0, 0)
@@ -112,8 +96,4 @@ def test_bad_input_is_named() -> None:
         with pytest.raises(InputError, match="measured_share is"):
             estimate_pairs(oracle, 4, share)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="noise is nan"):
-        draw_measurements(
-            oracle.normalized(), np.arange(2), np.arange(2), 0.5, np.random.default_rng(0), np.nan
-        )
-    with pytest.raises(InputError, match="metric"):
-        estimate_pairs(oracle, 4, 0.5, estimator=InterferenceEstimator(metric="l1"))  # type: ignore[arg-type]
+        draw_measurements(oracle.normalized(), np.arange(2), 0.5, np.random.default_rng(0), np.nan)

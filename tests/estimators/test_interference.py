@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from apportion.errors import InputError
 from apportion.estimators import (
-    AlternatingLeastSquares,
     InterferenceEstimator,
     SoftImpute,
 )
@@ -33,7 +32,6 @@ def test_a_job_like_a_reference_behaves_like_it_beside_everyone() -> None:
     estimator = fitted([[[0.9], [NAN]], [[0.7], [NAN]]], [[[0.9], [NAN]], [[0.6], [NAN]]])
     like = [0, 1, 0, 1]
     np.testing.assert_allclose(estimator.predict()[..., 0], LIGHT_HEAVY[..., 0][np.ix_(like, like)])
-    assert estimator.nearest().tolist() == [0, 1]
 
 
 def test_half_way_between_references_is_their_mean() -> None:
@@ -42,22 +40,6 @@ def test_half_way_between_references_is_their_mean() -> None:
     estimator = InterferenceEstimator().fit(references, measured, measured)
     expected = [[0.8, 0.4, 0.6], [0.4, 0.2, 0.3], [0.6, 0.3, 0.45]]
     np.testing.assert_allclose(estimator.predict()[..., 0], expected, atol=0.01)
-
-
-def test_nearest_takes_the_values_of_one_reference() -> None:
-    for metric in ("cosine", "euclidean"):
-        estimator = fitted([[[0.88], [0.55]]], source="nearest", metric=metric)
-        predicted = estimator.predict()[..., 0]
-        np.testing.assert_allclose(predicted[2, :2], [0.88, 0.55])
-        np.testing.assert_allclose(predicted[2, 2], 0.9)
-
-
-def test_cosine_looks_at_the_shape_and_euclidean_at_the_size() -> None:
-    references = np.array([[0.9, 0.3], [0.3, 0.2]])[:, :, None]
-    measured = [[[0.36], [0.12]]]
-    shape = InterferenceEstimator(metric="cosine").fit(references, measured, measured)
-    size = InterferenceEstimator(metric="euclidean").fit(references, measured, measured)
-    assert (shape.nearest().tolist(), size.nearest().tolist()) == ([0], [1])
 
 
 def test_pairs_that_cannot_share_are_zero_for_both() -> None:
@@ -79,7 +61,6 @@ def test_jobs_that_share_with_nobody_stay_apart() -> None:
     references[0, 0] = 0.8
     estimator = InterferenceEstimator().fit(references, np.zeros((1, 2, 1)))
     np.testing.assert_array_equal(estimator.predict()[2], np.zeros((3, 1)))
-    assert estimator.nearest().tolist() == [1]
 
 
 def test_a_new_accelerator_starts_from_the_mean_of_the_others() -> None:
@@ -95,7 +76,6 @@ def test_a_new_accelerator_starts_from_the_mean_of_the_others() -> None:
 def test_without_new_jobs_the_references_are_returned() -> None:
     estimator = fitted(np.empty((0, 2, 1)))
     np.testing.assert_array_equal(estimator.predict(), LIGHT_HEAVY)
-    assert estimator.nearest().size == 0
 
 
 @given(st.integers(0, 10_000), st.integers(1, 4), st.integers(0, 4), st.integers(1, 3))
@@ -130,7 +110,7 @@ class Constant:
 
 
 def test_any_imputer_plugs_in() -> None:
-    for imputer in (Constant(0.3), AlternatingLeastSquares(low=0), SoftImpute(low=0)):
+    for imputer in (Constant(0.3), SoftImpute(low=0)):
         predicted = fitted([[[0.9], [NAN]]], imputer=imputer).predict()
         assert predicted[2, 0, 0] == 0.9
         assert predicted[2, 2, 0] >= 0
@@ -158,8 +138,6 @@ def test_what_imputers_get_wrong_is_named(imputer: Constant, message: str) -> No
         (LIGHT_HEAVY[:1], [[[0.9]]], {}, r"`references` has shape \(1, 2, 1\); expected"),
         (LIGHT_HEAVY, [[[0.9], [-1]]], {}, r"`measured` is -1.0 at .* \(0, 1, 0\)"),
         (np.full((2, 2, 1), NAN), np.ones((1, 2, 1)), {}, "At least one reference"),
-        (LIGHT_HEAVY, np.ones((1, 2, 1)), {"metric": "cosin"}, "Did you mean 'cosine'"),
-        (LIGHT_HEAVY, np.ones((1, 2, 1)), {"source": "near"}, "Did you mean 'nearest'"),
         (LIGHT_HEAVY, np.ones((1, 2, 1)), {"imputer": "als"}, "it must have `fit_transform`"),
     ],
 )

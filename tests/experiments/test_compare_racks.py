@@ -97,7 +97,7 @@ def test_fingerprints_tell_schedulers_options_networks_and_leases_apart() -> Non
         mark(dally),
         mark(get_scheduler("dally_manual")),
         mark(get_scheduler("dally", history_s=3600.0)),
-        mark(get_scheduler("dally", keep_placement=True)),
+        mark(get_scheduler("dally", migrates=True)),
         mark(get_scheduler("tiresias")),
         mark(dally, network="alpha_beta"),
         mark(dally, lease_seconds=60.0),

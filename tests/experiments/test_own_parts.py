@@ -146,7 +146,7 @@ own = Often()
         """
 from dataclasses import dataclass, replace
 import numpy as np
-from apportion.mechanism.offers.rules import NoWait
+from apportion.mechanism.leases.rules import NoWait
 class Never(NoWait):
     pass
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def test_workers_know_what_a_cell_has_registered(group: str, where: str, tmp_pat
 DECIDERS = """
 from dataclasses import dataclass, replace
 from apportion.elastic import ElasticRule
-from apportion.mechanism.offers.rules import NoWait
+from apportion.mechanism.leases.rules import NoWait
 class Never(NoWait):
     pass
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,7 @@ import pandas as pd
 from tests.malformed.values import bad_table, bad_value
 
 import apportion as ap
-from apportion.mechanism.offers.timers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.leases.timers import AutoTunedTimers, ManualTimers
 from apportion.policies.registry import BUILT_IN, SPECIALISED
 from apportion.sim.network import get_network
 from apportion.sim.network.interconnect import Dimension, Interconnect
@@ -248,11 +248,10 @@ def _estimating() -> list[Call]:
     drawn = {"seed": 0, "accelerators": ["v100"], "scale_factors": (1,)}
     asked = {"oracle": pairs, "references": 3, "measured_share": 0.5, "seed": 0, "noise": 0.0}
     cells = {"references": np.ones((2, 2, 1)), "measured": np.full((1, 2, 1), 0.5)}
-    options = {"source": "completed", "metric": "cosine"}
     speeds = {"v100": [4.0, 3.0, np.nan], "k80": [1.0, 2.0, 1.0]}
     table = pd.DataFrame(speeds, index=["a", "b", "c"])
     filled = {"measured": table, "references": table, "noise": 0.1, "optimism": 0.0}
-    options_of_beliefs = {"optimism": 1.0, "noise": 0.1, "rows": "job", "memory": 1.0, "seed": 0}
+    options_of_beliefs = {"optimism": 1.0, "noise": 0.1, "rows": "job", "seed": 0}
     runs = {"job": [1, 2], "column": [0, 1], "steps": [50.0, 60.0], "seconds": [40.0, 50.0]}
     return [
         Call("SpeedModel", _predicted, {"table": table, "rows": table, "noise": 0.1}),
@@ -260,8 +259,8 @@ def _estimating() -> list[Call]:
         Call("EstimatedSpeeds", ap.EstimatedSpeeds, {"references": table, **options_of_beliefs}),
         Call("EstimatedSpeeds.observe", partial(_observed, table), runs),
         Call("generate_pair_throughputs", ap.generate_pair_throughputs, drawn),
-        Call("estimate_pairs", ap.estimate_pairs, {**asked, "recognised": False}),
-        Call("InterferenceEstimator", _estimated, {**cells, **options}),
+        Call("estimate_pairs", ap.estimate_pairs, asked),
+        Call("InterferenceEstimator", _estimated, cells),
     ]
 
 
@@ -274,5 +273,5 @@ def _observed(table: Any, job: Any, column: Any, steps: Any, seconds: Any) -> An
     return ap.EstimatedSpeeds(table).observe(gangs, steps, seconds)
 
 
-def _estimated(references: Any, measured: Any, **options: Any) -> Any:
-    return ap.InterferenceEstimator(**options).fit(references, measured).predict()
+def _estimated(references: Any, measured: Any) -> Any:
+    return ap.InterferenceEstimator().fit(references, measured).predict()

@@ -43,7 +43,7 @@ INSIDE = (
     "apportion.experiments.machine",
     "apportion.mechanism.configurations",
     "apportion.mechanism.inference",
-    "apportion.mechanism.offers.WaitingJobs",
+    "apportion.mechanism.leases.WaitingJobs",
     "apportion.policies.Instance",
     "apportion.policies.Problem",
     "apportion.policies.core",

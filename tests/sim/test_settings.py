@@ -176,8 +176,6 @@ def _enough(told: dict[str, Any]) -> dict[str, Any]:
         **{"gang_restart": "edl", "gang_sizes": "every", "goodputs": "fitted"},
     }
     enough: dict[str, Any] = {name: choices[name] for name in choices.keys() & told.keys()}
-    if "join_mini_batches" in told:
-        enough["gang_restart"] = "edl"
     if "round_seconds" in told:
         enough["round_seconds"] = overhead + told["round_seconds"]
     return enough

@@ -14,7 +14,7 @@ from tests.seeds import ranges_of_seeds
 import apportion as ap
 from apportion.mechanism.core_rows import CoreRows
 from apportion.mechanism.devices import Devices
-from apportion.mechanism.offers.holders import Holders
+from apportion.mechanism.leases.active import ActiveLeases
 from apportion.mechanism.placements import PLACEMENTS, Strategy
 from apportion.mechanisms import MECHANISMS
 from apportion.sim.contention.runtime import Iterating
@@ -266,9 +266,9 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
 
 def test_racks_that_give_a_gpu_twice_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every gang that fits is told that it has the first machine."""
-    change = Holders.change
+    change = ActiveLeases.decision
 
-    def first(holders: Holders, *args: Any, **settings: Any) -> Decision:
+    def first(holders: ActiveLeases, *args: Any, **settings: Any) -> Decision:
         made = change(holders, *args, **settings)
         devices = [
             (kind, [*range(len(held))] if len(held) <= 4 else held)
@@ -276,7 +276,7 @@ def test_racks_that_give_a_gpu_twice_are_caught(monkeypatch: pytest.MonkeyPatch)
         ]
         return made._replace(gangs=made.gangs._replace(devices=devices))
 
-    monkeypatch.setattr(Holders, "change", first)
+    monkeypatch.setattr(ActiveLeases, "decision", first)
     found = ap.simulate("dally", on_racks(), RACKS)
     with pytest.raises(AssertionError, match=r"different devices|at the same time"):
         ap.check_schedule(found, on_racks(), RACKS)

@@ -20,7 +20,7 @@ from apportion.sim.network import get_network
 from apportion.testing.lone_gangs import best_overhead
 
 if TYPE_CHECKING:
-    from apportion.mechanism.offers import WaitingJobs
+    from apportion.mechanism.leases import WaitingJobs
     from apportion.policies import Problem
 
 SCHEDULERS = ap.scheduler_table("leases")["name"].tolist()

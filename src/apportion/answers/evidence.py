@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from apportion.experiments.sources import sources_of
-from apportion.sim.drawn.resampling import block_length
+from apportion.sim.generators.resampling import block_length
 from apportion.statistics import paired
 
 if TYPE_CHECKING:

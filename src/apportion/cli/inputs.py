@@ -23,7 +23,7 @@ from apportion.sim import (
     read_elastic_workload,
     read_workload,
 )
-from apportion.sim.drawn.rack_workloads import RACK_DEMANDS, WEEK_S
+from apportion.sim.generators.presets import RACK_DEMANDS, WEEK_S
 from apportion.sim.settings import BELIEFS
 from apportion.sim.traces.elastic import is_elastic
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.estimators.goodput import LEARNING_RATE_RULES as LEARNING_RATE_RULES
     from apportion.estimators.goodput import AnySteps as AnySteps
     from apportion.estimators.goodput import BatchLimits as BatchLimits
     from apportion.estimators.goodput import BestBatches as BestBatches
@@ -27,11 +26,9 @@ if TYPE_CHECKING:
     from apportion.estimators.goodput import StepTimeFit as StepTimeFit
     from apportion.estimators.goodput import StepTimes as StepTimes
     from apportion.estimators.goodput import best_batches as best_batches
-    from apportion.estimators.goodput import bootstrapped as bootstrapped
     from apportion.estimators.goodput import efficiency as efficiency
     from apportion.estimators.goodput import fit_step_times as fit_step_times
     from apportion.estimators.goodput import gain as gain
-    from apportion.estimators.goodput import learning_rate_factor as learning_rate_factor
     from apportion.estimators.goodput import noise_scale as noise_scale
     from apportion.mechanism.configurations import GANG_SIZES as GANG_SIZES
     from apportion.mechanism.configurations import RESTARTS as RESTARTS

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from apportion.checks import choice, number
-from apportion.checks import seconds as check_seconds
 from apportion.errors import InputError
 from apportion.mechanisms.settings import SHORTEST_S, MechanismSettings, check_by_type, described
 from apportion.mechanisms.start_costs import stages_by_type
@@ -55,15 +54,6 @@ class Configurations(MechanismSettings):
     reallocation_seconds
         Seconds of a restart that the policy reckons with when it weighs a change, a number or by
         application; by default those that it takes. (10 in the released DeepBoot, 30 in Pollux.)
-    checkpoint_interval_s
-        Under EDL, seconds of work between two checkpoints: what a job has done since the last one
-        is lost when requests take a GPU from it. By default nothing is.
-    join_mini_batches
-        t of EDL: mini-batches that the old workers still do when the new ones are ready, before
-        all form another ring.
-    leader_seconds
-        Under EDL, for how long a gang pauses whose leader is taken from it, the worker on its first
-        device: until another one is elected.
     restart_stages
         Seconds of the stages of a restart, in place of `restart_seconds`, their sum:
         ``"container=12,init=8,load=10"``, or a mapping, or one by application, with ``"others"``
@@ -113,13 +103,6 @@ class Configurations(MechanismSettings):
     reallocation_seconds: float | Mapping[str, float] | None = described(
         None, "of a restart, as the policy weighs a change (default: what it takes)", hash=False
     )
-    checkpoint_interval_s: float | None = described(
-        None, "under EDL, between checkpoints; work since is lost with a reclaimed GPU"
-    )
-    join_mini_batches: float = described(
-        0.0, "under EDL, mini-batches until workers join that are ready"
-    )
-    leader_seconds: float = described(0.0, "under EDL, to elect another leader if it is taken away")
     restart_stages: Any = described(
         None, "container=12,init=8,load=10: a restart by stage, seconds"
     )
@@ -145,13 +128,6 @@ class Configurations(MechanismSettings):
         for name in ("restart_seconds", "rescale_seconds", "reallocation_seconds"):
             if getattr(self, name) is not None:
                 check_by_type(name, getattr(self, name))
-        number("join_mini_batches", self.join_mini_batches)
-        check_seconds("leader_seconds", self.leader_seconds)
-        for name, none in (("join_mini_batches", 0.0), ("leader_seconds", 0.0)):
-            if getattr(self, name) != none and self.restart != "edl":
-                raise InputError(
-                    f"{name}={getattr(self, name)!r} is for gang_restart='edl'; leave it out."
-                )
         if self.restart_stages is not None:
             stages_by_type(self.restart_stages)
             if self.restart_seconds is not None or self.restart != "stop_resume":
@@ -160,18 +136,6 @@ class Configurations(MechanismSettings):
                     "'stop_resume'; leave one of them out."
                 )
         number("growth", self.growth, least=1.0, infinite=True)
-        if self.checkpoint_interval_s is not None:
-            number("checkpoint_interval_s", self.checkpoint_interval_s, strict=True, infinite=True)
-            if self.restart != "edl":
-                raise InputError(
-                    f"checkpoint_interval_s={self.checkpoint_interval_s!r} is for gang_restart="
-                    f"'edl'; under {self.restart!r} jobs save what they have when workers change."
-                )
-            if self.serving is None:
-                raise InputError(
-                    "checkpoint_interval_s is for runs with serving=, in which GPUs are called "
-                    "back; leave it out."
-                )
         if self.gang_sizes is not None:
             choice("gang_sizes", self.gang_sizes, ("every", "whole_nodes"))
         choice("goodputs", self.goodputs, ("told", "fitted", "one_type", "virtual_nodes"))

@@ -77,9 +77,6 @@ class SimulationSettings(TypedDict, total=False):
     goodputs: str | None
     keep_paused: bool | None
     reallocation_seconds: ByType | None
-    checkpoint_interval_s: float | None
-    join_mini_batches: float | None
-    leader_seconds: float | None
     restart_stages: Any
     serving: Any
     # What policies are told of speeds.

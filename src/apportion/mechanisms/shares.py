@@ -145,7 +145,7 @@ class Leases(MechanismSettings):
     timers
         Delay timers, for which jobs hold out for a machine and then for a rack: ``"none"``,
         ``"manual"`` (12 h and 24 h), ``"tuned"``, two numbers of seconds such as
-        ``"3600,7200"``, or a value, see `apportion.mechanism.offers.timers`. Those of the scheduler
+        ``"3600,7200"``, or a value, see `apportion.mechanism.leases.timers`. Those of the scheduler
         where left out, ``"tuned"`` for policies that place gangs, ``"none"`` for others.
 
     Raises

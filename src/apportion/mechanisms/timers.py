@@ -1,4 +1,4 @@
-"""Delay timers as settings name them; `apportion.mechanism.offers.timers` makes them."""
+"""Delay timers as settings name them; `apportion.mechanism.leases.timers` makes them."""
 
 from __future__ import annotations
 

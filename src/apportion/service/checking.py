@@ -12,7 +12,7 @@ import pandas as pd
 from apportion.checks import LARGEST_NUMBER
 from apportion.errors import InputError, written
 from apportion.jobs import JOB_COLUMNS, check_jobs
-from apportion.mechanism.offers.rules import spelled
+from apportion.mechanism.leases.rules import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

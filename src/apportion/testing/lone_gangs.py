@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.cluster import Cluster
-from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.leases import OfferScheduler
 from apportion.pairs import PairThroughputs
 from apportion.sim import Workload, simulate
 from apportion.sim.deciders import manner_of

@@ -11,12 +11,12 @@ import numpy as np
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name, written
 from apportion.own_code import place_of, written_in
-from apportion.sim.drawn.generate import generate_workload
-from apportion.sim.drawn.rack_workloads import generate_rack_workload
 from apportion.sim.elastic.generate import generate_elastic_workload
-from apportion.sim.phases.workload import (
+from apportion.sim.generators.generate import generate_workload
+from apportion.sim.generators.presets import (
     generate_communicating_workload,
     generate_contended_workload,
+    generate_rack_workload,
 )
 from apportion.sim.simulation import simulate
 from apportion.sim.workload_tables import present_types

@@ -10,8 +10,8 @@ import numpy as np
 
 from apportion.errors import written
 from apportion.mechanism.deciders import DECIDERS
-from apportion.mechanism.offers import OfferScheduler
-from apportion.mechanism.offers.waiting import on_tick
+from apportion.mechanism.leases import OfferScheduler
+from apportion.mechanism.leases.jobs import on_tick
 from apportion.mechanisms.settings import TICK_S, seconds_by_type
 from apportion.sim.network.shapes import shape_of_placement
 from apportion.testing.stays import TOLERANCE, fail
@@ -167,9 +167,7 @@ def _useful_s(
     start_s = np.where(stays.goes_on, 0.0, np.minimum(start_s, stays.seconds))
     # A hair less: a stay of exactly one cycle ends before its checkpoint or after it.
     cycles = np.floor(stays.seconds / (lease_s + pause_s) - TOLERANCE)
-    most_s = stays.seconds - start_s
-    if not terms.keep_placement:
-        most_s = most_s - np.maximum(cycles, 0) * pause_s
+    most_s = stays.seconds - start_s - np.maximum(cycles, 0) * pause_s
     ends = np.floor(stays.seconds / lease_s + TOLERANCE) + 1
     least_s = np.maximum(stays.seconds - start_s - ends * pause_s - TICK_S, 0.0)
     return least_s, np.maximum(most_s, 0.0) + TICK_S

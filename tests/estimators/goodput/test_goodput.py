@@ -8,12 +8,7 @@ import pytest
 from tests.estimators.goodput.drawn import drawn_goodput
 
 from apportion import InputError
-from apportion.estimators.goodput import (
-    BatchLimits,
-    Goodput,
-    StepTimes,
-    learning_rate_factor,
-)
+from apportion.estimators.goodput import BatchLimits, Goodput, StepTimes
 
 TIMES = StepTimes(0.1, 0.01, alpha_n=0.4, beta_n=0.02, alpha_r=0.2, beta_r=0.01, gamma=2.0)
 
@@ -49,15 +44,6 @@ def best_by_enumeration(job: Goodput, gpus: int, nodes: int) -> float:
             if batch >= limits.initial and not single:
                 found.append(by_definition(job, gpus, nodes, local, steps))
     return max(found)
-
-
-@pytest.mark.parametrize(
-    ("rule", "factor"),
-    [("adascale", 8 / 3.5), ("square_root", 2.0), ("linear", 4.0), ("constant", 1.0)],
-)
-def test_learning_rates(rule: str, factor: float) -> None:
-    assert learning_rate_factor(rule, 512, 128, 384.0) == pytest.approx(factor)
-    assert learning_rate_factor(rule, 128, 128, 384.0) == pytest.approx(1.0)
 
 
 def test_best_batch_without_overlap_is_a_square_root() -> None:
@@ -126,5 +112,3 @@ def test_mistakes_are_named() -> None:
         StepTimes(0, 0)
     with pytest.raises(InputError, match="noise scale is nan"):
         Goodput(TIMES, math.nan, BatchLimits(8, 512))
-    with pytest.raises(InputError, match="learning-rate rule"):
-        learning_rate_factor("cubic", 2, 1)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from apportion.estimators.speeds.posterior import posterior
-from apportion.estimators.speeds.prior import SpeedPrior
+from apportion.estimators.speeds.prior import SpeedPrior, posterior
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

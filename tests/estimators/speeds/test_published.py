@@ -14,7 +14,7 @@ def test_on_gavels_and_polluxs_measurements_errors_are_low_and_below_simple_ways
     public_data: Path,
 ) -> None:
     most = {("family out", 3): 0.28, ("family out", 8): 0.18, ("application out", 3): 0.135}
-    seen, methods = 0, {name: ways(quick=True)[name] for name in (MODEL, *SIMPLE)}
+    seen, methods = 0, {name: ways()[name] for name in (MODEL, *SIMPLE)}
     for setting in settings(public_data / "gavel"):
         for (name, cells), limit in most.items():
             if setting.name == name:

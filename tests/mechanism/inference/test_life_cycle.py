@@ -89,48 +89,33 @@ def test_training_may_have_free_gpus_and_warm_ones_only() -> None:
     assert got.cold_start_s == 6.0  # what was loaded on GPU 0 is gone
 
 
-@pytest.mark.parametrize(("binding", "ends"), [("late", [13.0, 21.0]), ("early", [13.0, 27.0])])
-def test_a_loaned_gpu_is_called_back_and_yields_after_a_while(
-    binding: str, ends: list[float]
-) -> None:
-    gpus = InferenceGpus([0, 1], COLD, binding=binding)  # type: ignore[arg-type]
+def test_a_loaned_gpu_is_called_back_and_yields_after_a_while() -> None:
+    gpus = InferenceGpus([0, 1], COLD)
     gpus.lend(0, 1)
     gpus.request(0, 1, "a", 7.0)
     assert gpus.reclaims_due == 0
     gpus.request(1, 2, "a", 8.0)
     assert (gpus.waiting, gpus.reclaims_due) == (1, 1)
-    gpus.reclaim(2, 1, yield_s=11.0 if binding == "early" else 30.0)
+    gpus.reclaim(2, 1, yield_s=30.0)
     assert (gpus.waiting, gpus.reclaims_due, gpus.states[1]) == (1, 0, LOANED)
     gpus.advance(32)
-    assert [each.end_s for each in gpus.served] == ends
+    assert [each.end_s for each in gpus.served] == [13.0, 21.0]
     assert gpus.waiting == 0
-    # Late: GPU 0 was there first and took the request, GPU 1 comes back free.
-    assert gpus.states[1] == (FREE if binding == "late" else PROTECTED)
+    # GPU 0 was there first and took the request, GPU 1 comes back free.
+    assert gpus.states[1] == FREE
 
 
 def test_a_gpu_given_back_while_it_is_called_back_is_there_at_once() -> None:
-    for binding in ("late", "early"):
-        gpus = InferenceGpus([0], COLD, binding=binding)
-        gpus.lend(0, 0)
-        gpus.request(1, 1, "b", 2.0)
-        gpus.reclaim(1, 0, yield_s=50.0)
-        gpus.give_back(3, 0)
-        assert gpus.served[0][2:] == (0, 1, 3, 4.0, 9.0)
-        gpus.advance(100)
-        assert gpus.states == (WARM,)
-        gpus.lend(100, 0)
-        assert gpus.next_event_s == float("inf")
-
-
-def test_several_services_on_a_gpu() -> None:
-    gpus = InferenceGpus([0, 1], COLD, services_per_gpu=2)
-    got = [gpus.request(0, each, each[0], 10.0) for each in ("a1", "b1", "c1", "a2", "b2", "c2")]
-    assert [each.gpu if each else None for each in got] == [0, 0, 1, 1, None, None]
-    assert gpus.states == (RUNNING, RUNNING)
-    gpus.advance(14)  # b ends and is followed by b2; c ended at 12 and is followed by c2
-    assert [each.request for each in gpus.served] == ["a1", "b1", "c1", "a2", "c2", "b2"]
-    gpus.advance(1000)
-    assert gpus.states == (WARM, WARM)
+    gpus = InferenceGpus([0], COLD)
+    gpus.lend(0, 0)
+    gpus.request(1, 1, "b", 2.0)
+    gpus.reclaim(1, 0, yield_s=50.0)
+    gpus.give_back(3, 0)
+    assert gpus.served[0][2:] == (0, 1, 3, 4.0, 9.0)
+    gpus.advance(100)
+    assert gpus.states == (WARM,)
+    gpus.lend(100, 0)
+    assert gpus.next_event_s == float("inf")
 
 
 def test_cold_starts_by_model() -> None:
@@ -167,8 +152,6 @@ def test_mistakes_are_named() -> None:
         "GPU 1 is free; it must be loaned to be called": lambda: gpus.reclaim(5, 1),
         "The number of a GPU is 2": lambda: gpus.lend(5, 2),
         "at least one GPU and one service": lambda: InferenceGpus([], COLD),
-        "services_per_gpu is 0": lambda: InferenceGpus([0], COLD, services_per_gpu=0),
-        "Unknown binding": lambda: InferenceGpus([0], COLD, binding="x"),  # type: ignore[arg-type]
         "above the most": lambda: ProtectTimes(200.0),
         "cold start of 'a' is -1": lambda: InferenceGpus([0], {"a": -1.0}),
     }

@@ -13,7 +13,7 @@ the first node and GPU.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Case:
     step: int = 15
     most: int = 120
     yields: int = 0
-    binding: Literal["late", "early", "loaded"] = "late"
     loans: tuple[tuple[int, int], ...] = ()
     returns: tuple[tuple[int, int], ...] = ()
 
@@ -56,11 +55,10 @@ class Life:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.gpus: list[dict[str, Any]] = [
-            {"state": "free", "service": None, "count": 0, "until": None, "since": 0, "load": None}
+            {"state": "free", "service": None, "count": 0, "until": None, "since": 0}
             for _ in case.nodes
         ]
         self.waiting: list[int] = []
-        self.bound: dict[int, int] = {}  # request: GPU that was called back for it
         self.lived = Lived()
 
     def run(self, ticks: int) -> Lived:
@@ -92,8 +90,6 @@ class Life:
                 any_ended = True
                 if gpu["state"] == "running":
                     case = self.case
-                    if gpu["load"] is not None and gpu["load"][1] is None:
-                        gpu["load"] = (gpu["load"][0], now)  # loaded from when to when
                     length = min(case.first + gpu["count"] * case.step, case.most)
                     gpu.update(state="protected", until=now + length)
                 elif gpu["state"] == "protected":
@@ -106,36 +102,15 @@ class Life:
         """Start every waiting request that some GPU may take, who waits longest first."""
         any_started = False
         for index in list(self.waiting):
-            service = self.case.asks[index].service
-            if self.case.binding == "loaded" and self.covered(index):
-                gpu = self.choice(service)
-                gpu = gpu if gpu is not None and self.gpus[gpu]["service"] == service else None
-            elif index in self.bound:
-                gpu = self.bound[index] if self.gpus[self.bound[index]]["state"] == "free" else None
-            else:
-                gpu = self.choice(service)
+            gpu = self.choice(self.case.asks[index].service)
             if gpu is not None:
                 self.start(now, index, gpu)
                 any_started = True
-                if self.case.binding == "loaded":  # others may be covered now, or no more
-                    break
         return any_started
-
-    def covered(self, index: int) -> bool:
-        """Whether a GPU loads for a waiting request: as many older ones wait as do not use all."""
-        service = self.case.asks[index].service
-        older = [i for i in self.waiting if i < index and self.case.asks[i].service == service]
-        return len(older) < self.loading(service)
-
-    def loading(self, service: str) -> int:
-        """GPUs on which a service is being loaded for nobody in particular."""
-        loads = [g for g in self.gpus if g["load"] is not None and g["load"][1] is None]
-        return sum(g["service"] == service and g["state"] == "running" for g in loads)
 
     def choice(self, service: str) -> int | None:
         """GPU that a request of a service takes now."""
-        bound = self.bound.values()
-        numbers = [g for g in range(len(self.gpus)) if self.serves(g) and g not in bound]
+        numbers = [g for g in range(len(self.gpus)) if self.serves(g)]
         same = [
             g
             for g in numbers
@@ -163,21 +138,10 @@ class Life:
         cold = gpu["service"] != ask.service
         count = gpu["count"] + 1 if gpu["state"] == "protected" else 0
         load = self.case.cold[ask.service] if cold else 0
-        start = now + load
-        if cold and start > now and self.case.binding == "loaded":
-            gpu.update(state="running", service=ask.service, count=0, until=start, load=(now, None))
-            return
-        since, ready = gpu["load"] or (now, None)
-        gpu["load"] = None
-        got = now
-        if ready == now:
-            got, count = max(since, ask.arrival), 0
-            load = now - got
-        end = start + ask.duration
+        end = now + load + ask.duration
         gpu.update(state="running", service=ask.service, count=count, until=end)
         self.waiting.remove(index)
-        self.bound.pop(index, None)
-        self.lived.served[index] = (got, end, number, load)
+        self.lived.served[index] = (now, end, number, load)
 
     def call_back(self, now: int) -> bool:
         """Ask training for a GPU for each waiting request that none is on its way for."""
@@ -187,14 +151,11 @@ class Life:
             for n, g in enumerate(self.gpus)
             if g["state"] == "loaned" and g["until"] is None and self.serves(n)
         ]
-        waiting = [i for i in self.waiting if not self.covered(i)]
-        if len(waiting) <= len(coming) or not loaned:
+        if len(self.waiting) <= len(coming) or not loaned:
             return False
         number = self.victim(now, loaned)
         self.gpus[number]["until"] = now + self.case.yields
         self.lived.reclaims.append((now, number))
-        if self.case.binding == "early":
-            self.bound[next(i for i in self.waiting if i not in self.bound)] = number
         return True
 
     def serves(self, gpu: int) -> bool:

@@ -71,7 +71,6 @@ def draw(seed: int) -> tuple[Case, Training]:
         step=step,
         most=first + 3 * step,
         yields=random.choice((0, 3, 8)),
-        binding=random.choice(("late", "early", "loaded")),
     )
     sizes = [(k, n) for k in range(1, len(nodes) + 1) for n in range(1, 1 + len(set(nodes)))]
     speeds = tuple(
@@ -103,7 +102,6 @@ def in_ticks(case: Case, training: Training) -> tuple[Case, Training]:
         Case(
             *(tuple(asks), case.nodes, cold, TICKS * case.first, TICKS * case.step),
             *(TICKS * case.most, TICKS * case.yields),
-            binding=case.binding,
         ),
         Training(
             *(tuple(TICKS * each for each in training.arrivals), WORK, speeds, training.restart),
@@ -180,7 +178,6 @@ def compare(seed: int, tables: list[Table]) -> None:
         yield_seconds=float(case.yields),
         gpus=len(case.nodes) - training.serving_from if training.serving_from else "pooled",
         lending=training.lending,
-        binding=case.binding,
     )
     cluster = ap.Cluster({"gpu": len(case.nodes)}, gpus_per_machine=training.per_node)
     run = ap.simulate(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from tests.oracles.inference.inference_life import Ask, Case, Life
 
@@ -42,22 +40,17 @@ def draw(seed: int) -> Case:
         step=step,
         most=first + step * random.choice((0, 1, 3)),
         yields=random.choice((0, 1, 7)),
-        binding=random.choice(("late", "early", "loaded")),
         loans=tuple((random.randrange(span), random.randrange(gpus)) for _ in range(loans)),
         returns=tuple((random.randrange(span), random.randrange(gpus)) for _ in range(loans // 2)),
     )
 
 
-def drive(
-    case: Case, unit_s: float = 1.0, **how: Any
-) -> tuple[InferenceGpus, list[tuple[int, int]]]:
+def drive(case: Case, unit_s: float = 1.0) -> tuple[InferenceGpus, list[tuple[int, int]]]:
     """Live a case with the library, a tick lasting so many seconds; also who was reclaimed when."""
     gpus = InferenceGpus(
         case.nodes,
         {name: cold * unit_s for name, cold in case.cold.items()},
         ProtectTimes(case.first * unit_s, case.step * unit_s, case.most * unit_s),
-        binding=case.binding,
-        **how,
     )
     reclaims: list[tuple[int, int]] = []
 
@@ -125,45 +118,6 @@ def assert_same(
 def test_generated(start: int) -> None:
     for seed in range(start, start + 100):
         compare(draw(seed), unit_s=0.25 if seed % 2 else 1.0)
-
-
-class Drawn(Life):
-    """A protected GPU of the service, most requests in a row first; else any that is idle."""
-
-    def __init__(self, case: Case, seed: int) -> None:
-        super().__init__(case)
-        self.rng = np.random.default_rng(seed)
-
-    def choice(self, service: str) -> int | None:
-        own = ("protected", service)
-        mine = [n for n, g in enumerate(self.gpus) if (g["state"], g["service"]) == own]
-        if mine:
-            return min(mine, key=lambda n: (-self.gpus[n]["count"], n))
-        kinds = ("free", "warm")
-        idle = [n for kind in kinds for n, g in enumerate(self.gpus) if g["state"] == kind]
-        return idle[int(self.rng.integers(len(idle)))] if idle else None
-
-
-@pytest.mark.thorough
-def test_gpus_drawn_at_random() -> None:
-    for seed in range(60):
-        case = replace(draw(seed), binding="late")
-        driven = drive(case, free_gpu="random", seed=seed)
-        assert_same(driven, Drawn(case, seed))
-
-
-@pytest.mark.parametrize(
-    ("binding", "ends"), [("early", (10, 15, 12)), ("late", (10, 15, 12)), ("loaded", (10, 13, 14))]
-)
-def test_what_is_bound_once_loaded_lets_others_serve_before(
-    binding: Literal["early", "late", "loaded"], ends: tuple[int, ...]
-) -> None:
-    """GPU 0 is done at 10; GPU 1 is called back for the second request and loaded at 12."""
-    asks = (Ask(0, "a", 6), Ask(4, "a", 3), Ask(9, "a", 2))
-    case = Case(asks, (0, 0), {"a": 4}, yields=4, binding=binding, loans=((0, 1),))
-    compare(case)
-    served = Life(case).run(TICKS).served
-    assert tuple(served[request][1] for request in range(3)) == ends
 
 
 def test_all_that_ends_at_a_time_has_ended_before_who_waits_chooses() -> None:

@@ -214,3 +214,40 @@ def test_an_entity_whose_jobs_have_left_keeps_its_weight() -> None:
     live.add({"c": {"v100": 2.0}}, {"c": {"entity": "c", "arrival_s": 1.0}})
     with pytest.raises(InputError, match="Entity 'c' has no weight; weights are given for 'a'"):
         live.solve()
+
+
+@dataclass(frozen=True)
+class FilledByWeight(ap.Policy):
+    """A policy without any base: all progress rises at once, faster by weight."""
+
+    name = "filled_by_weight"
+    source = "a test"
+    columns = ("weight",)
+    lexicographic: bool = True
+
+    def utility(self, p: Problem) -> cp.Expression:
+        return cp.multiply(1 / p.fastest_throughput, p.throughput)
+
+    def rates(self, p: Problem) -> Any:
+        return lambda active: np.where(active, p.weight, 0.0)
+
+    def objective(self, p: Problem) -> cp.Maximize:
+        return cp.Maximize(cp.min(cp.multiply(1 / p.weight, self.utility(p))))
+
+
+def test_a_policy_of_ones_own_is_filled_to_the_last_level() -> None:
+    """c cannot use the v100; its k80 is more than its weight asks for until it has all of it."""
+    table = pd.DataFrame({"v100": [2.0, 4.0, 0.0], "k80": [0.0, 0.0, 1.0]}, index=list("abc"))
+    jobs = pd.DataFrame({"weight": [1.0, 3.0, 1.0]}, index=table.index)
+    found = ap.solve(FilledByWeight(), table, workers={"v100": 1, "k80": 1}, jobs=jobs)
+    np.testing.assert_allclose(found.throughput, [0.5, 3.0, 1.0], rtol=1e-12)
+    assert found.objective == pytest.approx(0.25)
+
+
+def test_a_job_that_waits_goes_on_where_types_are_left() -> None:
+    """The first two fill the fast type; the last one makes what the slow type leaves."""
+    table = pd.DataFrame({"fast": [4.0] * 3, "slow": [1.0] * 3}, index=list("abc"))
+    jobs = pd.DataFrame({"entity": "a", "arrival_s": [0.0, 1.0, 2.0]}, index=table.index)
+    policy = HierarchicalFairness(inner="fifo")
+    found = ap.solve(policy, table, workers={"fast": 2, "slow": 1}, jobs=jobs)
+    np.testing.assert_allclose(found.X, [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], atol=1e-12)

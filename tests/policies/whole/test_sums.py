@@ -150,7 +150,7 @@ def test_a_session_decides_as_solve_does() -> None:
         now: Any = session.solve()
     anew = ap.solve("least_mean_completion", speed[5:], workers="a=4,b=2", jobs=jobs[5:])
     assert now.choice.to_dict() == anew.choice.to_dict()
-    assert now.stats["path"] == "solved anew"
+    assert now.stats["path"] == "cold start"
 
 
 @dataclass(frozen=True)

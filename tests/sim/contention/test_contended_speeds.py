@@ -12,9 +12,9 @@ from apportion.errors import InputError
 from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, register
 from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.engine import duty_cycle
+from apportion.sim.generators.presets import generate_contended_workload
 from apportion.sim.network import get_network
 from apportion.sim.network.models.trained import TABLE_III
-from apportion.sim.phases.workload import generate_contended_workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -43,13 +43,10 @@ def _slow(*values: Any) -> Any:
 CASES: list[Any] = [
     ("deepboot", {}, {"gang_restart": "afe"}),
     _slow("deepboot", {"reclaim": "random", "yield_seconds": 2.5}, {}),
-    (
-        *("pollux", {"reclaim": "whole_server", "gpus": 4}),
-        {"gang_restart": "edl", "checkpoint_interval_s": 45.0},
-    ),
-    _slow("sia", {"binding": "early"}, {"keep_paused": True, "reallocation_seconds": 10.0}),
+    ("pollux", {"reclaim": "whole_server", "gpus": 4}, {"gang_restart": "edl"}),
+    _slow("sia", {}, {"keep_paused": True, "reallocation_seconds": 10.0}),
     _slow("optimus", {"gpus": 6, "lending": False}, {"growth": float("inf")}),
-    ("sia", {"gpus": 4, "services_per_gpu": 2}, {"gang_sizes": "whole_nodes"}),
+    ("sia", {"gpus": 4}, {"gang_sizes": "whole_nodes"}),
 ]
 
 
@@ -81,8 +78,7 @@ def test_gpus_are_in_one_state_and_nothing_is_lost(
     trained = spent.reindex(["loaned", "training"]).sum()
     yielded = run.tables["reclaims"]["yield_s"].sum()
     assert trained == pytest.approx(run.jobs["gpu_seconds"].sum() + yielded)
-    if how.get("services_per_gpu", 1) == 1:
-        assert spent["running"] == pytest.approx((served["finish_s"] - served["start_s"]).sum())
+    assert spent["running"] == pytest.approx((served["finish_s"] - served["start_s"]).sum())
     figures = run.summary()
     assert 0 < figures["computing"] <= figures["real_use"] <= figures["nominal_use"] <= 1
     assert figures["requests"] == len(asked)
@@ -163,46 +159,6 @@ def test_a_pause_that_is_interrupted_starts_anew_and_ends_no_sooner() -> None:
     assert run.jobs["paused_s"].iloc[0] == pytest.approx(30.0 + 16.0 * (len(run.schedule) - 2))
 
 
-@pytest.mark.parametrize(("every_s", "undone_s"), [(None, 0.0), (20.0, 10.0), (500.0, 70.0)])
-def test_a_reclaim_loses_the_work_since_the_last_checkpoint(
-    every_s: float | None, undone_s: float
-) -> None:
-    # The start takes until 30 s: 70 s of work by 100 s; from 120 s on again with 30 s of a restart.
-    asked = requests((100.0, "a", 10.0))
-    serving = ap.Serving(asked, yield_seconds=2.0, protect=0.0)
-    settings: dict[str, Any] = {"gang_restart": "edl", "checkpoint_interval_s": every_s}
-    run = ap.simulate("deepboot", workload([0.0]), {"v100": 1}, serving=serving, **settings)
-    expected = 150 + PROGRESS * SECONDS[1] - 70 + undone_s
-    assert run.jobs["completion_s"].iloc[0] == pytest.approx(expected)
-    assert run.summary()["undone_s"] == pytest.approx(undone_s)
-
-
-@pytest.mark.thorough
-def test_a_gang_whose_leader_is_taken_elects_another() -> None:
-    """Both GPUs work from 93 s on; a request has one of them, at random, from 200 s for good."""
-    led, done = set[bool](), 60 / SECONDS[1] + (200 - 93) / SECONDS[2]
-    for seed in range(6):
-        serving = ap.Serving(requests((200.0, "a", 5000.0)), reclaim="random")
-        run = ap.simulate(
-            *("deepboot", workload([0.0]), {"v100": 2}),
-            serving=serving,
-            gang_restart="edl",
-            leader_seconds=7.0,
-            seed=seed,
-        )
-        taken = run.schedule["devices"].tolist()[2] == (1,)  # the first device was the leader's
-        job, pause_s = run.jobs.iloc[0], 7.0 if taken else 0.0
-        assert job["completion_s"] == pytest.approx(200 + pause_s + (PROGRESS - done) * SECONDS[1])
-        assert job["paused_s"] == pytest.approx(30 + 3 + pause_s)
-        led.add(taken)
-    assert led == {True, False}
-
-
-def test_checkpoints_are_for_edl() -> None:
-    with pytest.raises(ap.InputError, match="gang_restart='edl'"):
-        ap.Configurations(restart="afe", checkpoint_interval_s=60.0)
-
-
 @pytest.mark.parametrize(
     ("serving", "words"),
     [
@@ -211,7 +167,6 @@ def test_checkpoints_are_for_edl() -> None:
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), gpus=9), "gpus=9 .* the cluster has 8"),
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), gpus="all"), "'all'"),
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), lending=False), "how many"),
-        (lambda: ap.Serving(requests((0.0, "a", 5.0)), services_per_gpu=0), "services_per_gpu"),
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), cold_start_s={"b": 1.0}), "service 'a'"),
         (lambda: ap.Serving(requests((0.0, "a", 5.0)), reclaim="best"), "least_loss"),
         (lambda: ap.Serving(requests()), "no requests"),

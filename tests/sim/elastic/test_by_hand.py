@@ -75,18 +75,6 @@ def test_growth_under_edl_lets_the_old_workers_train_on() -> None:
     assert run.schedule["devices"].tolist() == [(0,), (0, 1), (0, 1, 2, 3)]
 
 
-def test_under_edl_the_old_workers_do_some_mini_batches_more() -> None:
-    # As above, but ten steps of one GPU, then of two, before the new workers join.
-    run = ap.simulate(
-        "deepboot", workload([0.0]), {"v100": 4}, gang_restart="edl", join_mini_batches=10
-    )
-    job = run.jobs.iloc[0]
-    two_s, four_s = 90 + 10 * SECONDS[1], 210 + 10 * SECONDS[2]
-    done = (two_s - 30) / SECONDS[1] + (four_s - two_s - 3) / SECONDS[2]
-    assert job["jct_s"] == pytest.approx(four_s + 3 + (PROGRESS - done) * SECONDS[4])
-    assert job["paused_s"] == pytest.approx(30 + 3 + 3)
-
-
 def test_pauses_are_told_by_the_stages_of_restarts() -> None:
     stages = {
         "net": {"container": 5.0, "init": 10.0, "load": 15.0},
@@ -106,8 +94,6 @@ def test_pauses_are_told_by_the_stages_of_restarts() -> None:
         ({"restart_stages": {"bert": {"x": 1.0}}}, "application in restart_stages 'net'"),
         ({"restart_stages": "x=1", "restart_seconds": 3.0}, "in place of restart_seconds"),
         ({"restart_stages": "x=1", "gang_restart": "afe"}, "'stop_resume'"),
-        ({"join_mini_batches": 3}, "is for gang_restart='edl'"),
-        ({"leader_seconds": 3.0}, "is for gang_restart='edl'"),
     ]
     for wrong, why in refused:
         with pytest.raises(ap.InputError, match=why):

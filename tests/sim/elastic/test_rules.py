@@ -13,9 +13,7 @@ from tests.seeds import ranges_of_seeds, sampled
 import apportion as ap
 from apportion.mechanism.elastic import ElasticJobs, Tiresias
 from apportion.mechanism.elastic.greedy import base_workers, shortest_first
-from apportion.mechanism.elastic.searches import OptimusGreedy, PolluxSearch
-from apportion.policies import Instance, solve_instance
-from apportion.policies.pollux import Pollux
+from apportion.mechanism.elastic.searches import OptimusGreedy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,7 +159,7 @@ def test_what_is_refused() -> None:
         ap.simulate("tiresias", replace(workload(1), jobs=workload(1).jobs.assign(batch=1)), "t4=8")
     with pytest.raises(ap.InputError, match="'rigid'"):
         workload(1, rigid="no")
-    assert {"afs", "tiresias", "optimus_greedy", "pollux_search"} <= set(RULES)
+    assert {"afs", "tiresias", "optimus_greedy"} <= set(RULES)
 
 
 @pytest.mark.slow
@@ -252,41 +250,3 @@ def test_optimus_as_published_is_greedy(seeds: range) -> None:
                 break
             firsts[best] = steps[best][1]
         assert own == firsts
-
-
-@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 300), marks=pytest.mark.slow)])
-def test_pollux_as_published_comes_near_the_program_and_never_beyond(seeds: range) -> None:
-    reached = []
-    for seed in seeds:
-        jobs = drawn_round(seed, types=1 + seed % 2)
-        search = PolluxSearch(population=40, generations=40)
-        chosen = search.choose(jobs)
-        assert (held(jobs, chosen) <= jobs.capacity).all()
-        assert chosen.tolist() == search.choose(jobs).tolist()
-        columns = {
-            "weight": jobs.weight,
-            "fair_throughput": jobs.fair_speed,
-            "reallocation_factor": jobs.reallocation_factor,
-        }
-        instance = Instance.of_options(
-            *(jobs.speed, jobs.gpus, jobs.capacity), option_accelerator=jobs.kind, columns=columns
-        )
-        best = solve_instance(Pollux(), instance).objective
-        s = jobs.speed / jobs.fair_speed[:, None] * jobs.reallocation_factor[:, None]
-        level = np.where(chosen >= 0, s[np.arange(len(s)), chosen], 0.0)
-        mean = float(jobs.weight @ (1.004 / (level + 0.004)) / jobs.weight.sum())
-        assert mean >= best * (1 - 1e-6)
-        reached.append(best / mean)
-    assert np.mean(reached) > 0.97
-
-
-def test_a_search_keeps_what_nothing_is_better_than() -> None:
-    for seed in range(10):
-        jobs = drawn_round(seed)
-        fittest = PolluxSearch(population=60).choose(jobs)
-        again = jobs._replace(current=fittest, reallocation_factor=np.zeros(len(fittest)))
-        assert PolluxSearch(population=2, generations=1).choose(again).tolist() == fittest.tolist()
-    with pytest.raises(ap.InputError, match="population"):
-        PolluxSearch(population=1)
-    with pytest.raises(ap.InputError, match="power"):
-        PolluxSearch(power=0.5)

@@ -84,7 +84,7 @@ def test_what_cannot_be_told_is_refused(told: dict[str, Any], message: str) -> N
     "option",
     [
         *({"references": -1}, {"optimism": "x"}, {"noise": -0.1}),
-        *({"rows": "jobs"}, {"seed": 1.5}, {"model": "additive"}),
+        *({"rows": "jobs"}, {"seed": 1.5}),
     ],
 )
 def test_options_of_estimates_are_checked(option: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apportion.errors import InputError
-from apportion.sim.drawn.generate import generate_pair_throughputs
+from apportion.sim.generators.generate import generate_pair_throughputs
 from apportion.sim.job_types import job_type_throughputs
 
 

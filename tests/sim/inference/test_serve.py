@@ -88,7 +88,6 @@ ROWS = [(0.0, "a", 4.0), (1.0, "b", 2.0)]
         (asked(ROWS), {"slo_factor": 0.9}, "slo_factor is 0.9; it must be a number >= 1"),
         (asked(ROWS, slo_s=9.0), {"slo_factor": 2.0}, "have a column 'slo_s' already"),
         (asked(ROWS), {"gpus_per_node": 0}, "gpus_per_node is 0"),
-        (asked(ROWS), {"services_per_gpu": 0}, "services_per_gpu is 0"),
         ([1, 2], {}, "they must be a table"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import apportion as ap
-from apportion.mechanism.offers.leasing import LeaseScheduler
+from apportion.mechanism.leases.renewals import RenewalForecast
 
 
 def leased(
@@ -16,5 +16,5 @@ def leased(
     """Simulate a scheduler, with `every` lease an event."""
     with pytest.MonkeyPatch.context() as patch:
         if every:
-            patch.setattr(LeaseScheduler, "_surely_keeps", lambda *_: False)
+            patch.setattr(RenewalForecast, "will_renew", lambda *_: False)
         return ap.simulate(scheduler, workload, cluster, **settings)

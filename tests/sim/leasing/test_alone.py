@@ -63,8 +63,7 @@ def test_a_job_alone_is_as_fair_as_can_be_but_for_its_checkpoints(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", each_seed(10, 24))
-@pytest.mark.parametrize("keeps", [False, True])
-def test_a_gang_left_alone_is_on_its_best_placement_within_a_lease(seed: int, keeps: bool) -> None:
+def test_a_gang_left_alone_is_on_its_best_placement_within_a_lease(seed: int) -> None:
     cluster, network, model, gpus = drawn(100 + seed)
     rng = np.random.default_rng(seed)
     scheduler = get_scheduler(SCHEDULERS[seed % len(SCHEDULERS)])
@@ -74,7 +73,7 @@ def test_a_gang_left_alone_is_on_its_best_placement_within_a_lease(seed: int, ke
         for _ in range(cluster.total_gpus // 3)
     ]
     load = workload_of([*crowd, (1.0, model, gpus, 9 * HOUR_S)])
-    jobs = simulate(replace(scheduler, keep_placement=keeps), load, cluster, network=network).jobs
+    jobs = simulate(scheduler, load, cluster, network=network).jobs
     last_s = jobs.completion_s.iloc[:-1].max()
     gang = jobs.iloc[-1]
     slowdown = placings_of(cluster, get_network(network, cluster=cluster))[0].least_worth(

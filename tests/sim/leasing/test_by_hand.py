@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,7 +10,9 @@ import apportion as ap
 from apportion.cluster import Cluster
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.deciders import get_scheduler
-from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.leases import JobQueue, OfferScheduler
+from apportion.mechanism.leases.queue import Candidate
+from apportion.mechanism.scheduler import RACK
 from apportion.sim.network import (
     AnalyticNetwork,
     Dimension,
@@ -22,9 +24,8 @@ from apportion.sim.network import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from apportion.mechanism.offers import WaitingJobs
     from apportion.sim import Workload
     from apportion.sim.network import NetworkModel, Shape
 
@@ -66,14 +67,6 @@ def test_an_arrival_waits_for_the_end_of_the_present_lease(workload_of: Make) ->
     assert jobs.completion_s.tolist() == pytest.approx([3530 + 6000 + 5 * 10, 3530])
 
 
-def test_a_kept_lease_is_finished_though_a_job_arrives(workload_of: Make) -> None:
-    keeping = get_scheduler("dally", lease_s=1000.0, keep_placement=True)
-    load = workload_of([1500, 500], arrival_s=[0, 1200])
-    jobs = ap.simulate(keeping, load, ONE_GPU, network="none").jobs
-    assert jobs.completion_s.tolist() == pytest.approx([1500, 2000])
-    assert jobs.preemptions.tolist() == [0, 0]
-
-
 def test_the_machine_timer_wakes_a_waiting_job(workload_of: Make, network: NetworkModel) -> None:
     patient = get_scheduler("dally_manual", machine_s=500.0, rack_s=800.0, lease_s=1e6)
     racks = Cluster.of_racks(1, machines_per_rack=2, gpus_per_machine=4)
@@ -102,10 +95,6 @@ def test_a_job_over_a_rack_leaves_it_at_the_end_of_its_lease(workload_of: Make) 
     # Three leases of 1000 s, each of 500 steps, and 500 s of waiting before each.
     assert job.completion_s == pytest.approx(3 * 1500)
     assert (job.preemptions, job.queueing_s) == (2, 1500)
-    keeping = get_scheduler(plain, keep_placement=True)
-    job = ap.simulate(keeping, load, racks, network=ByModel()).jobs.iloc[2]
-    assert job.completion_s == pytest.approx(500 + 3000)
-    assert (job.preemptions, job.queueing_s) == (0, 500)
 
 
 def test_gandiva_moves_a_running_job_when_a_rack_becomes_free(
@@ -137,19 +126,24 @@ def test_rounds_add_up_to_the_jobs(random_workload: Make, network: NetworkModel)
     assert (rounds.gpu_busy <= length_s * 16 * (1 + 1e-9)).all()
 
 
-def test_a_decider_of_ones_own_may_name_a_job_several_times(workload_of: Make) -> None:
+class LastOverARack(JobQueue):
+    """The last job that waits has GPUs of a whole rack, in several machines."""
+
+    def first(self, now_s: float, room: Sequence[int]) -> Candidate | None:
+        waiting = self.waiting(room)
+        if not waiting.job.size or room[RACK] < 8:
+            return None
+        return Candidate(waiting.job.item(-1), 0, RACK, RACK)
+
+    def next_change_s(self, now_s: float, room: Sequence[int]) -> float:
+        return np.inf
+
+
+def test_a_queue_of_ones_own_says_who_is_first(workload_of: Make) -> None:
     @dataclass(frozen=True, repr=False)
     class RacksOnly(OfferScheduler):
-        def candidates(self) -> Any:
-            return Racks()
-
-    class Racks:
-        def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Any, Any]:
-            last = waiting.job.size - 1
-            return np.array([last, last]), np.array([[False, True, False], [True, True, True]])
-
-        def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
-            return np.inf
+        def queue(self) -> JobQueue:
+            return LastOverARack()
 
     load = workload_of([100, 100, 100], [8, 8, 8])
     jobs = ap.simulate(RacksOnly("racks_only"), load, SMALL, network="none").jobs
@@ -158,16 +152,13 @@ def test_a_decider_of_ones_own_may_name_a_job_several_times(workload_of: Make) -
 
 
 def test_jobs_that_accept_nothing_for_ever_are_an_error(workload_of: Make) -> None:
-    class Nobody:
-        def candidates(self, now_s: float, waiting: WaitingJobs) -> tuple[Any, Any]:
-            return np.empty(0, dtype=int), np.empty((0, 3), dtype=bool)
-
-        def next_change_s(self, now_s: float, waiting: WaitingJobs) -> float:
-            return np.inf
+    class Nobody(LastOverARack):
+        def first(self, now_s: float, room: Sequence[int]) -> Candidate | None:
+            return None
 
     @dataclass(frozen=True, repr=False)
     class Unserved(OfferScheduler):
-        def candidates(self) -> Any:
+        def queue(self) -> JobQueue:
             return Nobody()
 
     with pytest.raises(SolveError, match=r"'unserved' gives none of the 1 active jobs any time"):

@@ -32,7 +32,7 @@ CLUSTERS = [
 POLICIES = ("max_min_fairness", "network_sensitive", "dally_round")
 DECIDERS = [
     *("gandiva", "tiresias", "dally", "themis", "gandiva", "dally_manual", "dally_no_wait"),
-    *("migrating themis", "kept dally", *POLICIES),
+    *("migrating themis", "dally", *POLICIES),
 ]
 PAUSES: list[Any] = [0.0, 0.0, 1.0, 5.0, {"VGG11": 0.0, "others": 2.0}]
 
@@ -63,10 +63,10 @@ def decided(rng: np.random.Generator, name: str) -> tuple[Any, dict[str, Any]]:
     lease_s, pause_s = float(rng.choice([600.0, 1200.0])), PAUSES[rng.integers(len(PAUSES))]
     if name in POLICIES:
         return name, {"lease_seconds": lease_s, "checkpoint_seconds_per_gpu": pause_s}
-    own = {"migrating": {"migrates": True}, "kept": {"keep_placement": True}}
     how, _, scheduler = name.rpartition(" ")
     terms = ap.get_scheduler(scheduler, lease_s=lease_s, checkpoint_s_per_gpu=pause_s)
-    return replace(terms, restore_s_per_gpu=float(rng.choice([0.0, 3.0])), **own.get(how, {})), {}
+    restore_s = float(rng.choice([0.0, 3.0]))
+    return replace(terms, restore_s_per_gpu=restore_s, migrates=how == "migrating"), {}
 
 
 @pytest.mark.parametrize("seed", each_seed(40, 200))

@@ -13,14 +13,12 @@ from tests.sim.leasing.one_by_one import leased
 import apportion as ap
 from apportion.cluster import Cluster
 from apportion.mechanism.deciders import get_scheduler, scheduler_table
-from apportion.mechanism.offers.offering import Offering
 from apportion.sim.tiers.tier_shares import TierShares
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from apportion.mechanism.offers import OfferScheduler
-    from apportion.mechanism.offers.offering import Lease
+    from apportion.mechanism.leases import OfferScheduler
     from apportion.sim import Workload
     from apportion.sim.network import NetworkModel
 
@@ -30,17 +28,16 @@ SCHEDULERS: list[str] = scheduler_table("leases")["name"].tolist()
 CLUSTER = Cluster.of_racks(2, machines_per_rack=4, gpus_per_machine=4)
 
 
-@pytest.mark.parametrize("keep_placement", [False, True])
 @pytest.mark.parametrize(
     ("delays", "other"), [(0.0, "dally_no_wait"), (np.inf, "dally_fully_consolidated")]
 )
 def test_manual_timers_at_their_ends_are_the_other_two(
-    random_workload: Draw, network: NetworkModel, delays: float, other: str, keep_placement: bool
+    random_workload: Draw, network: NetworkModel, delays: float, other: str
 ) -> None:
     manual = get_scheduler("dally_manual", machine_s=delays, rack_s=delays)
     runs = [
         ap.simulate(
-            get_scheduler(scheduler, keep_placement=keep_placement),
+            scheduler,
             random_workload(7),
             CLUSTER,
             network=network,
@@ -54,8 +51,6 @@ def test_manual_timers_at_their_ends_are_the_other_two(
 VARIANTS = {
     **{name: get_scheduler(name) for name in SCHEDULERS},
     "short history": get_scheduler("dally", history_s=9000.0, lease_s=600.0),
-    "kept": get_scheduler("dally", keep_placement=True, lease_s=1200.0),
-    "kept at once": get_scheduler("dally_no_wait", keep_placement=True, lease_s=900.0),
     "restored": get_scheduler("tiresias", restore_s_per_gpu=5.0, lease_s=900.0),
     "no checkpoint": get_scheduler("dally_no_wait", checkpoint_s_per_gpu=0.0),
     "moved": get_scheduler("dally_no_wait", migrates=True, restore_s_per_gpu=3.0, lease_s=700.0),
@@ -98,29 +93,6 @@ def test_what_is_remembered_of_steady_rules_changes_nothing(
 
 POLICIES = ["finish_time_fairness", "makespan", "max_min_fairness"]
 BY_TYPE = Cluster.of_racks({"fast": 1, "slow": 1}, machines_per_rack=4, gpus_per_machine=4)
-
-
-@pytest.mark.parametrize("seed", [3, 4])
-@pytest.mark.parametrize("name", sampled([*sorted(VARIANTS), *POLICIES], 4))
-def test_leases_that_end_together_do_as_if_all_gpus_came_back_first(
-    random_workload: Draw, network: NetworkModel, name: str, seed: int
-) -> None:
-    def all_back(offering: Offering, ending: Sequence[int], now_s: float) -> list[Lease]:
-        for job in ending:
-            offering.end(job, now_s)
-        return []
-
-    load, slow = random_workload(seed), np.random.default_rng(seed).uniform(0.2, 1.5)
-    (speed,) = load.throughputs.to_numpy(dtype=float).T
-    both = pd.DataFrame({"fast": speed, "slow": slow * speed}, index=load.throughputs.index)
-    for workload, cluster in ((load, CLUSTER), (replace(load, throughputs=both), BY_TYPE)):
-        asks = VARIANTS.get(name, name), workload, cluster
-        run = ap.simulate(*asks, mechanism="leases", network=network)
-        with patch.object(Offering, "_end_all", all_back):
-            slowly = ap.simulate(*asks, mechanism="leases", network=network)
-        for table in ("jobs", "rounds", "schedule"):
-            one, other = getattr(run, table), getattr(slowly, table)
-            pd.testing.assert_frame_equal(one, other, check_exact=True)
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULERS))

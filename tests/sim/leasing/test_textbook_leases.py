@@ -10,8 +10,8 @@ from tests.sim.leasing.packing import MACHINE, NETWORK, RACK
 from tests.sim.leasing.textbook import Job, Terms, Textbook
 
 import apportion as ap
-from apportion.mechanism.offers import AutoTunedTimers, ManualTimers, OfferScheduler
-from apportion.mechanism.offers.rules import (
+from apportion.mechanism.leases import AutoTunedTimers, ManualTimers, OfferScheduler
+from apportion.mechanism.leases.rules import (
     DelayScheduling,
     FullyConsolidated,
     NetworkAgnostic,
@@ -81,7 +81,6 @@ def terms_of(rng: np.random.Generator, order: str, rule: str) -> Terms:
         overhead_s=by_model(rng, [0, 0, 40]),
         timers_s=(float(rng.choice([0, 700, 2000])), float(rng.choice([0, 1500, 9000]))),
         history_s=None if rng.random() < 0.4 else float(rng.choice([3000, 20000])),
-        keeps=bool(rng.random() < 0.3),
         moves=bool(rng.random() < 0.3),
     )
 
@@ -117,7 +116,6 @@ def simulated(terms: Terms, jobs: list[Job]) -> pd.DataFrame:
         checkpoint_s_per_gpu=terms.checkpoint_s,
         restore_s_per_gpu=terms.restore_s,
         overhead_s=terms.overhead_s,
-        keep_placement=terms.keeps,
         migrates=terms.moves,
     )
     cluster = ap.Cluster.of_racks(racks, machines_per_rack=machines, gpus_per_machine=gpus)

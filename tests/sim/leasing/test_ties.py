@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from apportion.mechanism.offers import WaitingJobs
+    from apportion.mechanism.leases import WaitingJobs
     from apportion.mechanism.orders import Order
 
     Floats = NDArray[np.float64]

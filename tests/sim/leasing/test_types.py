@@ -160,7 +160,6 @@ def test_a_type_that_nobody_can_use_changes_nothing(
 
 VARIANTS = {
     **{name: get_scheduler(name) for name in SCHEDULERS},
-    "kept": get_scheduler("dally", keep_placement=True, lease_s=1200.0),
     "moved": get_scheduler("dally_no_wait", migrates=True, restore_s_per_gpu=3.0, lease_s=700.0),
     "random": get_scheduler("dally", placement="random"),
 }

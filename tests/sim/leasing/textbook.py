@@ -31,7 +31,6 @@ class Terms:
     overhead_s: dict[str, float]  # by model, at every start
     timers_s: tuple[float, float] = (0.0, 0.0)
     history_s: float | None = None
-    keeps: bool = False
     moves: bool = False
     waits: dict[tuple[int, int], list[tuple[float, float]]] = field(default_factory=dict)
 
@@ -54,7 +53,7 @@ class Terms:
         return machine_s, 0.0 if gpus > self.shape[1] * self.shape[2] else rack_s
 
     def note(self, tier: int, gpus: int, now: float, waited_s: float) -> None:
-        if self.history_s is None or tier == NETWORK or waited_s < self.lease_s:
+        if self.history_s is None or tier == NETWORK:
             return
         kept = [(at, wait) for at, wait in self.waits.get((tier, gpus), [])]
         kept.append((now, waited_s))
@@ -295,5 +294,5 @@ class Textbook:
         job.until_lease_s = job.computed_s
         job.ready_s, job.end_s = self.now + lost_s, self.now + self.terms.lease_s
         pause_s = job.gpus * self.terms.checkpoint_s[job.model]
-        job.back_s = math.inf if self.terms.keeps else job.end_s + pause_s
+        job.back_s = job.end_s + pause_s
         return kept

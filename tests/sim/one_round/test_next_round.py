@@ -16,7 +16,8 @@ import apportion as ap
 from apportion.mechanism.batch.kai import InFairShareQueues
 from apportion.mechanism.batch.kueue import InClusterQueues
 from apportion.mechanism.batch.scheduler import InBatch
-from apportion.mechanism.offers.leasing import LeaseScheduler
+from apportion.mechanism.leases.renewals import RenewalForecast
+from apportion.mechanism.leases.scheduler import LeaseScheduler
 from apportion.mechanism.queue import InQueue
 from apportion.mechanism.rounds import InRounds
 from apportion.mechanism.run_to_completion import RunToCompletion
@@ -117,7 +118,7 @@ SLOW = [
     replace(OFFERED, decider=ap.get_scheduler("gandiva", placement="best_fit")),
     replace(
         OFFERED,
-        decider=ap.get_scheduler("dally_no_wait", keep_placement=True, checkpoint_s_per_gpu=0.0),
+        decider=ap.get_scheduler("dally_no_wait", checkpoint_s_per_gpu=0.0),
     ),
     *(
         replace(OFFERED, decider=name, settings={**LEASES, "resolve_every": 100.0})
@@ -135,7 +136,7 @@ def watched(case: Case, seed: int, jobs: int = 8) -> tuple[Any, ap.Cluster, list
     workload = drawn_workload(seed, cluster, jobs=jobs, most_gpus=case.most_gpus)
     watch = Watch(workload, cluster)
     # Every lease is an event of its own then: where a job sleeps is no state that users tell.
-    every_lease = patch.object(LeaseScheduler, "_surely_keeps", lambda *_: False)
+    every_lease = patch.object(RenewalForecast, "will_renew", lambda *_: False)
     with watch.on(case.kind), every_lease:
         ap.simulate(case.decider, workload, cluster, **case.settings)
     states = [each for each in watch.seen if each.comparable]

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from apportion.cluster import TIERS
-from apportion.mechanism.offers.leasing import LeaseScheduler
+from apportion.mechanism.leases.scheduler import LeaseScheduler
 from apportion.mechanism.rounds import InRounds
 from apportion.sim.tiers.tier_shares import TierShares
 
@@ -109,7 +109,7 @@ def _jobs_of(scheduler: Any) -> JobTable:
     """Return the job table of a scheduler."""
     table: JobTable
     if isinstance(scheduler, LeaseScheduler):
-        table = scheduler._told
+        table = scheduler._jobs.table
     else:
         table = getattr(scheduler, "_jobs", None) or scheduler.jobs
     return table
@@ -124,7 +124,7 @@ def _held(scheduler: Any) -> dict[int, tuple[int, list[int]]]:
             for row in np.flatnonzero(core.last_type >= 0).tolist()
         }
     if isinstance(scheduler, LeaseScheduler):
-        return dict(scheduler._mechanism.placer.held)
+        return dict(scheduler._leases.held)
     devices: Any = getattr(scheduler, "_devices", None) or scheduler.devices
     return dict(devices.held)
 
@@ -150,9 +150,8 @@ def _after_rounds(watch: Watch, scheduler: Any, seen: Seen, decision: Decision |
 
 def _leases(watch: Watch, scheduler: Any, seen: Seen, event: Event) -> None:
     """Tell who waits for how long, whose lease is not over, and for how long all have run."""
-    records, running = scheduler._mechanism.jobs, seen.given["running"]
-    ends = scheduler._ends
-    ends_s = {job: at_s for at_s, _, job, version in ends._heap if version == ends._version[job]}
+    records, running = scheduler._jobs, seen.given["running"]
+    ends_s = {job: at_s for job, (at_s, _) in scheduler._leases._back.items()}
     waited_s, pinned = np.zeros(len(seen.ids)), np.zeros(len(seen.ids), dtype=bool)
     for row, job in enumerate(seen.numbers.tolist()):
         if seen.ids[row] in running:
@@ -164,7 +163,7 @@ def _leases(watch: Watch, scheduler: Any, seen: Seen, event: Event) -> None:
     ran_s = records.run_s[seen.numbers].copy()
     if event.ran is not None:  # it is booked when it decides
         row_of = {job: row for row, job in enumerate(seen.numbers.tolist())}
-        jobs, option = event.ran.gangs.job.tolist(), records.option(event.ran.gangs.job)
+        jobs, option = event.ran.gangs.job.tolist(), records.option[event.ran.gangs.job]
         for job, place, worked_s in zip(jobs, option, event.ran.worked_s, strict=True):
             if job in row_of:
                 ran_s[row_of[job], place] += worked_s
@@ -174,11 +173,11 @@ def _leases(watch: Watch, scheduler: Any, seen: Seen, event: Event) -> None:
 
 def _after_leases(watch: Watch, scheduler: Any, seen: Seen, decision: Decision | None) -> None:
     """Tell what is owed, where shares were found anew."""
-    takers = scheduler._mechanism._takers
-    if isinstance(takers, TierShares):
-        seen.comparable = takers._solved_s == seen.now_s
+    queue = scheduler._queue
+    if isinstance(queue, TierShares):
+        seen.comparable = queue._solved_s == seen.now_s
         columns = pd.MultiIndex.from_product([watch.names, TIERS], names=["accelerator", "tier"])
-        owed = takers._owed[seen.numbers].copy()
+        owed = queue._owed[seen.numbers].copy()
         seen.given["owed"] = pd.DataFrame(owed, index=seen.ids, columns=columns)
 
 

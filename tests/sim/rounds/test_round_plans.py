@@ -11,7 +11,7 @@ from tests.seeds import sampled
 from tests.sim.network.test_tier_shares import RACKS, jobs_of
 
 import apportion as ap
-from apportion.mechanism.offers import AutoTunedTimers, ManualTimers
+from apportion.mechanism.leases import AutoTunedTimers, ManualTimers
 from apportion.policies.dally_round import DallyRound
 from apportion.sim import simulate
 

@@ -48,10 +48,10 @@ def test_other_throughputs_can_be_given(write: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("a,50,300,bert,40,64,1,60", "line 2: the deadline is not after the submission_time"),
-        ("a,0,300,bert,40,0.5,1,60", "line 2: batch_size is '0.5'"),
-        ("a,0,300,,40,64,1,60", "line 2: model_name is blank"),
-        ("a,0,0,bert,40,64,1,60", "line 2: num_iteration is '0'"),
+        ("a,50,300,bert,40,64,1,60", "deadline is '40'; it must be after submission_time"),
+        ("a,0,300,bert,40,0.5,1,60", "line 2 left out: batch_size is '0.5'"),
+        ("a,0,300,,40,64,1,60", "line 2 left out: model_name is blank"),
+        ("a,0,0,bert,40,64,1,60", "line 2 left out: num_iteration is '0'"),
     ],
 )
 def test_malformed_lines_are_named(write: Callable[..., Path], line: str, message: str) -> None:

@@ -39,10 +39,11 @@ def test_jobs_that_held_gpus_are_kept(write: Write) -> None:
     assert jobs["arrival_s"].tolist() == [0.0, 60.0]
     assert jobs["scale_factor"].tolist() == [1, 8]
     assert jobs["entity"].tolist() == ["vc1", "vc1"]
-    assert workload.notes[:3] == (
-        "jobs left out because they asked for no GPU: 1 line (2)",
-        "jobs left out because they have no duration: 1 line (6)",
-        "jobs left out because they never ran (duration 0): 1 line (5)",
+    assert workload.notes[:4] == (
+        "5 lines read, 2 jobs",
+        "left out because they asked for no GPU: 1 line (2)",
+        "left out because they have no duration, or no start and end: 1 line (6)",
+        "left out because they never ran: 1 line (5)",
     )
 
 
@@ -83,7 +84,7 @@ def test_times_count_where_the_duration_is_another(write: Write) -> None:
         ["SFT", "COMPLETED", "bob"],
     ]
     for note in (
-        "jobs left out because they have no start_time (16.0 GPU-hours by duration): 1 line (3)",
+        "left out because they have no start_time (16.0 GPU-hours by duration): 1 line (3)",
         "duration is not from start to end, which counts; by duration 0.2 GPU-hours more: "
         "2 lines (2, 5)",
     ):

@@ -111,7 +111,7 @@ GOOD = workload("a", 0, (10, 20), pods("w", 1, "1"))
     ("bad", "said"),
     [
         (None, "it is None; it must be an object"),
-        (GOOD, "job is 'ml/a'; it must be a name of its own"),
+        (GOOD, "job is 'ml/a'; it must be an id of its own"),
         (workload("b", 0, (1, 2), pods("w", 1, "many")), "nvidia.com/gpu is 'many'; it must be a"),
         (workload("b", 0, (1, 2), pods("w", -1, "1")), "count is -1; it must be a whole number"),
         (workload("b", 9, (1, 2), pods("w", 1, "1")), "admitted is '2025-10-09T08:53:21Z'; it mus"),

@@ -32,6 +32,7 @@ def test_columns_in_any_order_become_jobs(write: Write) -> None:
     steps_per_s = workload.throughput_of("v100=4")["v100"]
     assert (jobs["total_steps"] / steps_per_s).tolist() == pytest.approx([7.0, 50.0])
     assert workload.notes == (
+        "2 lines read, 2 jobs",
         "job types drawn at random, seed 0; 2 of 2 jobs name no type of GPU: taken to have run on "
         "that of a cluster of one type, else on v100 (reference= tells the type)",
     )
@@ -57,7 +58,7 @@ def test_own_throughputs_and_reference(write: Write) -> None:
     workload = read_workload(trace, throughputs=speeds, reference="a100", missing="drop")
     assert workload.jobs["job_type"].tolist() == ["a", "b"]
     assert workload.jobs["total_steps"].tolist() == [30.0, 50.0]
-    assert workload.notes[0] == "jobs left out because no throughputs are known: 1 of 3"
+    assert workload.notes[1] == "jobs left out because no throughputs are known: 1 of 3"
     with pytest.raises(InputError, match="Job 'z' has scale factor 8"):
         read_workload(trace, throughputs=speeds, reference="a100")
     with pytest.raises(InputError, match="reference accelerator 'v100'"):

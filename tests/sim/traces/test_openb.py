@@ -38,7 +38,7 @@ def test_pods_run_from_schedule_to_deletion_and_parts_of_gpus_are_told(write: Wr
     assert workload.notes[:4] == (
         "4 lines read, 2 jobs",
         "left out because they asked for no GPU: 1 line (4)",
-        "left out because they were never scheduled: 1 line (5)",
+        "left out because they have no duration, or no start and end: 1 line (5)",
         "parts of GPUs taken for whole ones, 1.5 GPU-hours more: 1 line (3)",
     )
     run = ap.simulate("as_recorded", workload, "v100=4")
@@ -66,7 +66,7 @@ def test_a_pod_runs_on_the_one_type_that_it_asks_for(write: Write) -> None:
         (line("b", milli=1001), "gpu_milli is '1001'; it must be a whole number >= 1"),
         (line("b", times="500,900,400"), "scheduled_time is '400'; it must be creation_time or"),
         (line("b", times="100,300,400"), "deletion_time is '300'; it must be scheduled_time or"),
-        (line("a"), "name is 'a'; it must be a name of its own"),
+        (line("a"), "name is 'a'; it must be an id of its own"),
     ],
 )
 def test_a_malformed_line_is_left_out_and_told(write: Write, bad: str, message: str) -> None:

@@ -30,4 +30,4 @@ def test_rows_are_sorted_numbered_and_kept_even_if_equal(write: Write) -> None:
     assert jobs["scale_factor"].tolist() == [2, 1, 4, 4]
     assert jobs["duration_s"].tolist() == [20.0, 10.0, 30.0, 30.0]
     assert jobs["entity"].tolist() == ["vc1", "vc1", "vc2", "vc2"]
-    assert workload.notes[0] == "rows equal to another one, kept as jobs of their own: 1"
+    assert workload.notes[1] == "rows equal to another one, kept as jobs of their own: 1"

@@ -9,7 +9,7 @@ import pytest
 
 import apportion
 from apportion import InputError
-from apportion.estimators.goodput import StepTimes, gain, noise_scale
+from apportion.estimators.goodput import StepTimes, fit_step_times, gain, noise_scale
 from apportion.sim.traces.pollux import read_pollux_profile, read_pollux_workload
 
 if TYPE_CHECKING:
@@ -63,28 +63,24 @@ def test_steps_are_those_measured_however_a_placement_is_turned(profile: Path) -
 
 
 def test_a_fit_to_a_profile_gives_its_times(profile: Path) -> None:
-    goodput = read_pollux_profile(profile).fitted(epoch=1)
-    assert goodput.noise == pytest.approx(16 * 8 / 2)
+    times = fit_step_times(read_pollux_profile(profile).observations()).times
     gpus, nodes = np.array([(1, 1), (2, 1), (4, 1), (8, 2), (16, 4)]).T
-    ratio = goodput.times.step_s(gpus, nodes, 24) / TIMES.step_s(gpus, nodes, 24)
+    ratio = times.step_s(gpus, nodes, 24) / TIMES.step_s(gpus, nodes, 24)
     assert ratio == pytest.approx(1.0, abs=0.05)
 
 
 def test_progress_and_noise_by_hand(profile: Path) -> None:
-    application = read_pollux_profile(profile)
-    training = application.training
+    training = read_pollux_profile(profile).training
     assert training.epochs == 3
     assert training.progress.tolist() == [100.0, 199.0, 300.0]
-    assert training.noise(40, 1) == pytest.approx(64.0)
+    assert training.noises(40)[1] == pytest.approx(64.0)
+    assert training.noises(16)[1] == pytest.approx(16 * 8 / 2)
     noise = [noise_scale(16, sqr, var) for sqr, var in ((1, 9), (2, 8), (4, 4))]
     gains = [float(gain(64, 16, each)) for each in noise]
     assert gains == pytest.approx([4 * 160 / 208, 4 * 80 / 128, 4 * 32 / 80])
     expected = 100 / gains[0] + 99 / gains[1] + 101 / gains[2]
     assert training.steps(64) == pytest.approx(expected)
     assert training.steps(16) == pytest.approx(300.0)
-    assert application.progress_per_s((1, 1), 16, 1, 0) == pytest.approx(
-        gains[0] / (TIMES.gradient_s(16) + TIMES.step_s(2, 2, 16))
-    )
 
 
 @pytest.mark.parametrize(
@@ -141,9 +137,7 @@ def test_what_a_profile_does_not_reach_is_named(profile: Path) -> None:
     with pytest.raises(InputError, match="must have a GPU"):
         application.steps.at((), 16)
     with pytest.raises(InputError, match="trained with batches from 16 to 64 samples, not with 65"):
-        application.training.noise(65, 0)
-    with pytest.raises(InputError, match="epoch of 'net' is 3"):
-        application.training.noise(16, 3)
+        application.training.noises(65)
 
 
 def test_malformed_profiles_are_named(profile: Path) -> None:

@@ -73,7 +73,7 @@ def test_what_is_no_job_that_ran_is_left_out_and_told(write: Write) -> None:
         (line(2, submit=-5), r"submit is '-5'; it must be a number >= 0 \(seconds\)"),
         (line(2, status="x"), "status is 'x'; it must be a whole number >= 0, or -1"),
         (line(2, processors="1.5"), "processors is '1.5'; it must be a whole number >= 0, or -1"),
-        (line(1), "job is '1'; it must be a number of its own"),
+        (line(1), "job is '1'; it must be an id of its own"),
     ],
 )
 def test_a_malformed_line_is_left_out_and_told_with_its_number(

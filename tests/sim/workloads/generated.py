@@ -12,7 +12,7 @@ import pandas as pd
 import apportion as ap
 from apportion.pairs import PairThroughputs
 from apportion.policies import BUILT_IN
-from apportion.sim.drawn.rack_workloads import RACK_MODELS
+from apportion.sim.generators.presets import RACK_MODELS
 from apportion.sim.network import BY_SHAPE
 
 if TYPE_CHECKING:

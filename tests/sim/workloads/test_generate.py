@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apportion.errors import InputError
-from apportion.sim.drawn.generate import generate_workload
+from apportion.sim.generators.generate import generate_workload
 from apportion.sim.workload_tables import throughput_rows
 
 MANY = 20_000

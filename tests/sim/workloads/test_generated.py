@@ -11,7 +11,7 @@ from tests.seeds import sampled
 from tests.sim.workloads.generated import POLICIES, SCHEDULERS, Case, draw
 
 import apportion as ap
-from apportion.mechanism.offers import OfferScheduler
+from apportion.mechanism.leases import OfferScheduler
 from apportion.policies import Policy
 from apportion.sim.deciders import get_decider
 from apportion.sim.network import get_network

@@ -10,8 +10,8 @@ import pytest
 
 import apportion as ap
 from apportion.cluster import ACCELERATORS
-from apportion.sim.drawn.modelled_speeds import MEASURED_RATIOS, measured_ratio
 from apportion.sim.job_types import job_types
+from apportion.sim.modelled_speeds import MEASURED_RATIOS, measured_ratio
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from apportion.errors import InputError
-from apportion.sim.drawn.rack_workloads import generate_rack_workload
-from apportion.sim.drawn.resampling import resample
+from apportion.sim.generators.presets import generate_rack_workload
+from apportion.sim.generators.resampling import resample
 from apportion.sim.workload import Workload
 from apportion.sim.workload_tables import throughput_rows
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import apportion as ap
-from apportion.sim.drawn.resampling import block_length
+from apportion.sim.generators.resampling import block_length
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 7, 30])

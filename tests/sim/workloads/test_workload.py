@@ -8,7 +8,7 @@ import pytest
 
 from apportion.cluster import Cluster
 from apportion.errors import InputError
-from apportion.sim.drawn.generate import generate_workload
+from apportion.sim.generators.generate import generate_workload
 from apportion.sim.traces import read_workload
 from apportion.sim.workload import Workload
 
