@@ -80,8 +80,8 @@ def violation(program: Program, x: Floats) -> float:
     linear = slack[: program.equality.size]
     short = np.where(program.equality, np.abs(linear), -linear) / terms[: linear.size]
     beside = np.maximum(program.lower - x, x - program.upper) / np.maximum(np.abs(x), 1.0)
-    cones = [outside(each, slack[at]) / float(terms[at].max()) for each, at in program.cone_rows()]
-    return max(float(short.max(initial=0.0)), float(beside.max(initial=0.0)), *cones, 0.0)
+    cones = [outside(each, slack[at]) / terms[at].max() for each, at in program.cone_rows()]
+    return float(max(short.max(initial=0.0), beside.max(initial=0.0), *cones, 0.0))
 
 
 def optimality_error(program: Program, x: Floats, y: Floats) -> float:

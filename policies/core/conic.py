@@ -25,11 +25,12 @@ from scipy.sparse.linalg import splu
 from apportion.errors import SolveError
 from apportion.policies.core.canonical import Point
 from apportion.policies.core.certificate import optimality_error
-from apportion.policies.core.cones import apex, surface
+from apportion.policies.core.cones import surface
 from apportion.policies.core.highs import linear_optimum
 
 if TYPE_CHECKING:
     from apportion.policies.core.canonical import Cone, Program
+    from apportion.policies.core.cones import Surface
     from apportion.types import Floats, Ints
 
 # pyright: reportAttributeAccessIssue=false
@@ -248,8 +249,9 @@ def _step(program: Program, x: Floats, y: Floats, snap: float) -> tuple[Floats, 
     free, slack = np.flatnonzero(~(low | up)), program.b - program.A @ x
     linear = program.equality.size
     rows = np.flatnonzero(program.equality | (y[:linear] > slack[:linear]))
-    held = [(rows, apex(slack[rows], y[rows]))]
-    bends, bent = [], []
+    held: list[tuple[Ints, Surface]] = []
+    bends: list[Any] = []
+    bent: list[Ints] = []
     for cone, place in program.cone_rows():
         found = surface(cone, slack[place], y[place], snap)
         if found is not None:
@@ -257,26 +259,27 @@ def _step(program: Program, x: Floats, y: Floats, snap: float) -> tuple[Floats, 
             if found.bend is not None:
                 bends.append(found.bend)
                 bent.append(held[-1][0])
-    places = np.concatenate([place for place, _ in held])
+    places = np.concatenate([rows, *(place for place, _ in held)])
     A = sparse.csc_array(program.A[:, free]).tocsr()
-    slopes: list[Any] = [-sparse.eye_array(rows.size), *(each.slope for _, each in held[1:])]
+    slopes: list[Any] = [-sparse.eye_array(rows.size), *(each.slope for _, each in held)]
     J = sparse.csc_array(-sparse.block_diag(slopes) @ A[places])
     H = sparse.csc_array(program.P[free][:, free])
     if bends:
         curved = A[np.concatenate(bent)]
         H = sparse.csc_array(H + curved.T @ sparse.block_diag(bends) @ curved)
-    m = np.concatenate([each.multiplier for _, each in held])
-    h = np.concatenate([each.h for _, each in held])
+    m = np.concatenate([y[rows], *(each.multiplier for _, each in held)])
+    h = np.concatenate([-slack[rows], *(each.h for _, each in held)])
     right = -np.append((program.P @ x + program.c)[free] + J.T @ m, h)
     matrices = any(cone.kind == "semidefinite" for cone in program.cones)
     solution = _solved(H, J, right, repeated=matrices)
     if solution is None:
         return None
-    x, dual, first = x.copy(), np.zeros(y.size), 0
+    x, dual, first = x.copy(), np.zeros(y.size), rows.size
     x[free] += solution[: free.size]
     m = m + solution[free.size :]
-    for rows, each in held:
-        dual[rows] = -m[first : (first := first + each.h.size)] @ each.slope
+    dual[rows] = m[:first]
+    for at, each in held:
+        dual[at] = -m[first : (first := first + each.h.size)] @ each.slope
     return x, dual
 
 

@@ -151,7 +151,7 @@ def _solved_once_more(program: Program, point: Point, inside: Ints) -> Point:
     y = np.where(tight, point.y, 0.0)
     if basic.any():
         try:
-            factors = splu(sparse.csc_array(A[:, np.flatnonzero(basic)].tocsr()[tight]))
+            factors: Any = splu(sparse.csc_array(A[:, np.flatnonzero(basic)].tocsr()[tight]))
         except RuntimeError:  # a pivot that rounding made zero
             return point
         for _ in range(2):
@@ -160,7 +160,8 @@ def _solved_once_more(program: Program, point: Point, inside: Ints) -> Point:
             y[tight] -= factors.solve(cost[basic], "T")
     slack, reduced = b - A @ x, program.c + A.T @ y
     room = np.minimum(x - program.lower, program.upper - x)
-    missed = max(-room.min(initial=0.0), -slack[~program.equality].min(initial=0.0))
+    short = np.where(program.equality, np.abs(slack), -slack)
+    missed = max(-room.min(initial=0.0), short.max(initial=0.0))
     wrong = -y[~program.equality].min(initial=0.0)
     if not max(missed, wrong) <= _MISSED:
         return point
