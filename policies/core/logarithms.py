@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from apportion.policies.core.jobs import Jobs
     from apportion.types import Bools, Floats, Ints
 
-_MOST_POINTS, _NEAR = 60, 1e-7
+_MOST_POINTS, _NEAR = 100, 1e-9
 """Steps of the interior point at most, and gap at which it ends."""
 _MOST_ROUNDS = 15
 """Steps of Newton's method, or changes of what is used, at most."""
@@ -116,10 +116,14 @@ def _near_optimum(data: _Data) -> tuple[Floats, Floats]:
     of_speed, of_time = S[:, :, None] * S[:, None], (able[:, :, None] & able[:, None]).astype(float)
     cost = np.array([np.where(able, data.cost(each), 0.0) for each in np.eye(p.size)])
     products = shares.sum() + 1.0 + p.size
+    last = np.inf
     for _ in range(_MOST_POINTS):
         wrong = np.where(able, w[:, None] * S - y[:, None] - data.cost(p) + z, 0.0)
         gap = float((x * z).sum() + y @ idle + p @ room)
-        if max(gap, float(np.abs(wrong * x).sum())) <= _NEAR:
+        error = gap + float(np.abs(wrong * x).sum())
+        if error <= _NEAR or (
+            error <= 1e3 * _NEAR and error > last / 2
+        ):  # all that rounding leaves
             break
         H = (w / u)[:, None, None] * of_speed + (y / idle)[:, None, None] * of_time
         H[:, option, option] += np.divide(z, x, out=np.ones_like(x), where=able)
@@ -128,7 +132,7 @@ def _near_optimum(data: _Data) -> tuple[Floats, Floats]:
         M = np.array([data.used(each) for each in moved]) + np.diag(room / p)
         x_ = np.where(able, x, 1.0)
         now, tau, add = (x, u, y, p, z, w, idle, room), 0.0, (0.0, 0.0, 0.0, 0.0)
-        for last in (False, True):
+        for corrected in (False, True):
             of_x, of_u = tau * shares - x * z - add[0], k - w * u - add[1]
             of_y, of_p = tau * k - y * idle - add[2], tau - p * room - add[3]
             pull = of_x / x_ + wrong + S * (of_u / u)[:, None] - (of_y / idle)[:, None]
@@ -140,12 +144,15 @@ def _near_optimum(data: _Data) -> tuple[Floats, Floats]:
             dz = dy[:, None] + data.cost(dp) - dw[:, None] * S - wrong
             moves = dx, du, dy, dp, np.where(able, dz, 0.0), dw, -taken, -data.used(dx)
             ends = [float((-d / np.where(v > 0, v, 1.0)).max()) for d, v in zip(moves, now)]
-            size = min(1.0, 0.99 / max(*ends, 1e-300))
-            if not last:
-                after = [v + size * d for d, v in zip(moves, now)]
-                left = (after[0] * after[4]).sum() + after[2] @ after[6] + after[3] @ after[7]
-                tau = float((max(left, 0.0) / gap) ** 3 * gap / products)
-                add = dx * moves[4], du * dw, dy * moves[6], dp * moves[7]
+            size = min(1.0, 0.95 / max(*ends, 1e-300))
+            if not corrected:
+                part = max((1.0 - size) ** 3, 1e-6)
+                tau = part * gap / products
+                add = [
+                    size**2 * each
+                    for each in (dx * moves[4], du * dw, dy * moves[6], dp * moves[7])
+                ]
+        last = error
         x, u, y, p, z, w, idle, room = (v + size * d for d, v in zip(moves, now))
     return x, p
 
