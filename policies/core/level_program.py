@@ -129,8 +129,13 @@ class LevelProgram:
         (job, cell), made = entries.coords, -entries.data
         needed = np.asarray(A[self._time][job, cell]).ravel() if job.size else made
         strange = (needed <= 0) | (made < 0) | (self._lower[cell] < 0)
-        job, cell = job.astype(np.intp), cell.astype(np.intp)
-        return job, cell, made, needed, ~np.isin(np.arange(self.rows.size), job[strange])
+        return (
+            np.asarray(job, dtype=np.intp),
+            np.asarray(cell, dtype=np.intp),
+            made,
+            needed,
+            ~np.isin(np.arange(self.rows.size), job[strange]),
+        )
 
     def most(self, open_: Bools, *, exact: bool) -> Any:
         """Return what each job makes with all of its time on some columns, infinite if not known.

@@ -1,4 +1,4 @@
-"""Maximise a sum of logarithms of speeds: an interior point first, then Newton's method.
+"""Maximise a sum of logarithms of speeds: a first point by Clarabel's cones, then Newton's method.
 
 ``max k @ log(u)`` with ``u_i = S_i @ x_i``, ``sum_j x_ij <= 1`` and what all jobs hold at most the
 capacity. An interior point tells which shares are zero, which jobs run all of their time and which
@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import clarabel
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
+
+from apportion.errors import SolveError
 
 if TYPE_CHECKING:
     from apportion.policies.core.jobs import Jobs
     from apportion.types import Bools, Floats, Ints
 
-_MOST_POINTS, _NEAR = 100, 1e-9
-"""Steps of the interior point at most, and gap at which it ends."""
 _MOST_ROUNDS = 15
 """Steps of Newton's method, or changes of what is used, at most."""
 _STILL, _SIGN = 1e-11, 1e-9
@@ -41,15 +42,12 @@ class Logarithms(NamedTuple):
         Cells that may have time in an optimum, (rows, options).
     busy
         Rows that run all of their time in every optimum.
-    bound
-        Value of the dual problem at these prices, which no shares exceed.
     """
 
     X: Floats
     prices: Floats
     used: Bools
     busy: Bools
-    bound: float
 
 
 class _Data:
@@ -81,80 +79,62 @@ class _Data:
             amount.append(each[row, option])
         return np.concatenate(limit), np.tile(cell, len(limit)), np.concatenate(amount)
 
-    def used(self, x: Floats) -> Floats:
-        """Return what shares take of each resource."""
-        by_type = np.bincount(self.jobs.kind, (self.held * x).sum(axis=0), self.jobs.types)
-        return np.append(by_type, [float((each * x).sum()) for each in self.extra])
-
     def filled(self, x: Floats) -> Floats:
         """Return what shares take of each limit, in the same order."""
-        return np.append(x.sum(axis=1), self.used(x))
+        row, option = np.nonzero(self.able)
+        limit, cell, amount = self.limits(row, option)
+        most = self.k.size + self.jobs.capacity.size
+        return np.asarray(np.bincount(limit, amount * x[row, option][cell], most), dtype=float)
 
 
-def maximise_logarithms(jobs: Jobs, k: Floats) -> Logarithms:
-    """Maximise ``k @ log(speed)``, where k > 0 counts all jobs of a row."""
-    data = _Data(jobs, k)
-    return _polished(data, *_near_optimum(data))
+def maximise_logarithms(
+    jobs: Jobs, k: Floats, start: tuple[Floats, Floats] | None = None
+) -> Logarithms:
+    """Maximise ``k @ log(speed)``, where k > 0 counts all jobs of a row.
 
+    Parameters
+    ----------
+    start
+        Shares and prices of a point near the optimum, in place of Clarabel's.
 
-def _near_optimum(data: _Data) -> tuple[Floats, Floats]:
-    """Return shares and prices by an interior point method that takes each row by itself.
-
-    With w the worth of speed, y the price of time and p those of resources, products go to zero::
-
-        w S - y - cost(p) + z = 0,   w u = k,   x z = tau k,   y idle = tau k,   p room = tau
-
-    Changes of p decide those of a row, whose matrix is a diagonal and two ranks more. Each step is
-    corrected for the products of changes (Mehrotra, SIAM Journal on Optimization, 1992).
+    Raises
+    ------
+    SolveError
+        If Clarabel finds no optimum.
     """
-    k, S, able = data.k, data.S, data.able
-    x = np.where(able, data.jobs.equal_shares() / 2, 0.0)
-    u, idle, room = (S * x).sum(axis=1), 1.0 - x.sum(axis=1), 1.0 - data.used(x)
-    w, y, p = k / u, k / idle, 1.0 / room
-    z = np.divide(k[:, None], x, out=np.ones_like(x), where=able)
-    shares, option = able * k[:, None], np.arange(x.shape[1])
-    of_speed, of_time = S[:, :, None] * S[:, None], (able[:, :, None] & able[:, None]).astype(float)
-    cost = np.array([np.where(able, data.cost(each), 0.0) for each in np.eye(p.size)])
-    products = shares.sum() + 1.0 + p.size
-    last = np.inf
-    for _ in range(_MOST_POINTS):
-        wrong = np.where(able, w[:, None] * S - y[:, None] - data.cost(p) + z, 0.0)
-        gap = float((x * z).sum() + y @ idle + p @ room)
-        error = gap + float(np.abs(wrong * x).sum())
-        if error <= _NEAR or (
-            error <= 1e3 * _NEAR and error > last / 2
-        ):  # all that rounding leaves
-            break
-        H = (w / u)[:, None, None] * of_speed + (y / idle)[:, None, None] * of_time
-        H[:, option, option] += np.divide(z, x, out=np.ones_like(x), where=able)
-        inverse = np.linalg.inv(H)
-        moved = np.einsum("ijk,rik->rij", inverse, cost)
-        M = np.array([data.used(each) for each in moved]) + np.diag(room / p)
-        x_ = np.where(able, x, 1.0)
-        now, tau, add = (x, u, y, p, z, w, idle, room), 0.0, (0.0, 0.0, 0.0, 0.0)
-        for corrected in (False, True):
-            of_x, of_u = tau * shares - x * z - add[0], k - w * u - add[1]
-            of_y, of_p = tau * k - y * idle - add[2], tau - p * room - add[3]
-            pull = of_x / x_ + wrong + S * (of_u / u)[:, None] - (of_y / idle)[:, None]
-            still = np.einsum("ijk,ik->ij", inverse, np.where(able, pull, 0.0))
-            dp = np.linalg.solve(M, of_p / p + data.used(still))
-            dx = still - np.tensordot(dp, moved, 1)
-            du, taken = (S * dx).sum(axis=1), dx.sum(axis=1)
-            dw, dy = (of_u - w * du) / u, (of_y + y * taken) / idle
-            dz = dy[:, None] + data.cost(dp) - dw[:, None] * S - wrong
-            moves = dx, du, dy, dp, np.where(able, dz, 0.0), dw, -taken, -data.used(dx)
-            ends = [float((-d / np.where(v > 0, v, 1.0)).max()) for d, v in zip(moves, now)]
-            size = min(1.0, 0.95 / max(*ends, 1e-300))
-            if not corrected:
-                part = max((1.0 - size) ** 3, 1e-6)
-                tau = part * gap / products
-                add = [
-                    size**2 * each
-                    for each in (dx * moves[4], du * dw, dy * moves[6], dp * moves[7])
-                ]
-        last = error
-        x, u, y, p, z, w, idle, room = (v + size * d for d, v in zip(moves, now))
-    return x, p
+    data = _Data(jobs, k)
+    X, prices = _by_cones(data) if start is None else start
+    return _polished(data, X, prices * jobs.capacity / data.unit)
+
+
+def _by_cones(data: _Data) -> tuple[Floats, Floats]:
+    """Return shares and prices by Clarabel: ``max k @ t`` with ``(t_i, 1, u_i)`` in its cone."""
+    row, option = np.nonzero(data.able)
+    n, cells, resources = data.k.size, row.size, data.jobs.capacity.size
+    limit, of_cell, amount = data.limits(row, option)
+    own, job, start = np.arange(cells), np.arange(n), cells + n + resources
+    entries = [
+        (own, own, -np.ones(cells)),
+        (cells + limit, of_cell, amount),
+        (start + 3 * row + 2, own, -data.S[row, option]),
+        (start + 3 * job, cells + job, -np.ones(n)),
+    ]
+    A = _matrix(entries, (start + 3 * n, cells + n))
+    one = np.tile([0.0, 1.0, 0.0], n)
+    b = np.concatenate([np.zeros(cells), np.ones(n + resources), one])
+    c = np.append(np.zeros(cells), -data.k * n)
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.max_threads = False, 1
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9
+    cones = [clarabel.NonnegativeConeT(cells + n + resources)] + [clarabel.ExponentialConeT()] * n
+    P = sparse.csc_matrix((c.size, c.size))
+    found = clarabel.DefaultSolver(P, c, A, b, cones, settings).solve()
+    if found.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
+        raise SolveError(f"clarabel: {found.status}")
+    X = np.zeros(data.able.shape)
+    X[row, option] = np.maximum(np.array(found.x)[:cells], 0.0)
+    p = np.maximum(np.array(found.z)[cells + n : cells + n + resources], 0.0) / n
+    return X, p / data.jobs.capacity * data.unit
 
 
 def _polished(data: _Data, x: Floats, p: Floats) -> Logarithms:
@@ -192,13 +172,8 @@ def _polished(data: _Data, x: Floats, p: Floats) -> Logarithms:
         if (right == used).all() and (held == tight).all():
             break
         used, tight = right, held
-    y, p = np.maximum(y, 0.0), np.maximum(p, 0.0)
-    each = np.full(S.shape, np.inf)  # the price of speed
-    np.divide(y[:, None] + data.cost(p), S, out=each, where=data.able)
-    least = each.min(axis=1) / np.maximum(data.jobs.fastest, 1e-300)
-    bound = y.sum() + p.sum() + k @ (np.log(k / np.maximum(least, 1e-300)) - 1.0)
-    prices = p / data.jobs.capacity * data.unit
-    return Logarithms(x, prices, used, tight[: k.size], float(bound) * data.unit)
+    prices = np.maximum(p, 0.0) / data.jobs.capacity * data.unit
+    return Logarithms(x, prices, used, tight[: k.size])
 
 
 def _step(

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 PROGRAM_ROWS = 200
 """Rows up to which one linear program is quicker than prices."""
+CONE_ROWS = 1000
+"""Rows up to which an interior point finds the first point of a sum of logarithms."""
 PROVED = 1e-9
 """Gap of an optimum that is proved."""
 
@@ -146,7 +148,7 @@ def _spending(jobs: Jobs) -> Floats:
 
 
 def _gains(form: Form, jobs: Jobs) -> Gain:
-    return Gain(jobs, form.k / jobs.count)
+    return Gain(jobs, form.k / jobs.count, log=form.kind == "log")
 
 
 def _levels(form: Form, jobs: Jobs, low: float = -np.inf) -> Level:
@@ -268,9 +270,17 @@ def _spent(jobs: Jobs, need: Floats, first: Floats | None) -> Floats | None:
 
 def _logarithms(form: Form, jobs: Jobs, second_stage: bool) -> Answer:
     """Solve a sum of logarithms; what jobs make is the same in all optima."""
-    center = maximise_logarithms(jobs, form.k)
-    X, prices, bound = jobs.fit(center.X), center.prices, center.bound
-    answer = _answer(form, jobs, X, bound, prices, "interior point")
+    start = None
+    if jobs.n > CONE_ROWS:
+        jobs.groups = 1
+        equal, size = jobs.equal_shares(), float(form.k.sum()) / float(jobs.capacity.sum())
+        found = maximise(_gains(form, jobs), np.full(jobs.capacity.size, size), equal)
+        assert found.X is not None
+        start = found.X, found.prices
+    center = maximise_logarithms(jobs, form.k, start)
+    X, prices = jobs.fit(center.X), center.prices
+    bound = _gains(form, jobs).bound(prices)[0]
+    answer = _answer(form, jobs, X, bound, prices, "clarabel" if start is None else "prices")
     speed = jobs.speed(X)
     if jobs.n <= PROGRAM_ROWS:
         prices = least_prices(Gain(jobs, form.k / jobs.count / speed), X, prices)

@@ -140,8 +140,8 @@ class Gain:
         """Return what speeds are worth, by group."""
         jobs = self.jobs
         each = np.log(np.maximum(speed, 1e-300)) if self.log else speed
-        worth: Floats = np.bincount(jobs.group, jobs.count * self.worth * each, jobs.groups)
-        return worth
+        worth = np.bincount(jobs.group, jobs.count * self.worth * each, jobs.groups)
+        return np.asarray(worth, dtype=float)
 
     def buy(self, prices: Floats, t: float = 0.0) -> Mixes:
         """Return what jobs buy."""
