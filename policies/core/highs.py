@@ -131,10 +131,10 @@ def linear_optimum(program: Program, start: Any = None) -> Point:
     told, inside = solver.getBasicVariables()  # rows as numbers below 0
     if word != "Optimal" or told != highspy.HighsStatus.kOk:
         return point
-    return replace(solved_once_more(program, point, inside), basis=solver.getBasis())
+    return replace(_solved_once_more(program, point, inside), basis=solver.getBasis())
 
 
-def solved_once_more(program: Program, point: Point, inside: Ints) -> Point:
+def _solved_once_more(program: Program, point: Point, inside: Ints) -> Point:
     """Solve the equations of a basis: the same vertex to rounding errors, and what is unique.
 
     Parameters

@@ -19,16 +19,18 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import SolveError
-from apportion.policies.core.canonical import Point, Program
-from apportion.policies.core.highs import solved_once_more
+from apportion.policies.core.canonical import Point
 
 if TYPE_CHECKING:
+    from apportion.policies.core.canonical import Program
     from apportion.types import Bools, Floats, Ints
 
 _ONE = 1 << 400
 """The number 1 in units of whole numbers."""
 EXACT, TIE = 2.0**-110, 2.0**-70
 """Error of a refined point, and dual value of one that may be zero, in numbers around 1."""
+_ROUNDING = 2.0**-40
+"""Error of a point of HiGHS that is no rounding error, in numbers around 1."""
 _STEP, _FAR, _APART, _MOST_ROUNDS = 2.0**40, 1e9, 1e6, 40
 """Digits that one round adds at most, what is as good as infinite to it, by how much more the two
 objectives may differ than either side is off, and rounds."""
@@ -107,7 +109,7 @@ class LevelProgram:
         up = np.append(np.isfinite(scaled.upper), scaled.equality)
         self._upper = np.where(up, 0.0, np.inf)
         both = sparse.hstack([scaled.A, sparse.eye_array(limits)], format="csc")
-        self._both, self._A = both, both.tocoo()
+        self._A = both.tocoo()
         self._exact: tuple[Any, Any] | None = None
         self.every = ~up[: self._size], scaled.equality.copy()
         self.solved = 0
@@ -214,11 +216,13 @@ class LevelProgram:
         self._entries, self.solved = entries, self.solved + 1
         x, y = self._run()
         if not exact:
-            x, y = self._sharpened(x, y)
+            if self._misses(x) > _ROUNDING:  # by a little, which others may have a lot of
+                whole = self._refined(_whole(x), _whole(y), _whole(entries), _ROUNDING * _ROUNDING)
+                x, y = map(_floats, whole[:2])
             self._keep(x, y)
             return x[self.column] / size, y[self.rows] * unit / size
         entries = _times(_whole(wanted), _whole(unit / size))
-        x, y, paid = self._refined(_whole(x), _whole(y), entries)
+        x, y, paid = self._refined(_whole(x), _whole(y), entries, EXACT)
         self._keep(_floats(x), _floats(y))
         self.reduced, self.error = _floats(paid[: self._size]), EXACT
         scale = Fraction(size) * _ONE
@@ -241,35 +245,16 @@ class LevelProgram:
         # What HiGHS calls it does not matter: all that it misses is counted.
         return np.array(found.col_value), -np.array(found.row_dual)
 
-    def _left(self, x: Floats) -> Floats:
-        """Return what a point leaves of each limit, shape (rows,)."""
-        row, column = self._A.coords
-        left = self._b - np.bincount(row, self._A.data * x[column], self._b.size)
+    def _misses(self, x: Floats) -> float:
+        """Return by how much a point misses a limit, at most, in numbers around 1."""
+        left = self._b.copy()
+        np.subtract.at(left, self._A.coords[0], self._A.data * x[self._A.coords[1]])
         left[self.rows] -= self._entries * x[self.column]
-        return np.asarray(left)
-
-    def _sharpened(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Solve the equations of the last basis: the same point to rounding errors.
-
-        What HiGHS leaves of one limit is little, but others may have a lot of it.
-        """
-        told, inside = self._highs.getBasicVariables()
-        if told != highspy.HighsStatus.kOk:
-            return x, y
-        entries = (self._entries, (self.rows, np.full(self.rows.size, self.column)))
-        posed = Program(
-            P=sparse.csc_array((x.size, x.size)),
-            c=self._costs,
-            A=sparse.csc_array(self._both + sparse.csc_array(entries, shape=self._A.shape)),
-            b=self._b,
-            equality=np.ones(y.size, dtype=bool),
-            lower=self._lower,
-            upper=self._upper,
-            column=np.ones(x.size),
-            row=np.ones(y.size),
+        return max(
+            float(np.abs(left).max()),
+            float((self._lower - x).max()),
+            float((x - self._upper).max()),
         )
-        point = solved_once_more(posed, Point(x, y, "optimal", "highs"), inside)
-        return point.x, point.y
 
     def _keep(self, x: Floats, y: Floats) -> None:
         """Keep a point, and what its dual values prove: no allocation has a larger t than that.
@@ -289,8 +274,7 @@ class LevelProgram:
         short = np.where(up > 0, np.where(low < 0, np.abs(self.reduced), -self.reduced), 0.0)
         t, rounding = abs(float(self.x[self.column])), 2.0**-52 * float(np.abs(self._b) @ np.abs(y))
         bound = float(self._b @ y) + float(np.maximum(short, 0.0) @ most)
-        missed = float(np.abs(y) @ np.abs(self._left(x)))
-        self.error = (abs(bound - t) + missed + rounding) / max(t, 1e-300)
+        self.error = (abs(bound - t) + rounding) / max(t, 1e-300)
         self.y = y
 
     def posed(self, wanted: Floats) -> Program:
@@ -303,7 +287,7 @@ class LevelProgram:
         """Return the last point."""
         return Point(self.x, self.y, "optimal", "highs", exact=True)
 
-    def _refined(self, x: Any, y: Any, entries: Any) -> tuple[Any, Any, Any]:
+    def _refined(self, x: Any, y: Any, entries: Any, until: float) -> tuple[Any, Any, Any]:
         """Correct a point, round by round, in whole numbers of units; with its reduced costs."""
         if self._exact is None:
             self._exact = _whole(self._A.data), _whole(self._b)
@@ -322,7 +306,7 @@ class LevelProgram:
             costs = np.where(slack, 0.0, _floats(paid))
             over = max(-costs[held].min(), np.abs(costs[~held]).max())
             apart = abs(_floats(-x[self.column] + _times(b, y).sum()))
-            if max(missed, over, apart) <= EXACT:
+            if max(missed, over, apart) <= until:
                 break
             primal, dual = _scale(missed, primal), _scale(over, dual)
             if apart > _APART * max(missed, over):  # what is left is far on one side

@@ -62,15 +62,7 @@ _MOST_STEPS = 200
 
 
 class Path(Protocol):
-    """Levels of jobs by one height; numbers are floats or fractions.
-
-    Attributes
-    ----------
-    builds_up
-        Whether levels go on from those at the last stop.
-    """
-
-    builds_up: bool
+    """Levels of jobs by one height; numbers are floats or fractions."""
 
     def begin(self, active: Bools, level: Any, most: Any) -> Any:
         """Start from levels of which some are frozen; return a height to begin with.
@@ -94,8 +86,6 @@ class Together:
     That is the throughput at which ``offset + rate / u`` is 1 / t, or without offsets ``u / rate``
     is t.
     """
-
-    builds_up = False
 
     def __init__(self, rate: Any, offset: Any) -> None:
         self._rate, self._offset = rate, offset
@@ -145,8 +135,6 @@ class PassedOn:
     rates
         How fast levels rise, given who can; floats.
     """
-
-    builds_up = True
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
@@ -279,7 +267,7 @@ def _last_with_room(
     bound: Any
     dual, bound = program.worth
     dual, bound = (fractions(dual), Fraction(bound)) if exact else (dual, bound)
-    error, short, (open_, tight) = 0.0, 0.0, program.every
+    error, (open_, tight) = 0.0, program.every
     height = path.last(dual, bound)
     height, sure = (height, True) if height < np.inf else (first, False)
     for _ in range(_MOST_STEPS):
@@ -288,7 +276,6 @@ def _last_with_room(
             break
         part, new = program.maximise(wanted, exact=exact)
         if sure and 1 - part <= close:
-            short = max(float(1 - part), 0.0)
             break
         dual, bound, error = new, part * (new @ wanted), program.error
         open_, tight = program.reduced <= tie, program.y > tie
@@ -296,7 +283,7 @@ def _last_with_room(
         if sure and higher >= height:
             break
         height, sure = higher, True
-    over = abs(float(bound - dual @ wanted)) + (error + short + rounding) * float(bound)
+    over = abs(float(bound - dual @ wanted)) + (error + rounding) * float(bound)
     dual, rise = (np.asarray(each, dtype=float) for each in (dual, rise))
     return _Stop(height, own, wanted, rise, full, dual, over, open_, tight, program.point())
 
@@ -314,7 +301,7 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
     size = np.where(most < np.inf, most, 0)
     level, size = 0 * size, size.astype(float)
     counts = TIE if exact else _COUNTS
-    active, off, first = np.ones(size.size, dtype=bool), np.zeros((size.size, 0)), None
+    active, err, first = np.ones(size.size, dtype=bool), 0 * size, None
     while (active := active & (level < most)).any():
         stop = _last_with_room(program, path, active, level, most)
         cost = stop.dual * active
@@ -324,25 +311,17 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
         if not stopped.any():
             raise SolveError("Water filling found nobody who can rise no further.")
         first = first or stop
-        off = _off_by(stop, active, off if path.builds_up else off * ~active[:, None])
+        # By so much may all together, at their dual values, have more than is said.
+        over = stop.over + stop.dual @ np.where(active, 0.0, err)
+        alone, all_ = np.where(priced, cost, np.inf), float(cost @ stop.rise)
+        by = np.maximum(over / alone, stop.rise * (over / all_ if all_ > 0 else 0.0))
+        err = np.where(active, np.maximum(err, by), err)
         open_, tight = open_ & stop.open, tight | stop.tight
         level, active = np.where(active, stop.level, level), active & ~stopped
         most = program.most(open_, exact=exact)  # what others have leaves only these to them
     reached = level.astype(float)
-    worst = _FIRST_ORDER * _part(np.abs(off).sum(axis=1), reached, size)
+    worst = _FIRST_ORDER * _part(err, reached, size)
     return Filled(reached, size, worst, first, program.solved, open_, tight)
-
-
-def _off_by(stop: _Stop, active: Bools, off: Floats) -> Floats:
-    """Return by how much levels are off after a stop, shape (jobs, stops so far).
-
-    Each stop is a source of errors with a column of its own, with signs: what lifts one level and
-    lowers the next is not counted twice. Sizes alone would grow a millionfold over forty stops.
-    """
-    grows = float((stop.dual * active) @ stop.rise)
-    rises = stop.rise * active / grows if grows > 0 else 0 * stop.rise
-    moved = off - np.outer(rises, stop.dual @ off)
-    return np.column_stack([moved, rises * stop.over]) * ~stop.full[:, None]
 
 
 class _Rising(NamedTuple):
