@@ -175,8 +175,13 @@ class Placer:
         """Return where gangs are to be, whose devices of before are free; see `Strategy`."""
         return self._choice.choose_together(gangs, self.devices)
 
-    def give(self, gang: Gang, *, first: bool = False) -> Sequence[int] | None:
+    def give(
+        self, gang: Gang, *, first: bool = False, accepted: bool = False
+    ) -> Sequence[int] | None:
         """Give a gang the devices that it gets by `choose`, if it gets any; return them.
+
+        With `accepted` it gets none that lie in a wider tier than it accepts, which a placement of
+        one's own may choose.
 
         Raises
         ------
@@ -184,6 +189,8 @@ class Placer:
             If the placement chooses what the gang cannot have.
         """
         chosen = self.choose(gang, first=first)
+        if accepted and chosen is not None and gang.tiers is not None:
+            chosen = chosen if tier_of(self.where(gang, chosen)) <= gang.tiers[1] else None
         if chosen is not None:
             self._hold(gang, chosen)
         return chosen
@@ -196,16 +203,11 @@ class Placer:
         anew.
         """
         stay = self._stay(gang)
-        chosen: Sequence[int] | None = stay
+        if first and self._choice.compares_whole:
+            return self._choice.first(gang, self.devices) if stay is None else stay
         if stay is None:
-            whole = first and self._choice.compares_whole
-            choose = self._choice.first if whole else self._choice.choose
-            chosen = choose(gang, self.devices)
-        elif not (first and self._choice.compares_whole):
-            chosen = self._choice.choose_again(gang, stay, self.devices)
-        if chosen is None or gang.tiers is None:
-            return chosen
-        return chosen if tier_of(self.where(gang, chosen)) <= gang.tiers[1] else None
+            return self._choice.choose(gang, self.devices)
+        return self._choice.choose_again(gang, stay, self.devices)
 
     def _stay(self, gang: Gang) -> Sequence[int] | None:
         """Return what a gang had until now, or what is better for it; None if it cannot stay."""

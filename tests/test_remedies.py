@@ -180,10 +180,10 @@ def test_lines_that_are_wrong_alike_are_one_note() -> None:
     notes = ap.read_workload("own.csv", columns="job=job,submit=arrival_s,took=duration_s").notes
     about = [note for note in notes if "left out" in note]
     assert len(about) == 3
-    assert "line 2, duration_s is 'y'" in about[0]
+    assert "line 2, took is 'y'" in about[0]
     assert about[0].endswith(": 300 lines (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...)")
     assert about[1].endswith(": 2 lines (302, 303)")
-    assert about[2].startswith("line 305 left out: arrival_s is 'soon'")
+    assert about[2].startswith("line 305 left out: submit is 'soon'")
 
 
 @dataclass(frozen=True)

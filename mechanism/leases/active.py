@@ -111,7 +111,7 @@ class ActiveLeases:
             tiers=(tightest, widest),
             before=before,
         )
-        if self.placer.give(gang, first=True) is None:
+        if self.placer.give(gang, first=True, accepted=True) is None:
             return None
         self._note(job)
         return before is not None and self._place((kind, before)) == self.place(job)
