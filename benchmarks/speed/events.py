@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from apportion.policies import Session
     from benchmarks.speed.measure import Settings
     from benchmarks.speed.problems import Case
 
@@ -108,7 +109,7 @@ def _events(policy: str, jobs: int, count: int, case: Case, seed: int) -> Pair:
 
 
 def _event(
-    session: ap.policies.Session, leaves: str, comes: pd.DataFrame, known: pd.DataFrame
+    session: Session, leaves: str, comes: pd.DataFrame, known: pd.DataFrame
 ) -> ap.Allocation:
     session.remove([leaves])
     session.add(comes, known)

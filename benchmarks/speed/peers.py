@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
+from cvxpy.error import SolverError
 
 from benchmarks.textbook import solve_textbook
 
@@ -46,7 +47,7 @@ def plain_solvers(policy: str, case: Case) -> dict[str, Callable[[], float | Non
 def _optimum(call: Callable[[], float | None]) -> float | None:
     try:
         return call()
-    except cp.error.SolverError:  # the solver cannot take the problem
+    except SolverError:  # the solver cannot take the problem
         return None
 
 

@@ -181,7 +181,7 @@ def binding_cases(policy: str, count: int, make: Callable[[int], Case]) -> list[
         if len(found) == count:
             return found
     raise RuntimeError(
-        f"{policy} on {case.scale.size} jobs: capacities do not bind for {20 * count - len(found)} "
+        f"{policy}: capacities do not bind for {20 * count - len(found)} "
         f"of {20 * count} seeds; such problems say nothing about speed."
     )
 

@@ -110,7 +110,8 @@ def _form_is_the_objective(policy: Policy, case: PolicyCase, rng: np.random.Gene
     share = rng.uniform(0.1, 1.0, p.X.shape) * instance.can_run
     X = share / (np.maximum(share.sum(axis=1), 1.0) * many * len(many))[:, None]
     p.X.save_value(X)
-    stated, numbers = goal.args[0].value, form.value(p.throughput.value, X)
+    throughput = np.asarray(p.throughput.value, dtype=float)
+    stated, numbers = float(np.asarray(goal.args[0].value)), form.value(throughput, X)
     same = np.isclose(stated, numbers, rtol=1e-9, atol=1e-12)
     if not same or form.maximise != isinstance(goal, cp.Maximize):
         sense = "maximised" if form.maximise else "minimised"
