@@ -45,7 +45,7 @@ def main() -> None:
     settings = Settings(options.quick, data_of(options), Gavel(options.gavel), policies, seeds)
     rows: list[Row] = []
     with threadpool_limits(1):
-        for part in options.parts or PARTS:
+        for part in PARTS if "all" in options.parts else options.parts:
             for row in PARTS[part](settings):
                 progress("")
                 rows.append(row)
@@ -67,7 +67,8 @@ def _write(row: Row) -> None:
 
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
-    options.add_argument("parts", nargs="*", choices=list(PARTS), help="(default: all)")
+    every = [*PARTS, "all"]
+    options.add_argument("parts", nargs="*", choices=every, default="all", help="(default: all)")
     options.add_argument("--quick", action="store_true", help="one seed of small sizes")
     options.add_argument("--data", type=Path, default=DATA, metavar="PATH", help="Gavel's data")
     options.add_argument("--gavel", type=Path, metavar="DIR", help="a checkout of Gavel's code")
