@@ -9,6 +9,7 @@ whose point corrects the first; and so on. Sums are kept in whole numbers of 2**
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from apportion.policies.core.canonical import Program
     from apportion.types import Bools, Floats, Ints
 
+_LOG = logging.getLogger(__name__)
 _ONE = 1 << 400
 """The number 1 in units of whole numbers."""
 EXACT, TIE = 2.0**-110, 2.0**-70
@@ -216,10 +218,17 @@ class LevelProgram:
         self._entries, self.solved = entries, self.solved + 1
         x, y = self._run()
         if not exact:
-            if self._misses(x) > _ROUNDING:  # by a little, which others may have a lot of
-                whole = self._refined(_whole(x), _whole(y), _whole(entries), _ROUNDING * _ROUNDING)
-                x, y = map(_floats, whole[:2])
+            missed = self._misses(x)
+            if missed > _ROUNDING:  # by a little, which others may have a lot of
+                try:
+                    numbers = map(_whole, (x, y, entries))
+                    x, y = map(_floats, self._refined(*numbers, _ROUNDING * _ROUNDING)[:2])
+                    missed = 0.0
+                except SolveError as error:
+                    _LOG.info("kept a point that misses limits by %.1e: %s", missed, error)
             self._keep(x, y)
+            if missed > _ROUNDING:
+                self.error += missed * float(np.abs(y).sum()) / max(abs(x[self.column]), 1e-300)
             return x[self.column] / size, y[self.rows] * unit / size
         entries = _times(_whole(wanted), _whole(unit / size))
         x, y, paid = self._refined(_whole(x), _whole(y), entries, EXACT)

@@ -251,3 +251,16 @@ def test_a_job_that_waits_goes_on_where_types_are_left() -> None:
     policy = HierarchicalFairness(inner="fifo")
     found = ap.solve(policy, table, workers={"fast": 2, "slow": 1}, jobs=jobs)
     np.testing.assert_allclose(found.X, [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], atol=1e-12)
+
+
+def test_many_levels_do_not_depend_on_the_order_of_jobs() -> None:
+    """Beyond 200 rows the vertex that was found is the answer."""
+    rng = np.random.default_rng(7)
+    names = pd.Index([f"j{k:03d}" for k in range(250)])
+    table = pd.DataFrame(rng.uniform(1, 10, (250, 3)), index=names, columns=["a", "b", "c"])
+    jobs = pd.DataFrame({"entity": rng.choice(["x", "y", "z"], 250)}, index=names)
+    workers, policy = {"a": 20, "b": 25, "c": 30}, HierarchicalFairness(inner="fifo")
+    found = ap.solve(policy, table, workers=workers, jobs=jobs)
+    mixed = rng.permutation(names)
+    again = ap.solve(policy, table.loc[mixed], workers=workers, jobs=jobs.loc[mixed])
+    np.testing.assert_allclose(again.X.loc[names], found.X, atol=1e-12)

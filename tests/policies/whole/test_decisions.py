@@ -113,7 +113,7 @@ def test_soft_resources_equal_enumeration() -> None:
         )
         assert solution.objective == pytest.approx(least, abs=1e-9)
         assert (solution.X.sum(axis=1) == 1).all()
-        assert solution.status == "optimal"
+        assert solution.gap <= 1e-8
 
 
 def test_pinned_jobs_stay_whatever_it_costs() -> None:
