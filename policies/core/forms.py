@@ -97,27 +97,31 @@ class Form:
     def inverse(cls, k: ArrayLike, offset: ArrayLike = 0.0) -> Form:
         """Minimise the largest of ``offset + k / u``; k > 0, offset >= 0."""
         factor = _positive("inverse", k)
-        added = np.broadcast_to(np.asarray(offset, dtype=float), factor.shape)
-        if not (np.isfinite(added).all() and (added >= 0).all()):
+        added = _finite(offset)
+        if not (np.isfinite(added).all() and (added >= 0).all() and added.size in (1, factor.size)):
             raise InputError(
                 "offset of Form.inverse must be finite numbers >= 0, one for each job."
             )
+        added = np.broadcast_to(added, factor.shape)
         return cls("inverse", factor, added + 0.0, maximise=False)
 
     @classmethod
     def gain(cls, k: ArrayLike, constant: float = 0.0) -> Form:
         """Maximise ``k @ u + constant``."""
-        return cls("gain", _numbers("gain", k), np.zeros(np.size(k)), constant=constant)
+        return cls("gain", _numbers("gain", k), np.zeros(np.size(k)), constant=_constant(constant))
 
     @classmethod
     def log(cls, k: ArrayLike, constant: float = 0.0) -> Form:
         """Maximise ``k @ log(u) + constant``; k > 0."""
-        return cls("log", _positive("log", k), np.zeros(np.size(k)), constant=constant)
+        return cls("log", _positive("log", k), np.zeros(np.size(k)), constant=_constant(constant))
 
     @classmethod
     def ratio(cls, k: ArrayLike, price: Floats) -> Form:
         """Maximise ``k @ u / sum(price * X)``; price of shape (rows, options)."""
-        return cls("ratio", _numbers("ratio", k), np.zeros(np.size(k)), price=price)
+        prices = _finite(price)
+        if prices.ndim != 2 or not np.isfinite(prices).all():
+            raise InputError("price of Form.ratio must be finite numbers, of each row and option.")
+        return cls("ratio", _numbers("ratio", k), np.zeros(np.size(k)), price=prices)
 
     @property
     def about_worst(self) -> bool:
@@ -159,8 +163,22 @@ class Form:
         return replace(self, k=self.k[rows], offset=self.offset[rows], price=price)
 
 
+def _finite(numbers: ArrayLike) -> Floats:
+    """Return numbers as an array; NaN for what is none."""
+    try:
+        return np.asarray(numbers, dtype=float)
+    except (TypeError, ValueError):
+        return np.array(np.nan)
+
+
+def _constant(number: float) -> float:
+    if _finite(number).ndim or not np.isfinite(_finite(number)):
+        raise InputError(f"constant of a Form must be a finite number; it is {number!r}.")
+    return float(number)
+
+
 def _numbers(kind: str, k: ArrayLike) -> Floats:
-    numbers = np.asarray(k, dtype=float)
+    numbers = _finite(k)
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
         raise InputError(f"k of Form.{kind} must be finite numbers, one for each job.")
     return numbers
@@ -231,9 +249,12 @@ def _at(e: cp.Expression, p: SpeedProblem, u: Floats) -> Floats:
     return np.asarray(e.value, dtype=float)
 
 
-def _third(instance: Instance, part: float = 1.0) -> Floats:
-    """Return throughputs at which what was read is compared with the expression."""
-    drawn = np.random.default_rng(0).uniform(0.5 * part, part, instance.jobs)
+def _third(instance: Instance, seed: int = 0) -> Floats:
+    """Return throughputs at which what was read is compared with the expression.
+
+    Those of two seeds are not in proportion, or a logarithm of a sum would pass for a sum of them.
+    """
+    drawn = np.random.default_rng(seed).uniform(0.2, 1.0, instance.jobs)
     return np.asarray(instance.fastest_throughput * drawn)
 
 
@@ -268,7 +289,7 @@ def _log(e: cp.Expression, p: SpeedProblem) -> Form | None:
     x = _third(p.instance)
     value = float(_at(e, p, x))
     k = _slope(e, p.throughput) * x
-    other = _third(p.instance, 0.3)
+    other = _third(p.instance, 1)
     _at(e, p, other)
     fits = _fits(_slope(e, p.throughput) * other, k, k) and (k > 0).all()
     return Form.log(k, value - float(k @ np.log(x))) if fits else None

@@ -92,6 +92,8 @@ class LevelProgram:
         By what part of itself t may be larger.
     """
 
+    error: float
+
     def __init__(self, program: Program, column: int, capacities: int, jobs: int) -> None:
         A = program.A.copy()
         entries = slice(A.indptr[column], A.indptr[column + 1])
@@ -221,8 +223,8 @@ class LevelProgram:
             missed = self._misses(x)
             if missed > _ROUNDING:  # by a little, which others may have a lot of
                 try:
-                    numbers = map(_whole, (x, y, entries))
-                    x, y = map(_floats, self._refined(*numbers, _ROUNDING * _ROUNDING)[:2])
+                    start = _whole(x), _whole(y), _whole(entries)
+                    x, y = map(_floats, self._refined(*start, _ROUNDING * _ROUNDING)[:2])
                     missed = 0.0
                 except SolveError as error:
                     _LOG.info("kept a point that misses limits by %.1e: %s", missed, error)

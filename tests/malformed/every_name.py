@@ -44,6 +44,7 @@ INSIDE = (
     "apportion.mechanism.configurations",
     "apportion.mechanism.inference",
     "apportion.mechanism.leases.WaitingJobs",
+    "apportion.mechanism.leases.LeaseScheduler",
     "apportion.policies.Instance",
     "apportion.policies.Problem",
     "apportion.policies.core",
