@@ -227,8 +227,10 @@ def _affine_statement(
     equations = [each for each in constraints if type(each) is Equality]
     others = [each for each in constraints if type(each) is not Equality]
     stated = [*equations, *others]
-    expressions = [*(getattr(each, "expr", None) for each in stated), objective.args[0]]
-    if any(type(each) is not Inequality for each in others) or not all(map(_affine, expressions)):
+    if any(type(each) is not Inequality for each in others):
+        return None  # cones, which have several arguments
+    expressions = [*(each.expr for each in stated), objective.args[0]]
+    if not all(map(_affine, expressions)):
         return None
     columns, width = dict[int, int](), 0
     for each in (*shared, *stated, objective):
