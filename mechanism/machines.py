@@ -115,18 +115,6 @@ class MachinePool:
             self._room = Room(machine, max(self._by_rack, default=0), sum(self._by_rack))
         return self._room
 
-    def room_with(self, placement: Placement) -> Room:
-        """Return the room that there would be if devices were given back, of one gang or more."""
-        machine, rack, network = self.room
-        by_machine, by_rack = dict[int, int](), dict[int, int]()
-        for at, inside, gpus in placement:
-            place = at * self._width + inside
-            before = by_machine[place] if place in by_machine else len(self._free[place])
-            by_machine[place] = before + gpus
-            by_rack[at] = (by_rack[at] if at in by_rack else self._by_rack[at]) + gpus
-            network += gpus
-        return Room(max(machine, *by_machine.values()), max(rack, *by_rack.values()), network)
-
     def free_on(self, machine: int) -> list[int]:
         """Free devices of one machine, ascending; not to be changed."""
         return self._free[machine]

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
 
 FORMAT = "apportion.session/2"
+_FORMATS = ("apportion.session/1", FORMAT)
+"""Those that are read; the first had a route as well, which made no difference to results."""
 _AS_THEY_ARE = ("second_stage", "open")
 _KINDS: Kinds = {
     "format": (str,),
@@ -140,8 +142,10 @@ def state_of(content: Mapping[str, Any]) -> dict[str, Any]:
         If it is not of that format, or parts of it are missing or do not fit together.
     """
     found = content.get("format") if isinstance(content, Mapping) else type(content).__name__
-    if found != FORMAT:
+    if found not in _FORMATS:
         raise InputError(f"A session has the format {FORMAT!r}, not {written(found)}.")
+    if found != FORMAT:
+        content = {name: value for name, value in content.items() if name != "route"}
     check_kinds("session", content, _KINDS)
     policy, told = content["policy"], content.get("options")
     check_kinds("policy of the session", policy, _OF_POLICY)

@@ -205,6 +205,15 @@ def test_a_copy_has_the_state_and_shares_nothing(how: str) -> None:
         COPIES[how](s).solve()
 
 
+def test_files_of_the_version_with_routes_are_read() -> None:
+    with ap.session("max_min_fairness", "v100=1,k80=1") as session:
+        session.add({"ana": {"v100": 40.0, "k80": 10.0}})
+        old = session.to_dict() | {"format": "apportion.session/1", "route": "parametrised"}
+        expected = session.solve()
+    with Session.from_dict(old) as again:
+        pd.testing.assert_frame_equal(again.solve().X, expected.X)
+
+
 def test_options_of_tiers_come_as_jobs_bring_them() -> None:
     options = pd.MultiIndex.from_product([["v100"], ["machine", "network"]])
     speeds = pd.DataFrame([[9.0, 5.0], [4.0, 3.0]], ["a", "b"], options)
