@@ -26,7 +26,7 @@ from cvxpy.atoms.affine.binary_operators import DivExpression
 from cvxpy.constraints import Inequality
 
 from apportion.errors import InputError
-from apportion.policies.base import form_of
+from apportion.policies.base import earlier_objectives, form_of
 from apportion.policies.problem import Problem
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def read(policy: Policy, instance: Instance) -> Form | None:
     Constraints of the policy are part of it if each is one upper bound on a sum over X.
     """
     p = SpeedProblem(instance)
-    if hasattr(policy, "earlier_objectives") and policy.earlier_objectives(p):
+    if earlier_objectives(policy, p):
         return None
     limits: list[tuple[Floats, float]] = []
     for each in policy.constraints(p):

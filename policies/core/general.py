@@ -27,6 +27,7 @@ from cvxpy.atoms.affine.binary_operators import DivExpression
 from scipy import sparse
 
 from apportion.errors import InfeasibleError, InputError, SolveError
+from apportion.policies.base import earlier_objectives
 from apportion.policies.core.canonical import Program, compile_statement
 from apportion.policies.core.certificate import dual_bound, make_feasible, relative_gap, violation
 from apportion.policies.core.conic import interior_point, optimum
@@ -166,11 +167,10 @@ class Statement(NamedTuple):
                     f"integral = True can have."
                 )
         earlier = list[tuple[cp.Variable, float]]()
-        if hasattr(policy, "earlier_objectives"):
-            for each in policy.earlier_objectives(p):
-                level, reached = _level(each)
-                constraints.append(reached.set_label("earlier objective"))
-                earlier.append((level, -1.0 if isinstance(each, cp.Maximize) else 1.0))
+        for each in earlier_objectives(policy, p):
+            level, reached = _level(each)
+            constraints.append(reached.set_label("earlier objective"))
+            earlier.append((level, -1.0 if isinstance(each, cp.Maximize) else 1.0))
         posed, paid, value = objective, None, objective.args[0]
         if isinstance(value, DivExpression) and not value.args[1].is_constant():
             if not all(side.is_affine() for side in value.args):
