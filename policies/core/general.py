@@ -111,9 +111,8 @@ def _solved(policy: Policy, stated: Statement, scaled: Program, second_stage: bo
     solved = time.perf_counter()
     open_ = second_stage and not first.unique
     points = _second_stage(stated, program, first) if open_ else iter([first])
-    X, value, x = _best_of(stated, program, first, points)
+    X, value, off = _best_of(stated, program, first, points)
     bound = stated.declared(dual_bound(program, first.x, first.y, *_box(stated, program, first)))
-    off = _missed(stated, program, x)
     gap = max(relative_gap(value, bound, _unit(program)), stated.p.inexact)
     ended = time.perf_counter()
     return Attempted(
@@ -384,20 +383,22 @@ def evenness(instance: Instance) -> Floats:
 
 def _best_of(
     stated: Statement, program: Program, first: Point, points: Iterator[Point]
-) -> tuple[Floats, float, Floats]:
-    """Return X, the objective and the columns of the first point that is no worse than an optimum.
+) -> tuple[Floats, float, float]:
+    """Return X, the objective and what is missed of the first point that is as good as an optimum.
 
-    Rounding errors, where data span many magnitudes, may spoil what was chosen among optima.
+    It is no worse, and meets the constraints. Rounding errors, where data span many magnitudes, may
+    spoil what was chosen among optima.
     """
     reached = stated.at(program, first.x)[1]
     sign = 1.0 if isinstance(stated.objective, cp.Minimize) else -1.0
     most = _WORSE if first.exact else _UNSURE
     for point in points:
         X, value = stated.at(program, point.x)
-        worse = sign * (value - reached)
-        if worse <= 0 or relative_gap(value, reached, _unit(program)) <= most:
+        off, worse = _missed(stated, program, point.x), sign * (value - reached)
+        good = worse <= 0 or relative_gap(value, reached, _unit(program)) <= most
+        if good and off <= _MET:
             break
-    return X, value, point.x
+    return X, value, off
 
 
 def _unit(program: Program) -> float:

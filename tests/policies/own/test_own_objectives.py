@@ -92,7 +92,6 @@ def test_every_atom_by_itself(seeds: range) -> None:
             check(Recipe(((1.0, atom, "speed"),), "same", "", bool(seed % 2), 1.0), scene)
 
 
-@pytest.mark.slow  # of some draws the gap is 1.2e-6, and says so
 @pytest.mark.parametrize("seeds", ranges_of_seeds(2, 400, 100))
 @pytest.mark.filterwarnings("ignore::UserWarning")  # cvxpy doubts its own solution
 def test_linear_programs_are_as_good_in_any_units(seeds: range) -> None:
