@@ -29,6 +29,8 @@ _CLOSE = 2e-10
 """Relative gap at which cutting planes end where no program follows."""
 _FEW = 150
 """Jobs, at least, in the program that makes an optimum exact."""
+_MANY = 500
+"""Rows above which an interior point with crossover is quicker than the simplex method."""
 _MOST_CUTS, _MOST_ROUNDS = 400, 60
 """Steps of cutting planes, and programs over more and more jobs, at most."""
 
@@ -402,7 +404,7 @@ def _restricted(dual: Dual, known: Mixes, rows: Ints, t: float) -> _Restricted |
     upper = np.where(own.T.ravel() > 0, np.inf, 0.0)
     low = np.concatenate([np.full(R + n, -np.inf), (d > 0).astype(float)[: n * has_needs]])
     high = np.concatenate([room, np.ones(n), np.full(n * has_needs, np.inf)])
-    h = quiet_highs()
+    h = quiet_highs(solver="ipm" if n > _MANY else "simplex")
     pass_columns(h, cost, np.append(upper, np.inf) if level else upper, (low, high), A)
     if level:
         h.changeColBounds(n * m, *ends)
