@@ -1,65 +1,62 @@
-"""``python -m benchmarks.ledger``: which of the fixed runs end otherwise than in the last release.
+"""``python -m benchmarks.ledger``: which runs end otherwise than they did.
 
-The ledger beside this file has, for every release, a row for each run: mean completion time, last
-completion, and a digest of the bytes of the jobs table. What differs is printed, and belongs into
-the changelog with the rule that moved it; ``--write`` puts today's rows in place of those that this
-release had.
+Beside this file ``fixed.csv`` has the figures of fixed runs of every policy and scheduler, and
+``drawn.csv`` (with ``--drawn``) those of `WORKLOADS` drawn workloads. What differs is printed, and
+belongs into the changelog with the rule that moved it. ``--write`` puts the figures of today into
+the file.
 """
 
 from __future__ import annotations
 
 import argparse
+import warnings
 from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.ledger.runs import ledger_runs, row_of
+from benchmarks.ledger.drawn import WORKLOADS, drawn_rows
+from benchmarks.ledger.runs import FIGURES, fixed_rows, moved
 from benchmarks.reporting import progress, show
 
-LEDGER = Path(__file__).with_name("ledger.csv")
+FIXED, DRAWN = (Path(__file__).with_name(name) for name in ("fixed.csv", "drawn.csv"))
 
 
 def main() -> int:
-    """Run all, print what differs; 1 if anything does and the ledger is not written anew."""
+    """Run all, print what differs; 1 if anything does and is not written."""
     options = _options()
-    known = pd.read_csv(LEDGER)
-    rows = []
-    for name, run in ledger_runs():
-        progress(name)
-        rows.append({"release": options.release, **row_of(name, run())})
-    now = pd.DataFrame(rows)
-    progress("")
-    differs = compared(known, now, options.against or options.release)
-    if differs.empty:
-        print(f"All {len(now)} runs end as in {options.against or options.release}.")
-    else:
-        show(differs, digits=10)
+    file = DRAWN if options.drawn else FIXED
+    rows = drawn_rows(range(options.workloads)) if options.drawn else fixed_rows()
+    now, differs = compared(file, rows)
+    print(f"{len(differs)} of {len(now)} runs end otherwise.")
+    if len(differs):
+        show(differs.reset_index(), digits=10)
     if options.write:
-        kept = known[known["release"] != options.release]
-        table = pd.concat([kept, now]) if len(kept) else now
-        table.to_csv(LEDGER, index=False, lineterminator="\n")
+        now.to_csv(file, float_format="%.10g", lineterminator="\n")
     return int(not differs.empty and not options.write)
 
 
-def compared(known: pd.DataFrame, now: pd.DataFrame, release: str) -> pd.DataFrame:
-    """Return the runs whose rows differ from those of a release, with both figures."""
-    before = known[known["release"] == release].drop(columns="release")
-    both = now.drop(columns="release").merge(before, "outer", on="run", suffixes=("", "_before"))
-    differs = both[both["digest"] != both["digest_before"]]
-    names = ["run", "mean_jct_s_before", "mean_jct_s"]
-    return differs[[*names, "last_completion_s_before", "last_completion_s"]]
+def compared(file: Path, rows: list[dict[str, object]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return rows by run, and those of which a figure is not as in the file."""
+    progress("")
+    known = pd.read_csv(file, dtype={"error": str}).set_index("run")
+    now = pd.DataFrame(rows).set_index("run").astype(dict.fromkeys(FIGURES, float))
+    return now, moved(known, now)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="benchmarks.ledger", description="Fixed runs, beside those of a release."
+        prog="python -m benchmarks.ledger", description="Runs, beside what they were."
     )
     add = parser.add_argument
-    add("--release", default="unreleased", help="what the rows are called")
-    add("--against", help="the release to compare with; the same")
-    add("--write", action="store_true", help="write the rows of today into the ledger")
-    return parser.parse_args()
+    add("--drawn", action="store_true", help="runs of drawn workloads")
+    add("--workloads", type=int, default=WORKLOADS, help=f"drawn (default: {WORKLOADS})")
+    add("--write", action="store_true", help="write the figures of today")
+    options = parser.parse_args()
+    if options.write and options.workloads != WORKLOADS:
+        parser.error("--write takes all workloads")
+    return options
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("ignore")
     raise SystemExit(main())

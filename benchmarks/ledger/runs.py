@@ -1,10 +1,9 @@
-"""The fixed runs: every policy and scheduler, under each mechanism that carries it out."""
+"""The fixed runs, every policy and scheduler under each mechanism; and the figures of any run."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +12,17 @@ import apportion as ap
 from apportion.elastic import DiurnalRate, generate_requests
 from apportion.policies import BUILT_IN
 from apportion.sim import generate_rack_workload
+from benchmarks.reporting import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ledger_runs", "row_of"]
+    import pandas as pd
+
+FIGURES = ("mean_jct_s", "by_job_s", "makespan_s")
+"""What is compared of a run; see `figures`."""
+_SAME = 1e-8
+"""Relative difference up to which figures are equal: the order of a sum does not count."""
 
 _TYPES = "v100=4,p100=4,k80=8"
 _RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
@@ -28,7 +33,7 @@ _NO_CLUSTER = {"least_workload", "rotations"}
 _GATES = ("always", "at_most_1", "ada_dual", "rollout")
 
 
-def ledger_runs() -> Iterator[tuple[str, Callable[[], ap.Run]]]:
+def fixed_runs() -> Iterator[tuple[str, Callable[[], ap.Run]]]:
     """Give the name of every run and what makes it."""
     kept = _NO_CLUSTER | set(_ELASTIC) | {"allox", "dally_round", "network_sensitive"}
     for policy in BUILT_IN:
@@ -59,16 +64,32 @@ def ledger_runs() -> Iterator[tuple[str, Callable[[], ap.Run]]]:
     yield "requests, deepboot", partial(ap.simulate, "deepboot", _elastic(), "v100=8", **served)
 
 
-def row_of(name: str, run: ap.Run) -> dict[str, Any]:
-    """Return the row of a run: what a reader compares, and the digest of the jobs table."""
-    table = run.jobs.to_csv(lineterminator="\n").encode()
-    return {
-        "run": name,
-        "jobs": len(run.jobs),
-        "mean_jct_s": float(run.jobs["jct_s"].mean()),
-        "last_completion_s": float(run.jobs["completion_s"].max()),
-        "digest": sha256(table).hexdigest()[:16],
-    }
+def fixed_rows() -> list[dict[str, Any]]:
+    """Return the figures of every fixed run."""
+    rows = []
+    for name, run in fixed_runs():
+        progress(name)
+        rows.append({"run": name, **figures(run())})
+    return rows
+
+
+def figures(run: ap.Run) -> dict[str, float]:
+    """Return the mean completion time, the same weighted by the place of each job, and the end.
+
+    The second tells runs apart in which two jobs have changed places.
+    """
+    jobs = run.jobs
+    place = np.arange(1, len(jobs) + 1)
+    means = float(jobs["jct_s"].mean()), float(np.average(jobs["jct_s"], weights=place))
+    return dict(zip(FIGURES, (*means, float(jobs["completion_s"].max())), strict=True))
+
+
+def moved(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs of which a figure differs, with the figures before; both by run."""
+    was = before.reindex(now.index)
+    same = np.isclose(now[[*FIGURES]], was[[*FIGURES]], rtol=_SAME, atol=0, equal_nan=True)
+    differs = ~same.all(axis=1) | ~now.index.isin(before.index)
+    return now[differs].join(was[differs].add_suffix("_before"))
 
 
 @cache

@@ -14,8 +14,8 @@ import apportion as ap
 from benchmarks.ada_srsf.runs import asked, play
 from benchmarks.elastic import runs as elastic_runs
 from benchmarks.ledger import __main__ as ledger
-from benchmarks.ledger import drawn as ledger_drawn
-from benchmarks.ledger import runs as ledger_runs
+from benchmarks.ledger.drawn import EACH, KINDS, drawn_rows, ways
+from benchmarks.ledger.runs import fixed_rows
 from benchmarks.papers.claims import Figure
 from benchmarks.speed.measure import beside_kept
 from benchmarks.speed.problems import binding_cases, binds, draw
@@ -279,20 +279,18 @@ def test_benchmarks_explain_themselves(benchmark: str) -> None:
 @pytest.mark.thorough
 def test_fixed_runs_end_as_the_ledger_has_them() -> None:
     """What moves is written by ``python -m benchmarks.ledger --write``, and into the changelog."""
-    known = pd.read_csv(ledger.LEDGER)
-    now = pd.DataFrame([ledger_runs.row_of(name, run()) for name, run in ledger_runs.ledger_runs()])
-    differs = ledger.compared(known, now.assign(release="now"), known["release"].iloc[-1])
+    _, differs = ledger.compared(ledger.FIXED, fixed_rows())
     assert differs.empty, differs.to_string()
 
 
 @pytest.mark.slow
 def test_drawn_runs_end_as_they_did() -> None:
-    differs = ledger_drawn.differing(range(ledger_drawn.WORKLOADS))
+    _, differs = ledger.compared(ledger.DRAWN, drawn_rows(range(ledger.WORKLOADS)))
     assert differs.empty, differs.to_string()
 
 
 def test_a_run_that_ends_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ledger_drawn.differing(range(1)).empty
+    assert ledger.compared(ledger.DRAWN, drawn_rows(range(1)))[1].empty
     simulate = ap.simulate
 
     def later(*given: Any, **how: Any) -> ap.Run:
@@ -301,15 +299,15 @@ def test_a_run_that_ends_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         return run
 
     monkeypatch.setattr(ap, "simulate", later)
-    assert len(ledger_drawn.differing(range(1))) == ledger_drawn.EACH["types"]
+    assert len(ledger.compared(ledger.DRAWN, drawn_rows(range(1)))[1]) == EACH["types"]
 
 
 def test_drawn_workloads_run_by_all_that_take_their_turn() -> None:
-    told = {kind: ledger_drawn.ways(kind) for kind in ledger_drawn.KINDS}
-    for kind, each in told.items():
-        assert len(each) <= 200 // len(told) * ledger_drawn.EACH[kind]
+    turns = {kind: ways(kind) for kind in KINDS}
+    for kind, each in turns.items():
+        assert len(each) <= 200 // len(turns) * EACH[kind]
     known = {*ap.scheduler_table()["name"], *ap.policy_table()["name"]}
-    named = {name.removesuffix("_agnostic") for each in told.values() for name, _ in each}
+    named = {name.removesuffix("_agnostic") for each in turns.values() for name, _ in each}
     assert named - {"max_min_fairness_space_sharing"} <= known
 
 
