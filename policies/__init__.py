@@ -40,9 +40,6 @@ Each is in the file of its name. A policy of one's own states an objective, and 
 numbers too (`Form`), which is quicker.
 
 `reallocation_factor`, `one_job` and `rotation_problem` make what they need.
-
-Where the options are network tiers, `eligible` masks those that delay timers keep closed, and
-`place_round` places one round of gangs on machines.
 """
 
 from __future__ import annotations
@@ -83,10 +80,6 @@ if TYPE_CHECKING:
     from apportion.policies.network_sensitive import NetworkSensitive as NetworkSensitive
     from apportion.policies.normalisers import isolated_share as isolated_share
     from apportion.policies.optimus import Optimus as Optimus
-    from apportion.policies.placements.place_round import RoundPlacement as RoundPlacement
-    from apportion.policies.placements.place_round import place_round as place_round
-    from apportion.policies.placements.tiers import Eligible as Eligible
-    from apportion.policies.placements.tiers import eligible as eligible
     from apportion.policies.pollux import Pollux as Pollux
     from apportion.policies.power_capped import PowerCapped as PowerCapped
     from apportion.policies.problem import Problem as Problem

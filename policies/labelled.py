@@ -30,9 +30,9 @@ from apportion.policies.labels import (
     places_of_types,
     refuse_beside,
 )
-from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
 from apportion.policies.solver import solve_instance
+from apportion.policies.tiers import pack_gangs, tiers_of_options
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def solve(
         table then has their ``job_type``. Rows of `X` for pairs are called ``"a + b"``.
     gang_packing
         Whether gangs must also pack into whole machines and racks, where the options are
-        (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.placements.tiers`.
+        (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.tiers`.
     group, second_stage
         See `solve_instance`; the defaults are right for all but comparisons.
     solver
