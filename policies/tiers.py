@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from apportion.cluster import Cluster
     from apportion.tensor import ThroughputTensor
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
 
 
 class GangPacking(NamedTuple):
@@ -52,7 +52,7 @@ class GangPacking(NamedTuple):
     note: str
 
 
-def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -> GangPacking:
+def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, scale_factor: Ints) -> GangPacking:
     """State that gangs pack into machines and racks, where the options are network tiers.
 
     For machines and for racks by themselves the limits are exact: what meets them is an average of
@@ -64,8 +64,8 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     ----------
     tensor
         Throughputs; nothing is stated if the options have no tiers.
-    jobs
-        With the ``scale_factor`` of every job of the tensor.
+    scale_factor
+        GPUs of each job of the tensor, shape (jobs,).
 
     Raises
     ------
@@ -82,7 +82,7 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     ]
     largest, gang = np.array(most, dtype=float), np.zeros(len(tensor.rows), dtype=np.int64)
     row, job = tensor.member_places
-    np.maximum.at(gang, row, jobs["scale_factor"].loc[tensor.jobs].to_numpy(dtype=np.int64)[job])
+    np.maximum.at(gang, row, scale_factor[job].astype(np.int64))
     runs = (tensor.values > 0).groupby(level=0, sort=False).all().loc[tensor.rows].to_numpy()
     each = gang[:, None] if tensor.gpus_of_option is None else tensor.gpus_of_option.astype(int)
     gangs = np.where(runs & (each <= largest), each, 0)
