@@ -17,7 +17,7 @@ from apportion.policies.core.classes import GivenOrder
 from apportion.policies.core.pairs import PairTable
 from apportion.policies.instance import Instance, usage_of_gpus
 from apportion.policies.registry import get_policy
-from apportion.policies.solver import solve_instance
+from apportion.policies.solver import Fallback, solve_instance
 from apportion.policies.tiers import pack_gangs, tiers_of_options
 from apportion.policies.whole.valid import check_pins
 from apportion.problem_inputs import COMBINATION
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
-    from apportion.policies.core.options import Fallback
     from apportion.policies.resource import Resource
     from apportion.policies.solution import Solution
     from apportion.problem_inputs import Jobs, Workers
