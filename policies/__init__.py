@@ -39,7 +39,7 @@ These decide in whole numbers: each job has one of its options, or none.
 Each is in the file of its name. A policy of one's own states an objective, and may say it in
 numbers too (`Form`), which is quicker.
 
-`reallocation_factor`, `one_job` and `rotation_problem` make what they need.
+`reallocation_factor` and `one_job` make what they need.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ if TYPE_CHECKING:
     from apportion.policies.registry import policy_table as policy_table
     from apportion.policies.registry import register as register
     from apportion.policies.resource import Resource as Resource
-    from apportion.policies.rotations import RotationProblem as RotationProblem
     from apportion.policies.rotations import Rotations as Rotations
-    from apportion.policies.rotations import rotation_problem as rotation_problem
     from apportion.policies.sessions.session import Session as Session
     from apportion.policies.sessions.session import session as session
     from apportion.policies.shortest_job_first import ShortestJobFirst as ShortestJobFirst
