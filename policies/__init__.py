@@ -31,15 +31,12 @@ These decide in whole numbers: each job has one of its options, or none.
 `DeepBoot`                sum of speed-ups over a fair share
 `Optimus`                 least remaining time of all jobs
 `Lyra`                    most seconds saved by workers beyond the first
-`LeastWorkload`           the GPUs with least work waiting, for one job
 `Rotations`               least demand above the capacity of shared links
 `DallyRound`              gangs on free GPUs in order of priority, each at its best
 ========================  ==========================================================
 
 Each is in the file of its name. A policy of one's own states an objective, and may say it in
 numbers too (`Form`), which is quicker.
-
-`reallocation_factor` and `one_job` make what they need.
 """
 
 from __future__ import annotations
@@ -68,8 +65,6 @@ if TYPE_CHECKING:
     from apportion.policies.isolated import IsolatedShare as IsolatedShare
     from apportion.policies.labelled import solve as solve
     from apportion.policies.least_mean_completion import LeastMeanCompletion as LeastMeanCompletion
-    from apportion.policies.least_workload import LeastWorkload as LeastWorkload
-    from apportion.policies.least_workload import one_job as one_job
     from apportion.policies.lyra import Lyra as Lyra
     from apportion.policies.makespan import Makespan as Makespan
     from apportion.policies.max_min_fairness import MaxMinFairness as MaxMinFairness

@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from apportion.policies import HierarchicalFairness as HierarchicalFairness
     from apportion.policies import IsolatedShare as IsolatedShare
     from apportion.policies import LeastMeanCompletion as LeastMeanCompletion
-    from apportion.policies import LeastWorkload as LeastWorkload
     from apportion.policies import Lyra as Lyra
     from apportion.policies import Makespan as Makespan
     from apportion.policies import MaxMinFairness as MaxMinFairness
