@@ -97,7 +97,7 @@ GROUPS = {
     "errors": "Errors",
     "": "Inputs and results",
 }
-SOLVING = {"solve", "session", "audit", "condition", "place_round", "eligible", "policy_table"}
+SOLVING = {"solve", "session", "audit", "policy_table"}
 
 
 def group_of(name: str) -> str:

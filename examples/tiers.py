@@ -1,4 +1,4 @@
-"""Network tiers as options: share time over tiers, then place one round on machines."""
+"""Network tiers as options: share time over tiers, then decide one round in order."""
 
 from __future__ import annotations
 
@@ -18,17 +18,11 @@ steps_per_s = pd.DataFrame(
     columns=options,
 )
 
-timers = {"machine_timer_s": 12 * 3600.0, "rack_timer_s": 24 * 3600.0}
-waited_s = pd.Series([13.0, 2.0, 25.0, 0.0, 1.0], index=jobs.index) * 3600
-now = ap.eligible(steps_per_s, workers=cluster, jobs=jobs, waited_s=waited_s, **timers)
-print("Steps/s on the tiers that the delay timers leave open:")
-print(now.tensor.values.droplevel("row")["a100"].to_string(), end="\n\n")
-
-allocation = ap.solve("network_sensitive", now.tensor, workers=cluster, jobs=jobs)
+allocation = ap.solve("network_sensitive", steps_per_s, workers=cluster, jobs=jobs)
 print(allocation, end="\n\n")
 
-free = [rack.tolist() for rack in cluster.racks("a100")]
-placed = ap.place_round(allocation.X.droplevel(0, axis=1), jobs["scale_factor"], free)
-print(f"One round: {placed.status}, {placed.objective:.3g} of at most {placed.bound:.3g}")
-print(placed.tier.fillna("waits").to_string(), end="\n\n")
-print(placed.gpus.to_string())
+waited_s = pd.Series([13.0, 2.0, 25.0, 0.0, 1.0], index=jobs.index) * 3600
+waiting = jobs.assign(waited_s=waited_s)
+one_round = ap.solve("dally_round", steps_per_s, workers=cluster, jobs=waiting)
+print("One round, the jobs first that lost most to the network:")
+print(one_round.choice.to_string())

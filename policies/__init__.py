@@ -31,18 +31,12 @@ These decide in whole numbers: each job has one of its options, or none.
 `DeepBoot`                sum of speed-ups over a fair share
 `Optimus`                 least remaining time of all jobs
 `Lyra`                    most seconds saved by workers beyond the first
-`LeastWorkload`           the GPUs with least work waiting, for one job
 `Rotations`               least demand above the capacity of shared links
 `DallyRound`              gangs on free GPUs in order of priority, each at its best
 ========================  ==========================================================
 
 Each is in the file of its name. A policy of one's own states an objective, and may say it in
 numbers too (`Form`), which is quicker.
-
-`reallocation_factor`, `one_job` and `rotation_problem` make what they need.
-
-Where the options are network tiers, `eligible` masks those that delay timers keep closed, and
-`place_round` places one round of gangs on machines.
 """
 
 from __future__ import annotations
@@ -71,8 +65,6 @@ if TYPE_CHECKING:
     from apportion.policies.isolated import IsolatedShare as IsolatedShare
     from apportion.policies.labelled import solve as solve
     from apportion.policies.least_mean_completion import LeastMeanCompletion as LeastMeanCompletion
-    from apportion.policies.least_workload import LeastWorkload as LeastWorkload
-    from apportion.policies.least_workload import one_job as one_job
     from apportion.policies.lyra import Lyra as Lyra
     from apportion.policies.makespan import Makespan as Makespan
     from apportion.policies.max_min_fairness import MaxMinFairness as MaxMinFairness
@@ -83,10 +75,6 @@ if TYPE_CHECKING:
     from apportion.policies.network_sensitive import NetworkSensitive as NetworkSensitive
     from apportion.policies.normalisers import isolated_share as isolated_share
     from apportion.policies.optimus import Optimus as Optimus
-    from apportion.policies.placements.place_round import RoundPlacement as RoundPlacement
-    from apportion.policies.placements.place_round import place_round as place_round
-    from apportion.policies.placements.tiers import Eligible as Eligible
-    from apportion.policies.placements.tiers import eligible as eligible
     from apportion.policies.pollux import Pollux as Pollux
     from apportion.policies.power_capped import PowerCapped as PowerCapped
     from apportion.policies.problem import Problem as Problem
@@ -98,9 +86,7 @@ if TYPE_CHECKING:
     from apportion.policies.registry import policy_table as policy_table
     from apportion.policies.registry import register as register
     from apportion.policies.resource import Resource as Resource
-    from apportion.policies.rotations import RotationProblem as RotationProblem
     from apportion.policies.rotations import Rotations as Rotations
-    from apportion.policies.rotations import rotation_problem as rotation_problem
     from apportion.policies.sessions.session import Session as Session
     from apportion.policies.sessions.session import session as session
     from apportion.policies.shortest_job_first import ShortestJobFirst as ShortestJobFirst

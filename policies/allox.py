@@ -68,38 +68,23 @@ class AlloX(Policy):
         return [(time_by_type(p) <= by_themselves(p, runs)).set_label("share")]
 
 
-def matching(d: Floats) -> tuple[cp.Minimize, list[cp.Constraint]]:
-    """State the least sum of completion times as a linear program, whose vertices are matchings.
+def best_matching(d: Floats) -> tuple[Ints, Ints]:
+    """Return rows and columns of the ones of M in the cheapest matching, by the Hungarian method.
 
-    ``min sum of C * M`` over ``M >= 0``, with the cost ``C[i, (k, g)] = k * d[i, g]``, such that
-    each job i has one place, and each place k from the end of the queue of GPU g one job at most.
-    A job in a place where it cannot run costs more than any schedule.
+    Columns are the places k of GPUs g, of cost ``k * d[i, g]``, places in turn. A job in a place
+    where it cannot run costs more than any schedule.
 
     Parameters
     ----------
     d
         Seconds that each job needs on each GPU, shape (jobs, GPUs); infinite where it cannot run.
     """
-    jobs = len(d)
-    k = np.arange(1, jobs + 1)
-    never = (1.0 + jobs) * max(jobs * d.max(where=np.isfinite(d), initial=0.0), 1.0)
-    C = np.minimum((k[None, :, None] * d[:, None, :]).reshape(jobs, -1), never)
-    M = cp.Variable(C.shape, nonneg=True, name="M")
-    objective = cp.Minimize(cp.sum(cp.multiply(C, M)))
-    return objective, [cp.sum(M, axis=1) == 1, cp.sum(M, axis=0) <= 1]
-
-
-def best_matching(d: Floats) -> tuple[Ints, Ints]:
-    """Return rows and columns of the ones of M in an optimum of `matching`.
-
-    The vertices of the program are whole (Birkhoff), and the Hungarian method finds the best by
-    the cost alone: nothing is compiled, which takes longer than to solve it.
-    """
     from scipy.optimize import linear_sum_assignment  # few solves need it
 
-    total = matching(d)[0].args[0]
-    C, _ = total.args[0].args
-    return linear_sum_assignment(C.value)
+    jobs = len(d)
+    never = (1.0 + jobs) * max(jobs * d.max(where=np.isfinite(d), initial=0.0), 1.0)
+    k = np.arange(1, jobs + 1)[None, :, None]
+    return linear_sum_assignment(np.minimum((k * d[:, None, :]).reshape(jobs, -1), never))
 
 
 def first_of_queues(d: Floats, gpus: Ints) -> Floats:

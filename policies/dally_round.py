@@ -59,7 +59,7 @@ class DallyRound(Policy):
     The order is that of Dally: the jobs that lost most time to the network first, of equals who
     waits longest, then who came first. A job prefers the machine to the rack to the network; where
     there are several accelerator types, the faster option. Options that its delay timers do not
-    allow yet have a speed of 0 (`apportion.eligible`). Algorithm 1 of Dally takes the first job's
+    allow yet have a speed of 0. Algorithm 1 of Dally takes the first job's
     best fit, then the second's, and never looks back; so it is this decision, but where a best fit
     stands in the way of a job that comes later.
     """

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from apportion.policies.normalisers import (
-    SoloSpeeds,
-    alike_speeds,
-    average_speeds,
-    gpus_held,
-    gpus_of_rows,
-    hourly_price,
-    isolated_throughput,
-    speeds_in_combinations,
-)
+from apportion.policies.normalisers import SoloSpeeds, isolated_share, slice_throughput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -341,9 +332,36 @@ class Instance:
     @cached_property
     def solo_speeds(self) -> SoloSpeeds:
         """How each job runs by itself under each option, or else in combinations."""
-        if not self.solo:
-            return speeds_in_combinations(self)
-        return SoloSpeeds(self.throughput, self.gpus)
+        if self.solo:
+            return SoloSpeeds(self.throughput, self.gpus)
+        job, row = self.member_job, self.member_row
+        single = np.bincount(row, minlength=self.rows)[row] == 1
+        speed = np.zeros((self.jobs, self.options))
+        np.maximum.at(speed, job[single], self.throughput[single])
+        together = np.where(self.can_run[row], self.throughput, 0.0)
+        taken = single | (speed.max(axis=1, initial=0.0) == 0)[job]
+        np.maximum.at(speed, job[taken], together[taken])
+        fastest = taken[:, None] & (together == speed[job])
+        gpus = np.full(speed.shape, np.inf)
+        np.minimum.at(gpus, job, np.where(fastest, self.gpus[row], np.inf))
+        return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0))
+
+    @cached_property
+    def compared_speeds(self) -> SoloSpeeds:
+        """The same, as jobs are compared with it: where types count as alike, on each as on others.
+
+        An option under which a job cannot run counts then as one of as many GPUs under which it
+        can.
+        """
+        solo = self.solo_speeds
+        if not self.alike:
+            return solo
+        speed = solo.speed.copy()
+        for gpus in np.unique(solo.gpus):
+            there = solo.gpus == gpus
+            known = np.where(there, solo.speed, 0.0).max(axis=1, keepdims=True)
+            np.copyto(speed, known, where=there & (solo.speed == 0))
+        return solo._replace(speed=speed)
 
     @cached_property
     def alone(self) -> Floats:
@@ -387,7 +405,7 @@ class Instance:
         """
         if self.own_usage is None and not self.alike:
             return np.asarray(self.best_of_types(self.throughput) @ self.type_share)
-        solo = alike_speeds(self) if self.alike else self.solo_speeds
+        solo = self.compared_speeds
         factor, held = np.ones_like(solo.gpus), self.columns["scale_factor"][:, None]
         np.divide(held, solo.gpus, out=factor, where=solo.gpus > 0)
         return np.asarray(self.best_of_types(solo.speed * factor) @ self.type_share)
@@ -401,24 +419,47 @@ class Instance:
     @cached_property
     def gpus_held(self) -> Floats:
         """Most GPUs that each job holds where it runs; its scale factor if nowhere, (jobs,)."""
-        return gpus_held(self)
+        if self.own_usage is None:
+            return self.columns["scale_factor"]
+        held = self.solo_speeds.held
+        return np.where(held > 0, held, self.columns["scale_factor"])
 
     @cached_property
     def isolated_throughput(self) -> Floats:
-        """Steps/s of each job in an isolated 1/n slice of the cluster, shape (jobs,)."""
-        return isolated_throughput(self)
+        """Steps/s of each job in an isolated 1/n slice of the cluster, shape (jobs,).
+
+        A job that holds the same number of GPUs wherever it runs has the shares of
+        `isolated_share`. One with options of several sizes has a choice in its slice, and takes the
+        best (`slice_throughput`).
+        """
+        solo, n = self.compared_speeds, float(self.count.sum())
+        share = isolated_share(self.shared_gpus, self.gpus_held, n)
+        speed = np.asarray((share * self.best_of_types(solo.speed)).sum(axis=1), dtype=float)
+        if self.own_usage is not None and (elastic := solo.elastic).any():
+            kind = self.option_accelerator
+            each = self.shared_gpus[kind] / max(n, 1.0)
+            speed[elastic] = slice_throughput(solo.speed[elastic], solo.gpus[elastic], each, kind)
+        return speed
 
     @cached_property
     def gpus(self) -> Floats:
         """GPUs that a row holds under each option, shape (rows, options)."""
-        if self.own_usage is not None:
-            return gpus_of_rows(self)
-        return self.columns["scale_factor"].repeat(self.options).reshape(self.throughput.shape)
+        shape = self.rows, self.options
+        if self.own_usage is None:
+            return self.columns["scale_factor"].repeat(self.options).reshape(shape)
+        usage, held = self.usage.tocoo(), np.zeros(shape)
+        row, (option, resource) = usage.coords[0], np.divmod(usage.coords[1], self.capacity.size)
+        own = resource == self.option_accelerator[option]
+        np.add.at(held, (row[own], option[own]), usage.data[own])
+        return held
 
     @cached_property
     def hourly_price(self) -> Floats:
         """US dollars for an hour of a row under each option, shape (rows, options)."""
-        return hourly_price(self)
+        if self.own_usage is None:
+            return self.gpus * self.prices[self.option_accelerator]
+        each = sparse.kron(sparse.eye_array(self.options), self.prices[:, None], format="csr")
+        return np.asarray((self.usage @ each).toarray(), dtype=float)
 
     def blind_to_types(self) -> Instance:
         """Return what a heterogeneity-agnostic policy believes: one speed wherever a job can run.
@@ -428,4 +469,11 @@ class Instance:
         Equal shares and isolated slices are those of a cluster of one type, so that throughput
         relative to them is time, whichever types a job cannot run on (Gavel, section 4.1).
         """
-        return replace(self, throughput=average_speeds(self), alike=True)
+        speed, average = self.throughput, np.zeros_like(self.throughput)
+        held = self.gpus[self.member_row]
+        weight = (speed > 0) * self.capacity[self.option_accelerator]
+        for gpus in np.unique(held):
+            there = weight * (held == gpus)
+            mean = (there * speed).sum(axis=1) / np.maximum(there.sum(axis=1), 1e-300)
+            average += (held == gpus) * mean[:, None]
+        return replace(self, throughput=(speed > 0) * average, alike=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,28 +11,18 @@ from scipy import sparse
 
 from apportion.allocation import Allocation
 from apportion.annotations import checked
+from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, check_jobs, places_of_texts, refuse_misplaced
 from apportion.policies.core.classes import GivenOrder
+from apportion.policies.core.pairs import PairTable
 from apportion.policies.instance import Instance, usage_of_gpus
-from apportion.policies.labels import (
-    PosedByItself,
-    aligned,
-    check_alone,
-    check_pinned,
-    fits_nowhere,
-    missed_deadlines,
-    names_of_pairs,
-    names_of_resources,
-    pair_table,
-    places_of_accelerators,
-    places_of_options,
-    places_of_types,
-    refuse_beside,
-)
-from apportion.policies.placements.tiers import pack_gangs, tiers_of_options
 from apportion.policies.registry import get_policy
-from apportion.policies.solver import solve_instance
+from apportion.policies.solver import Fallback, solve_instance
+from apportion.policies.tiers import pack_gangs, tiers_of_options
+from apportion.policies.whole.valid import check_pins
+from apportion.problem_inputs import COMBINATION
 from apportion.tensor import ThroughputTensor
+from apportion.ties import order_of_submission
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,12 +30,13 @@ if TYPE_CHECKING:
     from apportion.cluster import Cluster
     from apportion.pairs import PairThroughputs
     from apportion.policies.base import Policy
-    from apportion.policies.core.options import Fallback
     from apportion.policies.resource import Resource
     from apportion.policies.solution import Solution
     from apportion.problem_inputs import Jobs, Workers
     from apportion.tensor import Throughputs
-    from apportion.types import Floats
+    from apportion.types import Floats, Ints
+
+    SharedLinks = Any  # of the simulator, which knows how to solve itself
 
 
 _LOG = logging.getLogger(__name__)
@@ -67,7 +57,7 @@ DEFAULTS = {
 @checked
 def solve(
     policy: Policy | str,
-    throughput_tensor: Throughputs | PosedByItself,
+    throughput_tensor: Throughputs | SharedLinks,
     *,
     workers: Workers | None = None,
     jobs: Jobs | None = None,
@@ -76,7 +66,6 @@ def solve(
     gang_packing: bool = True,
     group: bool = True,
     second_stage: bool = True,
-    solver: str = "auto",
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
@@ -109,11 +98,9 @@ def solve(
         table then has their ``job_type``. Rows of `X` for pairs are called ``"a + b"``.
     gang_packing
         Whether gangs must also pack into whole machines and racks, where the options are
-        (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.placements.tiers`.
+        (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.tiers`.
     group, second_stage
         See `solve_instance`; the defaults are right for all but comparisons.
-    solver
-        Has no effect: the one that suits the problem is chosen.
     fallback
         See `solve_instance`: what to do when every solver fails.
     time_limit_s, gap
@@ -126,31 +113,35 @@ def solve(
     InfeasibleError, SolveError
         If there is no allocation, or no solver found one.
     """
-    if solver != "auto":
-        warnings.warn("solver= has no effect; leave it out.", FutureWarning, stacklevel=3)
     chosen = get_policy(policy)
-    tensor = throughput_tensor
-    if isinstance(tensor, PosedByItself):
-        given = {"workers": workers, "jobs": jobs, "resources": resources or None, "pairs": pairs}
-        refuse_beside(tensor, given)
+    tensor: Any = throughput_tensor
+    if hasattr(tensor, "solved_by"):
+        _refuse_beside(tensor, workers=workers, jobs=jobs, resources=resources or None, pairs=pairs)
         return tensor.solved_by(chosen, fallback=fallback, time_limit_s=time_limit_s, gap=gap)
     if workers is not None or jobs is not None or not isinstance(tensor, ThroughputTensor):
         tensor = ThroughputTensor.of(tensor, workers=workers, jobs=jobs)
     problem = read(chosen, tensor, resources, gang_packing=gang_packing)
-    shared, order = None, problem.order
-    if chosen.space_sharing and problem.tensor is not None:
-        shared = pair_table(chosen, pairs, problem.tensor, problem.table)
     solution = solve_instance(
         chosen,
         problem.instance,
-        pairs=None if shared is None else shared.in_order(order.jobs, order.options),
+        pairs=_pair_table(chosen, pairs, tensor, problem) if chosen.space_sharing else None,
         group=group,
         second_stage=second_stage,
         fallback=fallback,
         time_limit_s=time_limit_s,
         gap=gap,
     )
-    return problem.allocation(chosen, order.restore(solution))
+    return problem.allocation(chosen, problem.order.restore(solution))
+
+
+def _refuse_beside(links: SharedLinks, **given: Any) -> None:
+    """Refuse arguments that say nothing to jobs on shared links."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{name}= goes with throughputs; a {type(links).__name__} has all that it needs. "
+                f"Leave it out."
+            )
 
 
 class Read(NamedTuple):
@@ -168,8 +159,6 @@ class Read(NamedTuple):
         Columns of the jobs table, in the order of the jobs.
     note
         What a reader of the result must know.
-    tensor
-        The throughputs, under every type of the cluster.
     """
 
     instance: Instance
@@ -180,7 +169,6 @@ class Read(NamedTuple):
     resources: pd.Index
     columns: Mapping[str, Any]
     note: str = ""
-    tensor: ThroughputTensor | None = None
 
     @property
     def table(self) -> pd.DataFrame:
@@ -193,9 +181,9 @@ class Read(NamedTuple):
             _LOG.warning("%r: %s", policy, solution.message)
         elif solution.gap > 1e-6:
             _LOG.warning("%r: the gap is %.1e", policy, solution.gap)
-        late = missed_deadlines(self.table, solution) if "deadline_s" in policy.columns else ""
+        late = _missed_deadlines(self.table, solution) if "deadline_s" in policy.columns else ""
         pairs = len(solution.pairs) > 0
-        rows = names_of_pairs(self.rows, self.jobs, solution) if pairs else self.rows
+        rows = _names_of_pairs(self.rows, self.jobs, solution) if pairs else self.rows
         return Allocation(
             X=pd.DataFrame(solution.X, index=rows, columns=self.options),
             throughput=pd.Series(solution.throughput, index=self.jobs, name="throughput"),
@@ -226,27 +214,26 @@ def read(
         If labels do not match or a value is out of range; the message names it.
     """
     cluster = tensor.workers or tensor.cluster  # which says how to give some
-    if not cluster.gpus.keys() <= set(tensor.accelerator_of_option):
-        tensor = tensor.on_types_of(cluster)
+    tensor = tensor.on_types_of(cluster)
     columns = columns_of(tensor, tensor.jobs_table, policy)
     largest: Floats | float = np.inf
     note = ""
     if gang_packing and tensor.has_tiers:
-        packing = pack_gangs(tensor, cluster, pd.DataFrame(columns, index=tensor.jobs))
+        packing = pack_gangs(tensor, cluster, columns["scale_factor"])
         resources = [*resources, *packing.resources]
         largest, note = packing.largest_gang, packing.note
     given = instance_of(tensor, cluster, columns, resources, largest)
     if "runs_jobs_alone" in policy.traits:
-        check_alone(policy, given, tensor)
+        _check_alone(policy, given, tensor)
     if "pinned" in given.columns:
-        check_pinned(policy, given, tensor)
+        _check_pinned(policy, given, tensor)
     order = GivenOrder.of(given, tensor.options)
     names, types, named = tensor.type_labels, tensor.accelerator_of_option, given.resource_names
     if names is not types or names.tolist() != [*named]:
         label = dict(zip(types, names, strict=True))
         names = pd.Index([*map(label.get, named, named)])
     labels = tensor.rows, tensor.jobs, tensor.options, names
-    return Read(order.apply(given), order, *labels, columns, note, tensor)
+    return Read(order.apply(given), order, *labels, columns, note)
 
 
 def jobs_of(tensor: ThroughputTensor, jobs: pd.DataFrame | None, policy: Policy) -> pd.DataFrame:
@@ -273,14 +260,24 @@ def columns_of(
         columns.setdefault("steps_remaining", columns["total_steps"])
     columns.setdefault("isolated_elapsed_s", columns["elapsed_s"])
     arrival_s = np.asarray(columns.get("arrival_s", np.zeros(size)), dtype=float)
-    by_id = tensor.jobs_by_id  # those of one time come by the numbers in their ids
     columns["order"] = order = np.empty(size)
-    order[by_id[np.argsort(arrival_s[by_id], kind="stable")]] = np.arange(size)
+    order[order_of_submission(tensor.jobs, arrival_s)] = np.arange(size)
     if missing := [name for name in policy.columns if name not in columns]:
         check_jobs(pd.DataFrame(index=tensor.jobs), required=missing)
     if hasattr(policy, "check_jobs"):
         policy.check_jobs(pd.DataFrame(columns, index=tensor.jobs))
     return columns
+
+
+def aligned(jobs: pd.DataFrame, ids: pd.Index) -> pd.DataFrame:
+    """Return a jobs table in the order of a tensor; both must have the same jobs."""
+    if jobs.index.equals(ids):
+        return jobs
+    for job in ids.difference(jobs.index, sort=False):
+        raise unknown_name("job in the throughput tensor (not in the jobs table)", job, jobs.index)
+    for job in jobs.index.difference(ids, sort=False):
+        raise unknown_name("job in the jobs table (not in the throughput tensor)", job, ids)
+    return jobs.loc[ids]
 
 
 def instance_of(
@@ -299,55 +296,72 @@ def instance_of(
     largest_gang
         GPUs that one gang can have under each option at most, shape (options,).
     """
-    types, named = len(cluster.gpus), tuple(cluster.gpus)
-    capacity = np.array([*cluster.gpus.values()], dtype=float)
-    prices = np.array([*map(cluster.prices_per_gpu_hour.get, named, [np.nan] * types)], dtype=float)
-    accelerator = places_of_accelerators(tensor, cluster)
+    names = (*cluster.gpus, *(resource.name for resource in resources))
+    for name in names[len(cluster.gpus) :]:
+        if names.count(name) > 1:
+            raise InputError(f"Two resources are called {name!r}; each needs its own name.")
+    capacity = np.array([*cluster.gpus.values(), *(each.limit for each in resources)], dtype=float)
+    accelerator = _places(tensor, cluster)
     columns, texts = _columns_and_texts(jobs, tensor, cluster)
-    row, job = tensor.member_places
-    held, per_option = np.zeros((len(tensor.rows), len(tensor.options))), tensor.gpus_of_option
-    gang = columns["scale_factor"][:, None]
-    room = np.minimum(capacity[accelerator], largest_gang)
-    if tensor.solo:
-        held[:] = gang if per_option is None else per_option
-    else:
-        np.maximum.at(held, row, gang[job] if per_option is None else per_option)
+    (row, job), per_option = tensor.member_places, tensor.gpus_of_option
+    gang = np.zeros(len(tensor.rows))
+    np.maximum.at(gang, row, columns["scale_factor"][job])
+    shape = gang.size, len(tensor.options)
+    held = np.broadcast_to(gang[:, None] if per_option is None else per_option, shape)
     usage = None
     if per_option is not None or not tensor.solo or resources:
-        named = names_of_resources(cluster, resources)
-        capacity = np.append(capacity, [resource.limit for resource in resources])
-        prices = np.append(prices, np.zeros(len(resources)))
         usage = usage_of_gpus(held, accelerator, capacity.size)
-        for place, resource in enumerate(resources, start=types):
+        for place, resource in enumerate(resources, start=len(cluster.gpus)):
             used = resource.used(tensor).tocoo()
             cells = used.coords[0], used.coords[1] * capacity.size + place
             usage = usage + sparse.csr_array((used.data, cells), shape=usage.shape)
+    prices = [cluster.prices_per_gpu_hour.get(name, np.nan) for name in cluster.gpus]
     instance = Instance(
-        throughput=np.where(held[row] <= room, tensor.values.to_numpy(), 0.0),
+        throughput=np.where(
+            held[row] <= np.minimum(capacity[accelerator], largest_gang),
+            tensor.values.to_numpy(),
+            0.0,
+        ),
         member_row=row,
         member_job=job,
-        member_share=np.ones(row.size),
         own_usage=usage,
         capacity=capacity,
         option_accelerator=accelerator,
         columns=columns,
-        prices=prices,
+        prices=np.array([*prices, *[0.0] * len(resources)]),
         texts=texts,
-        types=types,
-        resource_names=named,
+        types=len(cluster.gpus),
+        resource_names=names,
         option_tier=tiers_of_options(tensor) if tensor.has_tiers else None,
     )
     fits = np.zeros(len(tensor.jobs), dtype=bool)
     fits[job[instance.can_run[row].any(axis=1)]] = True
     if not fits.all():
-        raise fits_nowhere(tensor, cluster, held[row], job, int(np.argmin(fits)))
+        first = int(np.argmin(fits))
+        needs = held[row][(job == first)[:, None] & (tensor.values.to_numpy() > 0)]
+        raise InputError(
+            f"Job {written(tensor.jobs[first])} fits nowhere: it needs {needs.min():g} GPUs of a "
+            f"type on which it runs, and the cluster has {cluster}."
+        )
     return instance
+
+
+def _places(tensor: ThroughputTensor, cluster: Cluster) -> Ints:
+    """Place in a cluster of the accelerator type of each option, shape (options,)."""
+    places = {name: place for place, name in enumerate(cluster.gpus)}
+    for name in tensor.accelerator_of_option:
+        if name not in places:
+            raise unknown_name("accelerator in the throughput tensor", name, cluster.gpus)
+    return np.array([places[name] for name in tensor.accelerator_of_option], dtype=np.intp)
 
 
 def _columns_and_texts(
     jobs: pd.DataFrame | Mapping[str, Any], tensor: ThroughputTensor, cluster: Cluster
 ) -> tuple[dict[str, Floats], dict[str, tuple[str, ...]]]:
-    """Return columns of the jobs as numbers, and what those of texts hold the places of."""
+    """Return columns of the jobs as numbers, and what those of texts hold the places of.
+
+    Of options and accelerator types it is their places, -1 for none.
+    """
     columns: dict[str, Floats] = {}
     texts: dict[str, tuple[str, ...]] = {}
     for name, values in jobs.items():
@@ -356,7 +370,87 @@ def _columns_and_texts(
         elif name == "entity" or name not in JOB_COLUMNS:
             columns[str(name)], texts[str(name)] = places_of_texts(values)
     if "current_option" in jobs:
-        columns["current_option"] = places_of_options(jobs["current_option"], tensor)
+        options = tensor.options.tolist()
+        for job, option in zip(tensor.jobs, jobs["current_option"], strict=True):
+            if option is not None and option not in options:
+                raise InputError(
+                    f"Job {written(job)} has current_option = {written(option)}; it must be one of "
+                    f"{', '.join(map(written, options[:20]))}, or None."
+                )
+        columns["current_option"] = _places_in([None, *options], jobs["current_option"])
     if "running_on" in jobs:
-        columns["running_on"] = places_of_types(jobs["running_on"], cluster)
+        for name in jobs["running_on"]:
+            if name and name not in cluster.gpus:
+                raise unknown_name("accelerator in the column 'running_on'", name, cluster.gpus)
+        columns["running_on"] = _places_in(["", *cluster.gpus], jobs["running_on"])
     return columns, texts
+
+
+def _places_in(known: Sequence[Any], labels: Any) -> Floats:
+    """Return the place of each label behind the first one that is known, which stands for none."""
+    places = {label: place for place, label in enumerate(known, start=-1)}
+    return np.array([places[label] for label in labels], dtype=float)
+
+
+def _pair_table(
+    policy: Policy, pairs: PairThroughputs | None, given: ThroughputTensor, problem: Read
+) -> PairTable | None:
+    """Look up pair throughputs by the job types and scale factors of the jobs.
+
+    ``None`` where rows are combinations already.
+    """
+    tensor = given.on_types_of(given.cluster)
+    if pairs is None:
+        if tensor.rows.equals(tensor.jobs):
+            raise InputError(
+                f"{policy!r} lets jobs share GPUs: give pairs=, or combinations as rows of the "
+                f"tensor."
+            )
+        return None
+    names = tensor.options.map(str)
+    runs = (tensor.values.to_numpy() > 0).any(axis=0)
+    asked = np.flatnonzero(runs | names.isin(pairs.accelerators))  # the others need no pairs
+    known, key = pairs.lookup(problem.table, names[asked])
+    own = np.zeros((*known.shape[:2], len(names)))
+    own[:, :, asked] = known
+    return PairTable(own, key).in_order(problem.order.jobs, problem.order.options)
+
+
+def _check_alone(policy: Policy, instance: Instance, tensor: ThroughputTensor) -> None:
+    """Name a job that never runs by itself, if the policy gives time to single jobs only."""
+    together = instance.row_alone < 0
+    if together.any():
+        raise InputError(
+            f"{policy!r} gives time to jobs by themselves only, and job "
+            f"{written(tensor.jobs[together][0])} runs in combinations only; give its throughputs "
+            f"alone, or use a policy such as 'max_min_fairness'."
+        )
+
+
+def _check_pinned(policy: Policy, instance: Instance, tensor: ThroughputTensor) -> None:
+    """Name jobs whose pins cannot hold, or that are pinned where shares of time are given."""
+    if instance.pinned.any() and not policy.integral:
+        job = tensor.rows[instance.pinned][0]
+        raise InputError(
+            f"Job {written(job)} is pinned, which is for policies that decide in whole numbers; "
+            f"{policy!r} gives shares of time. Leave the column out."
+        )
+    check_pins(instance, tensor.rows.tolist())
+
+
+def _names_of_pairs(rows: pd.Index, jobs: pd.Index, solution: Solution) -> pd.Index:
+    """Labels of the rows of X: those that were given, then pairs of jobs."""
+    ids = jobs.tolist()
+    pairs = [COMBINATION.join((str(ids[a]), str(ids[b]))) for a, b in solution.pairs.tolist()]
+    return pd.Index([*rows.tolist(), *pairs])
+
+
+def _missed_deadlines(table: pd.DataFrame, solution: Solution) -> str:
+    """Name the jobs that the allocation is too slow for."""
+    left_s = table["deadline_s"] - table["elapsed_s"]
+    # Shares are right to some 1e-7: who misses by a millionth is in time.
+    late = ~(left_s * solution.throughput * (1 + 1e-6) >= table["steps_remaining"]) & left_s.notna()
+    if not late.any():
+        return ""
+    names = ", ".join(repr(job) for job in table.index[late][:5])
+    return f"{late.sum()} deadlines cannot be met, the first of them of {names}."

@@ -1,7 +1,5 @@
 """What throughputs are compared with: speeds of jobs by themselves, equal shares, isolated slices.
 
-And what rows hold under options, and what that costs.
-
 Everything here is of a job *by itself*, under each option. A job that never runs by itself is
 taken as it runs in the combinations that it is in: for each option the one in which it is fastest.
 
@@ -15,12 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from apportion.errors import InputError
 
 if TYPE_CHECKING:
-    from apportion.policies.instance import Instance
     from apportion.types import Bools, Floats, Ints
 
 
@@ -48,56 +44,6 @@ class SoloSpeeds(NamedTuple):
         """Whether the options of a job hold different numbers of GPUs, shape (jobs,)."""
         fewest = np.where(self.speed > 0, self.gpus, np.inf).min(axis=1, initial=np.inf)
         return np.asarray(fewest < self.held, dtype=bool)
-
-
-def speeds_in_combinations(instance: Instance) -> SoloSpeeds:
-    """Return how each job runs by itself, or else in combinations, where there are such rows."""
-    job, row = instance.member_job, instance.member_row
-    single = np.bincount(row, minlength=instance.rows)[row] == 1
-    speed = np.zeros((instance.jobs, instance.options))
-    np.maximum.at(speed, job[single], instance.throughput[single])
-    together = np.where(instance.can_run[row], instance.throughput, 0.0)
-    taken = single | (speed.max(axis=1, initial=0.0) == 0)[job]
-    np.maximum.at(speed, job[taken], together[taken])
-    fastest = taken[:, None] & (together == speed[job])
-    gpus = np.full(speed.shape, np.inf)
-    np.minimum.at(gpus, job, np.where(fastest, instance.gpus[row], np.inf))
-    return SoloSpeeds(speed, np.where(np.isfinite(gpus), gpus, 0.0))
-
-
-def average_speeds(instance: Instance) -> Floats:
-    """Return steps/s of members by their average over types, as `Instance.blind_to_types` says."""
-    speed, average = instance.throughput, np.zeros_like(instance.throughput)
-    held = instance.gpus[instance.member_row]
-    weight = (speed > 0) * instance.capacity[instance.option_accelerator]
-    for gpus in np.unique(held):
-        there = weight * (held == gpus)
-        mean = (there * speed).sum(axis=1) / np.maximum(there.sum(axis=1), 1e-300)
-        average += (held == gpus) * mean[:, None]
-    return np.asarray((speed > 0) * average, dtype=float)
-
-
-def alike_speeds(instance: Instance) -> SoloSpeeds:
-    """Return speeds of jobs by themselves as they count where types are taken to be alike.
-
-    An option under which a job cannot run counts as one of as many GPUs under which it can.
-    """
-    solo = instance.solo_speeds
-    speed = solo.speed.copy()
-    for gpus in np.unique(solo.gpus):
-        there = solo.gpus == gpus
-        known = np.where(there, solo.speed, 0.0).max(axis=1, keepdims=True)
-        np.copyto(speed, known, where=there & (solo.speed == 0))
-    return solo._replace(speed=speed)
-
-
-def gpus_held(instance: Instance) -> Floats:
-    """Return the most GPUs of each job where it runs; its scale factor if nowhere, (jobs,)."""
-    named = instance.columns["scale_factor"]
-    if instance.own_usage is None:
-        return named
-    held = instance.solo_speeds.held
-    return np.where(held > 0, held, named)
 
 
 def isolated_share(capacity: Floats, scale_factor: Floats, jobs: float | None = None) -> Floats:
@@ -128,24 +74,6 @@ def isolated_share(capacity: Floats, scale_factor: Floats, jobs: float | None = 
     n = scale_factor.size if jobs is None else jobs
     share = capacity[None, :] / (max(n, 1) * scale_factor[:, None])
     return np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1.0), dtype=float)
-
-
-def isolated_throughput(instance: Instance) -> Floats:
-    """Return the steps/s of each job in an isolated 1/n slice of the cluster, shape (jobs,).
-
-    A job that holds the same number of GPUs wherever it runs has the shares of `isolated_share`.
-    One with options of several sizes has a choice in its slice, and takes the best
-    (`slice_throughput`).
-    """
-    solo = alike_speeds(instance) if instance.alike else instance.solo_speeds
-    capacity, n = instance.shared_gpus, float(instance.count.sum())
-    share = isolated_share(capacity, instance.gpus_held, n)
-    speed = np.asarray((share * instance.best_of_types(solo.speed)).sum(axis=1), dtype=float)
-    if instance.own_usage is not None and (elastic := solo.elastic).any():
-        kind = instance.option_accelerator
-        each = capacity[kind] / max(n, 1.0)
-        speed[elastic] = slice_throughput(solo.speed[elastic], solo.gpus[elastic], each, kind)
-    return speed
 
 
 def slice_throughput(
@@ -186,20 +114,3 @@ def slice_throughput(
             np.maximum(worth, gain, out=worth)
         cost += slice_gpus[option] * worth
     return np.asarray(cost.min(axis=1), dtype=float)
-
-
-def gpus_of_rows(instance: Instance) -> Floats:
-    """Return GPUs that rows hold under options, shape (rows, options)."""
-    usage, held = instance.usage.tocoo(), np.zeros((instance.rows, instance.options))
-    row, (option, resource) = usage.coords[0], np.divmod(usage.coords[1], instance.capacity.size)
-    own = resource == instance.option_accelerator[option]
-    np.add.at(held, (row[own], option[own]), usage.data[own])
-    return held
-
-
-def hourly_price(instance: Instance) -> Floats:
-    """Return US dollars for an hour of a row under each option, shape (rows, options)."""
-    if instance.own_usage is None:
-        return instance.gpus * instance.prices[instance.option_accelerator]
-    each = sparse.kron(sparse.eye_array(instance.options), instance.prices[:, None], format="csr")
-    return np.asarray((instance.usage @ each).toarray(), dtype=float)

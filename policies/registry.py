@@ -110,9 +110,8 @@ def get_policy(policy: Policy | str, **options: Any) -> Policy:
     if found is None:
         raise unknown_policy(policy)
     options = meant | options
-    valid: list[str] = [field.name for field in fields(found)] if is_dataclass(found) else []
     for option in options:
-        if option not in valid:
+        if option not in (valid := _options(found)):
             raise unknown_name(f"option of policy {base!r}", option, valid)
     return found(**options)
 
@@ -122,14 +121,19 @@ def unknown_policy(name: str, schedulers: Iterable[str] = ()) -> InputError:
     also = list(schedulers)
     shown = f"{', '.join(POLICIES)}; most of them also with {' or '.join(_SUFFIXES)} at the end"
     shown += f"; schedulers: {', '.join(also)}" if also else ""
-    error = unknown_name("policy", name, [*_names(), *also], shown=shown)
     base = name.partition("(")[0]
-    if base == name or not is_known(base):
-        return error
-    return InputError(
-        f"Unknown policy {name!r}. Options of a policy are given in Python: "
-        f"get_policy({base!r}, option=value)."
-    )
+    if base != name and is_known(base):
+        return InputError(
+            f"Unknown policy {name!r}. Options of a policy are given in Python: "
+            f"get_policy({base!r}, option=value)."
+        )
+    varied = [
+        f"{known}{ending}"
+        for ending, (option, _) in _SUFFIXES.items()
+        for known, policy in POLICIES.items()
+        if option in _options(policy)
+    ]
+    return unknown_name("policy", name, [*POLICIES, *varied, *also], shown=shown)
 
 
 def is_known(name: str, *, installed: bool = False) -> bool:
@@ -163,27 +167,17 @@ def _problem(policy: type[Policy]) -> str:
     return " ".join(line.strip() for line in lines)
 
 
+def _options(policy: type[Policy]) -> list[str]:
+    """Return the names of the options of a policy."""
+    return [field.name for field in fields(policy)] if is_dataclass(policy) else []
+
+
 def _without_suffixes(name: str) -> tuple[str, dict[str, Any]]:
     """Split a name into the policy's own and the options that its endings stand for."""
     options: dict[str, Any] = {}
-    ending = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), None)
-    while ending and name not in list(POLICIES):
-        option, value = _SUFFIXES[ending]
-        options[option] = value
+    while name not in list(POLICIES) and name.endswith(tuple(_SUFFIXES)):
+        ending = next(filter(name.endswith, _SUFFIXES))
+        options.update([_SUFFIXES[ending]])
         name = name.removesuffix(ending)
-        ending = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), None)
-    if name not in list(POLICIES) and (other := standard(name, OTHER_POLICY_NAMES)) in _COMES_WITH:
-        name = other
-    return name, options
-
-
-def _names() -> list[str]:
-    """Every name that stands for something, endings included."""
-    names = list(POLICIES)
-    for suffix, (option, _) in _SUFFIXES.items():
-        names += [
-            f"{name}{suffix}"
-            for name, policy in POLICIES.items()
-            if is_dataclass(policy) and option in {field.name for field in fields(policy)}
-        ]
-    return names
+    other = standard(name, OTHER_POLICY_NAMES)
+    return (other if name not in list(POLICIES) and other in _COMES_WITH else name), options

@@ -1,13 +1,10 @@
-"""Rotations: when jobs that share links begin their iterations (CASSINI).
-
-`rotation_problem` poses it from demands over time.
-"""
+"""Rotations: when jobs that share links begin their iterations (CASSINI)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import lcm
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -21,7 +18,7 @@ from apportion.policies.instance import Instance
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from apportion.policies.problem import Problem
     from apportion.types import Floats
@@ -40,8 +37,8 @@ class Rotations(Policy):
 
     Options are rotations in slots of the job's own period; a slot of a link is a soft resource, and
     usage is demand as a part of the link's capacity. On one link or many, with loops or without;
-    `apportion.SharedLinks` poses it from profiles and links, `rotation_problem` from demands, one
-    job of each connected part pinned to rotation 0. There the weights, by name of the resource and
+    `apportion.SharedLinks` poses it from profiles and links, one job of each connected part pinned
+    to rotation 0. There the weights, by name of the resource and
     1 by default, are such that the objective is 1 - the mean compatibility score of the links.
     """
 
@@ -79,16 +76,9 @@ _MOST_SLOTS = 100_000
 """Slots of all links together; beyond that slots are too fine, or periods too different."""
 
 
-class RotationProblem(NamedTuple):
-    """A policy and the instance to solve it on: ``solve_instance(*problem)``."""
-
-    policy: Rotations
-    instance: Instance
-
-
 def rotation_problem(
-    demand: Sequence[ArrayLike], capacity: ArrayLike, *, weight: ArrayLike = 1.0
-) -> RotationProblem:
+    demand: Sequence[Floats], capacity: ArrayLike, *, weight: ArrayLike = 1.0
+) -> tuple[Rotations, Instance]:
     """Pose the choice of rotations for jobs that share links.
 
     Parameters
@@ -96,97 +86,62 @@ def rotation_problem(
     demand
         For each job its demand on each link in each slot of its own period, shape (links, slots of
         the period), in the unit of the capacities; 0 on links that it does not use.
-    capacity
-        Of each link, shape (links,).
-    weight
-        Of each link in the mean score, shape (links,) or one number.
+    capacity, weight
+        Of each link, above 0, the weight in the mean score, shape (links,); or one weight.
 
     Returns
     -------
-    problem
-        Its objective is 1 - the weighted mean over links of their compatibility scores; ``X[job,
+    policy, instance
+        The objective is 1 - the weighted mean over links of their compatibility scores; ``X[job,
         k]`` is 1 where a job begins k slots later. A link counts time over the least common period
         of the jobs on it. The first job of each connected part is pinned to rotation 0.
 
     Raises
     ------
     InputError
-        If a job has no slot or not a row for each link, a number is not finite and >= 0, a
-        capacity or all weights are 0, or common periods have too many slots.
+        If common periods have too many slots.
     """
     links = np.asarray(capacity, dtype=float)
-    jobs = [np.asarray(each, dtype=float) for each in demand]
     parts = np.broadcast_to(np.asarray(weight, dtype=float), links.shape)
-    _check(jobs, links, parts)
-    periods = [job.shape[1] for job in jobs]
-    on = np.array([(job > 0).any(axis=1) for job in jobs]).reshape(len(jobs), links.size)
-    spans = [lcm(1, *(n for n, there in zip(periods, each, strict=True) if there)) for each in on.T]
+    on = np.array([(job > 0).any(axis=1) for job in demand])
+    periods = np.array([job.shape[1] for job in demand])
+    spans = [lcm(1, *periods[each].tolist()) for each in on.T]
     if sum(spans) > _MOST_SLOTS:
         raise InputError(
             f"The links have {sum(spans)} slots over the common periods of their jobs, above "
             f"{_MOST_SLOTS}: make slots longer, or periods that have a shorter common multiple."
         )
-    starts = np.concatenate([[0], np.cumsum(spans)]).astype(np.int64)
     names = [f"link {link} slot {t}" for link, span in enumerate(spans) for t in range(span)]
-    share = np.repeat(parts / max(parts.sum(), 1e-300) / np.array(spans, dtype=float), spans)
-    rotations = max(periods, default=1)
-    possible = (np.arange(rotations) < np.array(periods)[:, None]).astype(float)
-    fixed = np.array([j in _first_of_parts(on) for j in range(len(jobs))])
+    share = np.repeat(parts / parts.sum() / np.array(spans, dtype=float), spans)
+    rotations = int(periods.max())
+    _, part = connected_components(sparse.csr_array((on @ on.T).astype(float)), directed=False)
+    fixed = np.isin(np.arange(len(demand)), np.unique(part, return_index=True)[1])
     instance = Instance.of_options(
-        possible,
+        (np.arange(rotations) < periods[:, None]).astype(float),
         np.zeros(rotations),
         [1.0],
         columns={"current_option": np.where(fixed, 0.0, -1.0), "pinned": fixed},
-        usage=_usage([job / links[:, None] for job in jobs], spans, starts, rotations),
+        usage=sparse.vstack(
+            [_usage(job / links[:, None], spans, rotations) for job in demand], format="csr"
+        ),
         resource_capacity=np.full(len(names), np.inf),
         resource_names=("gpu", *names),
     )
-    return RotationProblem(Rotations(dict(zip(names, share.tolist(), strict=True))), instance)
+    return Rotations(dict(zip(names, share.tolist(), strict=True))), instance
 
 
-def _usage(
-    demand: Sequence[Floats], spans: Sequence[int], starts: NDArray[np.int64], rotations: int
-) -> sparse.csr_array:
-    """Demand of each job under each rotation in each slot, shape (jobs, rotations * slots)."""
-    total = int(starts[-1])
-    rows, columns, values = [], [], []
-    for job, by_link in enumerate(demand):
-        period = by_link.shape[1]
-        turned = (np.arange(period)[None, :] - np.arange(period)[:, None]) % period
-        for link, rate in enumerate(by_link):
-            if not rate.any():
-                continue
-            held = np.tile(rate[turned], spans[link] // period)
-            rotation, slot = np.nonzero(held)
-            rows.append(np.full(rotation.size, job))
-            columns.append(rotation.astype(np.int64) * total + starts[link] + slot)
-            values.append(held[rotation, slot])
-    empty = [np.empty(0)]
-    where = tuple(np.concatenate(each or empty).astype(np.int64) for each in (rows, columns))
-    shape = (len(demand), rotations * total)
-    return sparse.csr_array((np.concatenate(values or empty), where), shape=shape)
-
-
-def _first_of_parts(on: NDArray[np.bool_]) -> set[int]:
-    """Return the first job of each part of the jobs that links connect."""
-    together = sparse.csr_array((on @ on.T).astype(float))
-    _, part = connected_components(together, directed=False)
-    return set(np.unique(part, return_index=True)[1].tolist())
-
-
-def _check(jobs: Sequence[Floats], capacity: Floats, weight: Floats) -> None:
-    """Refuse demands, capacities and weights that pose nothing."""
-    if not (np.isfinite(capacity).all() and (capacity > 0).all()):
-        raise InputError("The capacity of every link must be a finite number > 0.")
-    if not (
-        np.isfinite(weight).all() and (weight >= 0).all() and (weight.any() or not weight.size)
-    ):
-        raise InputError("The weights of links must be finite numbers >= 0, not all of them 0.")
-    for place, job in enumerate(jobs):
-        if job.ndim != 2 or job.shape[0] != capacity.size or not job.shape[1]:
-            raise InputError(
-                f"The demand of job number {place} has the shape {job.shape}; it must be (links, "
-                f"slots of its period), with {capacity.size} links and at least one slot."
+def _usage(demand: Floats, spans: Sequence[int], rotations: int) -> sparse.coo_array:
+    """Demand of a job under each rotation in each slot, shape (1, rotations * slots)."""
+    period = demand.shape[1]
+    turned = (np.arange(period) - np.arange(period)[:, None]) % period
+    held = sparse.hstack(
+        [
+            sparse.csr_array(
+                np.tile(rate[turned], span // period) if rate.any() else np.zeros((period, span))
             )
-        if not (np.isfinite(job).all() and (job >= 0).all()):
-            raise InputError(f"The demand of job number {place} must be finite numbers >= 0.")
+            for rate, span in zip(demand, spans, strict=True)
+        ],
+        format="csr",
+    )
+    held.resize(rotations, sum(spans))
+    return held.reshape(1, -1)

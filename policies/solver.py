@@ -13,19 +13,23 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import cvxpy as cp
 import numpy as np
 
-from apportion.errors import InfeasibleError, SolveError
+from apportion.checks import choice, number, seconds
+from apportion.errors import InfeasibleError, InputError, SolveError
 from apportion.policies.core import general, plain, water_filling
+from apportion.policies.core.certificate import make_feasible
 from apportion.policies.core.classes import Reduction, reduce
 from apportion.policies.core.forms import read
-from apportion.policies.core.options import Fallback, check_options, without_optimum
 from apportion.policies.core.unsolvable import unsolvable
+from apportion.policies.normalisers import isolated_share
+from apportion.policies.problem import Problem
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.whole.decide import decide
+from apportion.policies.whole.valid import held_by
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -36,14 +40,15 @@ if TYPE_CHECKING:
     from apportion.policies.core.pairs import PairTable
     from apportion.policies.core.warm_start import WarmStart
     from apportion.policies.instance import Instance
+    from apportion.types import Floats
 
 
 _LOG = logging.getLogger(__name__)
 
 TIME_LIMIT_S = 60.0
 """Seconds that the search for a whole decision may take unless another limit is given."""
-_DEFAULTS = ("raise", None, None, 1e-9)
-"""Options by default, which need no check."""
+Fallback = Literal["raise", "isolated"]
+"""What `solve_instance` does when every solver has failed."""
 
 
 @one_thread
@@ -94,9 +99,20 @@ def solve_instance(
     SolveError
         If no solver found an optimum; the message tells what was tried.
     """
-    options = (fallback, pairs, time_limit_s, gap)
-    if options != _DEFAULTS:
-        check_options(policy, *options)
+    choice("fallback", fallback, get_args(Fallback))
+    number("gap", gap, most=1.0)
+    if time_limit_s is not None:
+        seconds("time_limit_s", time_limit_s, strict=True, infinite=True)
+    if time_limit_s is not None and not policy.integral:
+        raise InputError(
+            f"time_limit_s is of whole decisions, and {policy!r} gives shares of time, which take "
+            f"no search; leave it out."
+        )
+    if pairs is not None and policy.integral:
+        raise InputError(
+            f"pairs= does not go with {policy!r}, which decides in whole numbers: give the "
+            f"combinations that may share GPUs as rows of the throughput tensor."
+        )
     if instance.jobs == 0:
         empty = np.zeros((instance.rows, instance.options))
         return Solution(empty, np.zeros(0), float("nan"), np.zeros_like(instance.capacity), 0.0)
@@ -110,7 +126,7 @@ def solve_instance(
     except SolveError as error:
         if fallback == "raise":
             raise
-        return without_optimum(policy, instance, str(error))
+        return _without_optimum(policy, instance, str(error))
 
 
 def _shares(
@@ -121,14 +137,30 @@ def _shares(
     second_stage: bool,
     start: WarmStart | None,
 ) -> Solution:
-    """Reduce, solve in the best of the ways there are, and go back to the jobs."""
+    """Reduce, solve in the first way that is accurate, or the best, and go back to the jobs."""
     started = time.perf_counter()
     reduction = reduce(policy, instance, group, pairs)
     grouped_s = time.perf_counter() - started
+    best: Attempted | None = None
+    tried: dict[str, str] = {}
     try:
-        best, tried = _best_of(_attempts(policy, reduction.believed, second_stage, start))
+        for name, solve in _attempts(policy, reduction.believed, second_stage, start):
+            try:
+                outcome = solve()
+            except InfeasibleError:
+                raise
+            except SolveError as error:
+                tried[name] = str(error)
+                continue
+            tried[name] = f"gap {outcome.gap:.1e}"
+            best = outcome if best is None or outcome.gap < best.gap else best
+            if best.gap <= ACCURATE:
+                break
+            _LOG.info("%s: %s", name, tried[name])
     except (cp.error.DCPError, cp.error.SolverError) as error:
         raise unsolvable(policy, error) from error
+    if best is None:
+        raise SolveError(" Then ".join(dict.fromkeys(tried.values())))
     return _solution(reduction, best, tried, grouped_s)
 
 
@@ -136,7 +168,7 @@ def _attempts(
     policy: Policy, instance: Instance, second_stage: bool, start: WarmStart | None
 ) -> Iterator[tuple[str, Callable[[], Attempted]]]:
     """Name the ways to solve a problem, best first."""
-    if fills_further(policy):
+    if getattr(policy, "lexicographic", False):  # levels beyond the first count too
         yield "levels", partial(water_filling.solve, policy, instance, second_stage=second_stage)
         return
     if (form := _plain_form(policy, instance)) is not None:
@@ -144,38 +176,9 @@ def _attempts(
     yield "general", partial(general.solve, policy, instance, second_stage=second_stage)
 
 
-def fills_further(policy: Policy) -> bool:
-    """Whether no optimum of the objective is enough, as levels beyond the first count too."""
-    return bool(getattr(policy, "lexicographic", False))
-
-
 def _plain_form(policy: Policy, instance: Instance) -> Form | None:
     """Return the form of a problem over single jobs; ``None`` of another."""
     return read(policy, instance) if plain.is_plain(instance) else None
-
-
-def _best_of(
-    attempts: Iterator[tuple[str, Callable[[], Attempted]]],
-) -> tuple[Attempted, dict[str, str]]:
-    """Go through the attempts until one is accurate; return the best, and how each one ended."""
-    best: Attempted | None = None
-    tried: dict[str, str] = {}
-    for name, solve in attempts:
-        try:
-            outcome = solve()
-        except InfeasibleError:
-            raise
-        except SolveError as error:
-            tried[name] = str(error)
-            continue
-        tried[name] = f"gap {outcome.gap:.1e}"
-        best = outcome if best is None or outcome.gap < best.gap else best
-        if best.gap <= ACCURATE:
-            return best, tried
-        _LOG.info("%s: %s", name, tried[name])
-    if best is None:
-        raise SolveError(" Then ".join(dict.fromkeys(tried.values())))
-    return best, tried
 
 
 def _solution(
@@ -202,3 +205,58 @@ def _solution(
         },
         pairs=jobs_of_pairs,
     )
+
+
+def _without_optimum(policy: Policy, instance: Instance, reason: str) -> Solution:
+    """Return what is decided where there is no optimum: feasible, and not optimal.
+
+    Every job has its isolated share; of a policy of whole decisions, what it has now. There are no
+    prices (nan), and the gap is infinite.
+
+    Parameters
+    ----------
+    policy
+        The policy that could not be solved; its objective is evaluated.
+    reason
+        What came of the solvers.
+    """
+    p = Problem(instance)
+    if policy.integral:
+        p.X.value = _kept(instance)
+        said = "What jobs have now, as there is no decision"
+    else:
+        p.X.value = make_feasible(_slices(instance), instance)
+        said = "The isolated share, as every solver failed"
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = policy.objective(p).args[0].value
+    return Solution(
+        X=p.X.value,
+        throughput=np.asarray(p.throughput.value, dtype=float),
+        objective=float("nan") if value is None else float(np.asarray(value).item()),
+        prices=np.full(instance.capacity.size, np.nan),
+        gap=float("inf"),
+        status="fallback",
+        message=f"{said}: {reason}",
+        stats={"jobs": instance.jobs, "options": instance.options, "reduction": "none (fallback)"},
+    )
+
+
+def _slices(instance: Instance) -> Floats:
+    """Give each job that runs by itself a 1/n slice, which options of a type share evenly."""
+    accelerator = instance.option_accelerator
+    share = isolated_share(instance.shared_gpus, instance.gpus_held, instance.count.sum())
+    X, alone = np.zeros((instance.rows, instance.options)), instance.row_alone >= 0
+    of_options = share[:, accelerator] / np.bincount(accelerator)[accelerator]
+    X[instance.row_alone[alone]] = of_options[alone]
+    return X
+
+
+def _kept(instance: Instance) -> Floats:
+    """Leave every job with the option that it has now, in order, as far as capacities reach."""
+    X = np.zeros((instance.rows, instance.options))
+    now = np.where(instance.can_run, instance.current, 0.0)
+    for row in np.flatnonzero(now.any(axis=1)):
+        X[row] = now[row]
+        if (held_by(instance, X * instance.row_count[:, None]) > instance.capacity).any():
+            X[row] = 0.0
+    return X

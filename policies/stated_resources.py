@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
     from apportion.types import Bools, Floats, Ints
 
-    OfEachJob = dict[tuple[int, int], bool]
-
 _ROUNDING = 1e-12
 """Numbers of this part of the largest one beside them are its rounding errors."""
 
@@ -75,7 +73,6 @@ def stated_resources(
     instance: Instance,
     pairs: PairTable | None = None,
     only: Ints | None = None,
-    known: OfEachJob | None = None,
 ) -> StatedResources:
     """Read the resources off a policy's own constraints.
 
@@ -92,12 +89,9 @@ def stated_resources(
     pairs, only
         How fast jobs are beside each other, and places of those two by two that are rows as well,
         behind the others, shape (pairs, 2).
-    known
-        Which constraints, by how many there are and the place of each, are about each job by
-        itself; added to. What constraints are about does not change with the jobs.
     """
     limits, rows, many = _limits(policy, instance), np.arange(instance.rows), instance.rows
-    of_each = _each_job_by_itself(policy, instance, limits, {} if known is None else known)
+    of_each = _of_each_job(policy, instance, limits)
     if pairs is not None and only is not None and len(only):
         extended, there = add_pairs(instance, pairs, only)
         places = {pair: many + place for place, pair in enumerate(map(tuple, only.tolist()))}
@@ -169,8 +163,10 @@ def _limit(p: Problem, constraint: cp.Constraint | bool, name: str) -> _Limit:
     variables = [] if isinstance(constraint, bool) else constraint.variables()
     if isinstance(constraint, bool) or all(each is not p.X for each in variables):
         return _Limit(name, *none, averaged=False)
-    name, kind = constraint.label or name, isinstance(constraint, Equality | Inequality)
-    if not kind or len(variables) > 1 or not constraint.expr.is_affine():
+    name, equal = constraint.label or name, isinstance(constraint, Equality)
+    if len(variables) > 1 or not isinstance(constraint, Equality | Inequality):
+        return _Limit(name, *none, averaged=True)
+    if not constraint.expr.is_affine():
         return _Limit(name, *none, averaged=True)
     slopes: Any = constraint.expr.grad[p.X]  # a number where X has one entry
     A = sparse.csr_array(slopes.T if np.ndim(slopes) else np.reshape(slopes, (1, -1)))
@@ -178,16 +174,13 @@ def _limit(p: Problem, constraint: cp.Constraint | bool, name: str) -> _Limit:
     noise = _ROUNDING * np.abs(A.data).max(initial=0.0)
     A.data[np.abs(A.data) <= noise], b[np.abs(b) <= noise] = 0.0, 0.0
     A.eliminate_zeros()
+    if equal:  # an upper bound and a lower one
+        A, b = sparse.csr_array(sparse.vstack([A, -A])), np.append(b, -b)
     least, most = A.min(axis=1).toarray(), A.max(axis=1).toarray()
-    equal = isinstance(constraint, Equality)
-    if equal:
-        A = sparse.csr_array(A * np.where(most <= 0, -1.0, 1.0)[:, None])
-        kept, idle = ((least >= 0) | (most <= 0)) & (b == 0), np.zeros(b.size, dtype=bool)
-    else:
-        kept, idle = (least >= 0) & (b >= 0), (most <= 0) & (b >= 0)
+    kept, idle = (least >= 0) & ((b == 0) | ((b > 0) & (not equal))), (most <= 0) & (b >= 0)
+    marked = constraint.id in p.averaged
     jobs = sparse.kron(np.ones((p.X.shape[1], 1)), sparse.eye_array(p.X.shape[0]), format="csr")
     several = np.diff((abs(A) @ jobs).indptr).max(initial=0) > 1
-    marked = constraint.id in p.averaged
     return _Limit(
         name,
         *(A, b, none[2] if marked else np.flatnonzero(kept)),
@@ -196,25 +189,16 @@ def _limit(p: Problem, constraint: cp.Constraint | bool, name: str) -> _Limit:
     )
 
 
-def _each_job_by_itself(
-    policy: Policy, instance: Instance, limits: Sequence[_Limit], known: OfEachJob
-) -> list[bool]:
+def _of_each_job(policy: Policy, instance: Instance, limits: Sequence[_Limit]) -> list[bool]:
     """Tell which constraints are about the time of each job, and none about what several hold.
 
     Where there is only one job of a user now, a bound on what the user holds looks like one on the
     job: so constraints are looked at where every job has a twin as well.
     """
-    places = [(len(limits), place) for place in range(len(limits))]
-    open_ = [
-        each
-        for each, limit in zip(places, limits, strict=True)
-        if limit.of_each and limit.kept.size and each not in known
-    ]
-    if open_:
+    beside = limits
+    if any(limit.of_each and limit.kept.size for limit in limits):
         twice = np.tile(np.arange(instance.rows), 2)
         beside = _limits(policy, instance.subset(twice, np.ones(twice.size)))
-        for each in open_:  # of a list with one for each job there are twice as many
-            known[each] = len(beside) != len(limits) or beside[each[1]].of_each
-    return [
-        limit.of_each and known.get(each, True) for each, limit in zip(places, limits, strict=True)
-    ]
+    if len(beside) != len(limits):  # of a list with one for each job there are twice as many
+        return [limit.of_each for limit in limits]
+    return [one.of_each and two.of_each for one, two in zip(limits, beside, strict=True)]

@@ -107,17 +107,6 @@ def test_what_cannot_be_used_is_named(throughputs: Any, options: Any, message: s
         ap.solve("max_min_fairness", throughputs, **({"workers": GPUS} | options))
 
 
-def test_eligible_hands_on_what_a_tensor_carries() -> None:
-    options = pd.MultiIndex.from_product([["a100"], ["machine", "rack", "network"]])
-    speed = pd.DataFrame([[9, 8, 7], [9, 5, 1]], index=list("ab"), columns=options)
-    cluster = ap.Cluster({"a100": 16}, gpus_per_machine=8, machines_per_rack=1)
-    tensor = ap.ThroughputTensor.of(speed, workers=cluster, jobs={"scale_factor": [5, 12]})
-    times: dict[str, Any] = {"waited_s": 0.0, "machine_timer_s": 10.0, "rack_timer_s": 10.0}
-    now = ap.eligible(tensor, **times)
-    assert ap.solve("max_min_fairness", now.tensor).X.index.tolist() == ["a", "b"]
-    assert now.tensor.workers == cluster
-
-
 def test_a_session_opens_with_a_tensor() -> None:
     tensor = ap.ThroughputTensor.of(SPEED, workers=GPUS, jobs=TABLE)
     with ap.session("max_min_fairness", tensor) as opened:

@@ -29,13 +29,12 @@ _RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 _SHARED = ap.Cluster({"v100": 64}, gpus_per_machine=4)
 _LINKS = ap.Cluster({"a100": 12}, gpus_per_machine=1, machines_per_rack=2)
 _ELASTIC = ("sia", "pollux", "deepboot", "optimus", "lyra")
-_NO_CLUSTER = {"least_workload", "rotations"}
 _GATES = ("always", "at_most_1", "ada_dual", "rollout")
 
 
 def fixed_runs() -> Iterator[tuple[str, Callable[[], ap.Run]]]:
     """Give the name of every run and what makes it."""
-    kept = _NO_CLUSTER | set(_ELASTIC) | {"allox", "dally_round", "network_sensitive"}
+    kept = set(_ELASTIC) | {"allox", "dally_round", "network_sensitive", "rotations"}
     for policy in BUILT_IN:
         if policy.name not in kept:
             yield f"rounds, {policy.name}", partial(ap.simulate, policy.name, _jobs(), _TYPES)

@@ -11,7 +11,7 @@ from apportion.checks import mapping
 from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs, refuse_misplaced
-from apportion.policies.labels import aligned
+from apportion.policies.labelled import aligned
 from apportion.problem_inputs import level_names
 from apportion.table_checks import as_floats, check_unique
 

@@ -73,7 +73,6 @@ class OwnConstraints:
         self._lasting = known and timeless and believed.fixed and not policy.space_sharing
         self._checked, self.any = False, False
         self.on_average: set[str] = set()
-        self._of_each: dict[tuple[int, int], bool] = {}
         self._who: tuple[bytes, bytes] | None = None
         self._known: dict[float, StatedResources] = {}
 
@@ -164,10 +163,10 @@ class OwnConstraints:
             check_stated(policy, believed_by(policy, posed))
             self._checked = True
         if not len(pairs) or self._believed.pairs is None:
-            return stated_resources(policy, posed, known=self._of_each)
+            return stated_resources(policy, posed)
         beside = self._believed.pairs.table(jobs)
         only = np.searchsorted(jobs, pairs)
-        return stated_resources(policy, posed, beside, only, known=self._of_each)
+        return stated_resources(policy, posed, beside, only)
 
     def why_none(self) -> str:
         """Say what keeps the first active job away, if the last solve had room for none."""

@@ -12,7 +12,7 @@ from scipy import sparse
 from apportion.cluster import TIERS
 from apportion.mechanism.scheduler import MACHINE, RACK
 from apportion.policies import Instance
-from apportion.policies.placements.tiers import gang_limits
+from apportion.policies.tiers import gang_limits
 from apportion.sim.network import get_network
 from apportion.sim.network.model import placings_of
 
@@ -110,7 +110,7 @@ def tier_problem(
 
     Option ``type * 3 + tier`` is a tier of a type. A gang holds its GPUs, and its part of every
     limit on gangs that lie in machines and in racks
-    (`apportion.policies.placements.tiers.pack_gangs`).
+    (`apportion.policies.tiers.pack_gangs`).
 
     Parameters
     ----------

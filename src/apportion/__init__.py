@@ -78,7 +78,6 @@ if TYPE_CHECKING:
     from apportion.policies import HierarchicalFairness as HierarchicalFairness
     from apportion.policies import IsolatedShare as IsolatedShare
     from apportion.policies import LeastMeanCompletion as LeastMeanCompletion
-    from apportion.policies import LeastWorkload as LeastWorkload
     from apportion.policies import Lyra as Lyra
     from apportion.policies import Makespan as Makespan
     from apportion.policies import MaxMinFairness as MaxMinFairness
@@ -98,9 +97,7 @@ if TYPE_CHECKING:
     from apportion.policies import ShortestJobFirst as ShortestJobFirst
     from apportion.policies import Sia as Sia
     from apportion.policies import StrategyProof as StrategyProof
-    from apportion.policies import eligible as eligible
     from apportion.policies import get_policy as get_policy
-    from apportion.policies import place_round as place_round
     from apportion.policies import policy_table as policy_table
     from apportion.policies import reallocation_factor as reallocation_factor
     from apportion.policies import register as register

@@ -42,7 +42,6 @@ POLICIES_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "single GPUs, or pairs": ("allox", "gandiva_packing"),
         "(type, GPUs)": ("sia", "pollux", "deepboot", "optimus", "lyra"),
-        "GPUs of servers": ("least_workload",),
         "rotations": ("rotations",),
         "places that are free": ("dally_round",),
     }

@@ -30,7 +30,6 @@ from apportion.problem_inputs import (
     rows_of_jobs,
 )
 from apportion.table_checks import as_floats, check_unique, table
-from apportion.ties import order_of_submission
 from apportion.whole_files import writing
 
 if TYPE_CHECKING:
@@ -232,11 +231,6 @@ class ThroughputTensor:
     def solo(self) -> bool:
         """Whether every row is one job."""
         return self._each_alone or bool(self.rows.equals(self.jobs))
-
-    @cached_property
-    def jobs_by_id(self) -> NDArray[np.intp]:
-        """Places of the jobs in the order of their ids, see `order_of_submission`."""
-        return order_of_submission(self.jobs, np.zeros(len(self.jobs)))
 
     @cached_property
     def has_tiers(self) -> bool:

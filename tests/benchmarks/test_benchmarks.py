@@ -164,14 +164,6 @@ def test_problems_with_room_are_refused() -> None:
         binding_cases("max_min_fairness", 1, lambda _: idle)
 
 
-def test_one_round_lies_between_first_fit_and_its_bound(tmp_path: Path) -> None:
-    run("dally.spatial", "--out", str(tmp_path))
-    runs = pd.read_csv(tmp_path / "dally_spatial_runs.csv")
-    assert runs["proved"].all()
-    assert (runs["bound"] >= 1 - 1e-6).all()
-    assert (runs["first fit"] <= 1 + 1e-6).all()
-
-
 @pytest.mark.thorough
 def test_gavel_physical_says_that_the_data_are_absent(tmp_path: Path) -> None:
     shown = run("gavel.physical", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path))

@@ -154,27 +154,11 @@ def _choices() -> list[Call]:
 
 
 def _scheduling() -> list[Call]:
-    tiers = pd.MultiIndex.from_product([["gpu"], ["machine", "rack", "network"]])
-    tiered = pd.DataFrame(1.0, index=list("ab"), columns=tiers)
-    timers = {"waited_s": 0.0, "machine_timer_s": 1.0, "rack_timer_s": pd.Series(1.0, list("ab"))}
     racks = ap.Cluster.of_racks(2)
-    value = pd.DataFrame(1.0, index=list("ab"), columns=["machine", "rack", "network"])
-    round_ = {"value": value, "scale_factor": pd.Series(1, list("ab")), "free": [[2, 2], [1]]}
     dimension = {"tier": "rack", "topology": "ring", "bandwidth_bytes_per_s": 1e9, "latency_s": 0.0}
     parts = {"machine": (Dimension("machine", "ring", 1e9),)}
     parts |= {name: Dimension(name, "ring", 1e9) for name in ("rack", "network")}  # type: ignore[misc]
     return [
-        Call(
-            "eligible",
-            ap.eligible,
-            {
-                "throughput_tensor": tiered,
-                "workers": racks,
-                "jobs": jobs().loc[["a", "b"]],
-                **timers,
-            },
-        ),
-        Call("place_round", ap.place_round, {**round_, "time_limit_s": 5.0}),
         Call("Dimension", Dimension, {**dimension, "size": 2}),
         Call("Interconnect", Interconnect, parts),
         Call("get_network", get_network, {"network": "table1", "cluster": racks, "profiles": None}),

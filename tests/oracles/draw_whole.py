@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tests.oracles.dally_round import Cluster, Waiting
-from tests.oracles.least_workload import Servers
 from tests.oracles.rotations import Link, Profile
 
 if TYPE_CHECKING:
     from tests.oracles.whole_choices import Choices
 
 ELASTIC = ("plain", "newcomers", "worn", "falling", "equal jobs", "barred")
-SERVERS = ("plain", "ties", "zeros", "one GPU each", "no memory", "uneven", "huge")
 LINKS = ("plain", "equal jobs", "harmonic", "loop", "always on", "silent", "full", "one job")
 ROUNDS = ("plain", "ties", "full", "empty", "oversize", "one job", "blocking", "two types")
 
@@ -76,25 +74,6 @@ def draw_elastic(
             )
         )
     return found[:1] * jobs if kind == "equal jobs" else found
-
-
-def draw_servers(
-    seed: int, kind: str, servers: int = 4, gpus: int = 4
-) -> tuple[Servers, int, float]:
-    """Draw loads and free memory, a size of job and the memory that it needs on each GPU."""
-    rng = _rng(seed, kind)
-    width = [1 if kind == "one GPU each" else gpus] * servers
-    if kind == "uneven":
-        width = [int(w) for w in rng.integers(1, gpus + 1, servers)]
-    load = [[float(x) for x in rng.integers(0, 1000, w)] for w in width]
-    if kind in ("ties", "zeros"):
-        top = 3 if kind == "ties" else 1
-        load = [[float(x) for x in rng.integers(0, top, w)] for w in width]
-    if kind == "huge":
-        load = [[x * 2.0**40 for x in row] for row in load]
-    free = [[float(x) for x in rng.choice([2, 4, 8, 16], w)] for w in width]
-    need = 32.0 if kind == "no memory" else float(rng.choice([2, 4, 8]))
-    return Servers(load, free), int(rng.integers(1, sum(width) + 1)), need
 
 
 def draw_links(seed: int, kind: str, jobs: int = 3) -> tuple[list[Profile], list[Link]]:

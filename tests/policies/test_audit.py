@@ -100,17 +100,12 @@ def test_theorems_hold(seed: int) -> None:
     assert isolated.envy.empty
 
 
-def test_groups_and_words() -> None:
+def test_complaints_are_told_in_words() -> None:
     speed, workers, jobs = drawn(1)
-    found: Any = ap.audit("shortest_job_first", speed, workers=workers, jobs=jobs)
-    users = pd.Series(["ann"] + ["bob"] * (len(speed) - 1), index=speed.index)
-    table: Any = found.by(users)
-    assert table["jobs"].to_dict() == {"ann": 1, "bob": len(speed) - 1}
-    assert table.loc["ann", "least_ratio"] == found.sharing.loc["job 0", "ratio"]
-    between = [row.job for row in found.envy.itertuples() if "job 0" in (row.job, row.other)]
-    assert table.loc["bob", "envy"] == len({job for job in between if job != "job 0"})
-    with pytest.raises(ap.InputError, match="The job 'job 1' is in no group"):
-        found.by(users.drop("job 1"))
+    said = repr(ap.audit("shortest_job_first", speed, workers=workers, jobs=jobs))
+    assert "would rather have their part of the cluster" in said
+    assert "nobody envies another" in said
+    assert "Pareto efficient" in said
 
 
 def test_what_cannot_be_audited_is_refused() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from tests.seeds import sampled
 
-from apportion.policies.placements.tiers import packing_limits, packing_patterns
+from apportion.policies.tiers import packing_limits, packing_patterns
 
 Floats = NDArray[np.float64]
 ODD = [(3, 2), (1, 2, 3), (1, 3), (3,), (2, 3, 4), (1, 2, 3, 4)]

@@ -12,12 +12,10 @@ from tests.seeds import each_seed, sampled
 
 from apportion.cluster import TIERS, Cluster
 from apportion.errors import InputError
-from apportion.policies import BUILT_IN, Policy, eligible, solve
-from apportion.policies.placements.tiers import tier_eligibility
+from apportion.policies import BUILT_IN, Policy, solve
 from apportion.tensor import ThroughputTensor
 
 Floats = NDArray[np.float64]
-HOUR_S = 3600.0
 CLUSTER = Cluster(
     {"a100": 32, "t4": 16},
     gpus_per_machine=8,
@@ -254,106 +252,6 @@ def test_many_gang_sizes_are_bounded_and_the_allocation_says_so() -> None:
     assert (
         solve("max_min_fairness", few, workers=Cluster({"a100": 22}, 11), jobs=table).message == ""
     )
-
-
-def may_use(gang: int, waited_s: float, machine_s: float, rack_s: float) -> set[str]:
-    """Tiers that one job may use, on machines of 4 GPUs and racks of 8."""
-    speed, jobs = same_speed([gang], *TIERS)
-    cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4, accelerator="a100")
-    timers = {"machine_timer_s": machine_s, "rack_timer_s": rack_s}
-    result = eligible(speed, workers=cluster, jobs=jobs, waited_s=waited_s, **timers)
-    assert result.waiting == ([] if len(result.tensor.jobs) else ["job-0"])
-    values = result.tensor.values
-    return set(values.columns[(values > 0).any().to_numpy()].get_level_values(1))
-
-
-@pytest.mark.parametrize(
-    ("gang", "waited_h", "tiers"),
-    [
-        (4, 0, {"machine"}),
-        (4, 11.9, {"machine"}),
-        (4, 12, {"machine", "rack"}),
-        (4, 23.9, {"machine", "rack"}),
-        (4, 24, {"machine", "rack", "network"}),
-        (6, 0, {"rack"}),
-        (6, 24, {"rack", "network"}),
-        (10, 0, {"network"}),
-    ],
-)
-def test_tiers_open_as_the_timers_run_out(gang: int, waited_h: float, tiers: set[str]) -> None:
-    assert may_use(gang, waited_h * HOUR_S, 12 * HOUR_S, 24 * HOUR_S) == tiers
-
-
-def test_timers_of_zero_close_nothing_and_infinite_ones_never_open() -> None:
-    assert may_use(1, 0.0, 0.0, 0.0) == set(TIERS)
-    assert may_use(1, 1e12, np.inf, np.inf) == {"machine"}
-
-
-def test_eligibility_is_the_algorithm_step_by_step() -> None:
-    rng = np.random.default_rng(0)
-    gang = rng.integers(1, 17, 500).astype(float)
-    waited_s, machine_s, rack_s = rng.integers(0, 5, (3, 500)).astype(float)
-    cluster = Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
-    may = tier_eligibility(cluster, gang, waited_s, machine_s, rack_s)
-    for job in range(500):
-        offers = set()
-        if gang[job] <= 4:
-            offers.add("machine")
-        if (waited_s[job] >= machine_s[job] or gang[job] > 4) and gang[job] <= 8:
-            offers.add("rack")
-        if waited_s[job] >= rack_s[job] or gang[job] > 8:
-            offers.add("network")
-        assert {tier for tier, open_ in zip(TIERS, may[job], strict=True) if open_} == offers
-
-
-def test_jobs_that_may_run_nowhere_yet_are_left_out_and_listed() -> None:
-    speed, jobs = same_speed([2, 2], *TIERS)
-    speed.loc["job-0", ("a100", "machine")] = 0.0  # does not fit the memory of one machine
-    waited_s = pd.Series({"job-1": 0.0, "job-0": 5.0})
-    kept = eligible(
-        speed,
-        workers=Cluster({"a100": 8}, gpus_per_machine=4),
-        jobs=jobs,
-        waited_s=waited_s,
-        machine_timer_s=10.0,
-        rack_timer_s=20.0,
-    )
-    assert kept.waiting == ["job-0"]
-    assert kept.tensor.jobs.tolist() == ["job-1"]
-
-
-def test_a_combination_waits_for_all_of_its_members() -> None:
-    options = list(one_type("machine", "rack"))
-    tensor = ThroughputTensor.of_combinations(
-        {("x",): [[0.0, 1.0]], ("y",): [[1.0, 1.0]], ("x", "y"): [[0.0, 0.8], [0.8, 0.8]]}, options
-    )
-    jobs = pd.DataFrame({"scale_factor": [1, 1]}, index=["x", "y"])
-    kept = eligible(
-        tensor,
-        workers=Cluster({"a100": 4}),
-        jobs=jobs,
-        waited_s=1.0,
-        machine_timer_s=pd.Series({"x": 9.0, "y": 0.0}),
-        rack_timer_s=99.0,
-    )
-    assert kept.waiting == ["x"]
-    assert kept.tensor.rows.tolist() == ["y"]
-
-
-def test_times_that_cannot_be_are_refused_by_name() -> None:
-    speed, jobs = same_speed([1], *TIERS)
-    times: dict[str, Any] = {"waited_s": 0.0, "machine_timer_s": 1.0, "rack_timer_s": 2.0}
-    for name, value in (("machine_timer_s", -1.0), ("rack_timer_s", np.nan), ("waited_s", -1.0)):
-        with pytest.raises(InputError, match=f"{name} is {value}; it must be a number"):
-            eligible(speed, workers={"a100": 4}, jobs=jobs, **(times | {name: value}))
-        each = {name: pd.Series({"job-0": value})}
-        with pytest.raises(InputError, match=f"'job-0' has {name} = .* >= 0"):
-            eligible(speed, workers={"a100": 4}, jobs=jobs, **(times | each))
-    nobody = {"waited_s": pd.Series({"job-9": 0.0})}
-    with pytest.raises(InputError, match=r"without waited_s.*'job-0'"):
-        eligible(speed, workers={"a100": 4}, jobs=jobs, **(times | nobody))
-    with pytest.raises(InputError, match="Delay timers need options"):
-        eligible({"job-0": {"a100": 1.0}}, workers={"a100": 4}, jobs=jobs, **times)
 
 
 def test_an_allocation_over_tiers_can_be_shown() -> None:

@@ -140,8 +140,6 @@ def test_options_are_checked_by_name(bench: type[Bench]) -> None:
     instance = bench.random(0).instance
     with pytest.raises(InputError, match=r"Unknown fallback 'isolate'"):
         solve_instance(MaxMinFairness(), instance, fallback="isolate")  # type: ignore[arg-type]
-    with pytest.warns(FutureWarning, match="solver= has no effect"):
-        ap.solve("fifo", [[1.0]], workers=[1], solver="arrow")
 
 
 class _BoundedCost(MinCost):

@@ -1,4 +1,4 @@
-"""Elastic rounds, GPUs of servers and links of the oracles, as instances of the package."""
+"""Elastic rounds and links of the oracles, as instances of the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from tests.oracles.draw_whole import ElasticJob
     from tests.oracles.elastic_values import ValueRow
-    from tests.oracles.least_workload import Servers
     from tests.oracles.rotations import Link, Profile
 
 DELAY_S = 30.0
@@ -61,12 +60,6 @@ class Shape:
 def choice_of(X: np.ndarray) -> tuple[int | None, ...]:
     """Option of each row, None for none."""
     return tuple(int(row.argmax()) if row.any() else None for row in X)
-
-
-def by_server(servers: Servers, memory: float) -> tuple[list[list[float]], list[list[bool]]]:
-    """Loads, and where there is memory, server by server."""
-    load = [[float(x) for x in row] for row in servers.load]
-    return load, [[x >= memory for x in row] for row in servers.free]
 
 
 def demands(profiles: Sequence[Profile], links: Sequence[Link]) -> list[np.ndarray]:

@@ -219,7 +219,6 @@ def test_what_does_not_go_together_is_refused() -> None:
             ap.Cluster({"v100": 4, "k80": 4}, 2, 1),
             jobs={"pinned": [True, False, False], "steps_remaining": 1.0})  # fmt: skip
     refused("no pair throughputs", "max_min_fairness_space_sharing", SPEED, CLUSTER)
-    refused("GPUs are chosen for one job at a time", "least_workload", SPEED, CLUSTER)
     refused("give the links", "rotations", SPEED, CLUSTER)
     combined = ap.ThroughputTensor.of_combinations(
         {("a",): [[4.0]], ("b",): [[2.0]], ("a", "b"): [[3.0], [1.0]]}, ["v100"]

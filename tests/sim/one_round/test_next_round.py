@@ -180,8 +180,7 @@ def test_it_is_the_next_round_of_many_runs(case: Case) -> None:
 def test_all_that_decide_are_compared() -> None:
     compared = {str(case).split()[0] for case in [*QUICK, *SLOW]}
     names = {*ap.policy_table()["name"], *ap.DECIDERS}
-    elsewhere = {"least_workload"}  # of one job
-    elsewhere |= {"rotations"}  # of links
+    elsewhere = {"rotations"}  # of links
     elsewhere |= {"as_recorded"}  # goes by what a log says of all jobs, whoever is there
     elsewhere |= {"gandiva_packing", *(name for name in names if "space_sharing" in name)}
     elsewhere |= {"lyra", *ap.scheduler_table("configurations")["name"]}  # of elastic jobs

@@ -1,4 +1,4 @@
-"""Network tiers as options: what packs into machines and racks, and who may use which tier yet.
+"""Network tiers as options: which gangs pack into machines and racks.
 
 The options are (accelerator, tier) with the tiers of `apportion.cluster.TIERS`. A gang at the
 machine tier lies in one machine, at the rack tier in one rack, at the network tier anywhere.
@@ -14,20 +14,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from apportion.annotations import checked
-from apportion.checks import seconds
 from apportion.cluster import TIERS
-from apportion.errors import InputError, unknown_name, written
-from apportion.jobs import check_jobs
+from apportion.errors import unknown_name
 from apportion.policies.resource import Resource
-from apportion.table_checks import as_floats, check_unique
-from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,9 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from apportion.cluster import Cluster
-    from apportion.problem_inputs import Jobs, Workers
-    from apportion.tensor import Throughputs
-    from apportion.types import Floats
+    from apportion.tensor import ThroughputTensor
+    from apportion.types import Floats, Ints
 
 
 class GangPacking(NamedTuple):
@@ -58,22 +52,7 @@ class GangPacking(NamedTuple):
     note: str
 
 
-class Eligible(NamedTuple):
-    """A tensor without the tiers that jobs may not use yet.
-
-    Attributes
-    ----------
-    tensor
-        The throughputs, 0 where a delay timer still runs, without the jobs that are waiting.
-    waiting
-        Jobs that may run nowhere yet.
-    """
-
-    tensor: ThroughputTensor
-    waiting: list[Any]
-
-
-def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -> GangPacking:
+def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, scale_factor: Ints) -> GangPacking:
     """State that gangs pack into machines and racks, where the options are network tiers.
 
     For machines and for racks by themselves the limits are exact: what meets them is an average of
@@ -85,8 +64,8 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     ----------
     tensor
         Throughputs; nothing is stated if the options have no tiers.
-    jobs
-        With the ``scale_factor`` of every job of the tensor.
+    scale_factor
+        GPUs of each job of the tensor, shape (jobs,).
 
     Raises
     ------
@@ -103,7 +82,7 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, jobs: pd.DataFrame) -
     ]
     largest, gang = np.array(most, dtype=float), np.zeros(len(tensor.rows), dtype=np.int64)
     row, job = tensor.member_places
-    np.maximum.at(gang, row, jobs["scale_factor"].loc[tensor.jobs].to_numpy(dtype=np.int64)[job])
+    np.maximum.at(gang, row, scale_factor[job].astype(np.int64))
     runs = (tensor.values > 0).groupby(level=0, sort=False).all().loc[tensor.rows].to_numpy()
     each = gang[:, None] if tensor.gpus_of_option is None else tensor.gpus_of_option.astype(int)
     gangs = np.where(runs & (each <= largest), each, 0)
@@ -136,97 +115,6 @@ def gang_limits(gangs: NDArray[np.int64], gpus: int) -> tuple[list[Floats], bool
     return [np.where(gangs > 0, each[place], 0.0) for each in weights[~implied]], exact
 
 
-def tier_eligibility(
-    cluster: Cluster,
-    scale_factor: Floats,
-    waited_s: Floats,
-    machine_timer_s: Floats,
-    rack_timer_s: Floats,
-) -> NDArray[np.bool_]:
-    """Tell which tiers jobs may use after waiting: delay scheduling by tier.
-
-    A gang that fits a machine, of the type that has the largest, may have one at once; the rack is
-    open to it after the machine timer, the network after the rack timer, both counted from the same
-    start. A gang larger than a machine may have a rack at once, one larger than a rack the network
-    (Dally, arXiv 2401.16492).
-
-    Parameters
-    ----------
-    scale_factor
-        GPUs of each job, shape (jobs,).
-    waited_s, machine_timer_s, rack_timer_s
-        Seconds that each job has waited, and its timers, shape (jobs,).
-
-    Returns
-    -------
-    NDArray
-        Whether each job may use each of `TIERS`, shape (jobs, 3).
-    """
-    gpus_per_rack = cluster.gpus_per_rack or np.inf
-    oversize = scale_factor > cluster.largest_machine
-    return np.column_stack(
-        [
-            ~oversize,
-            (scale_factor <= gpus_per_rack) & ((waited_s >= machine_timer_s) | oversize),
-            (waited_s >= rack_timer_s) | (scale_factor > gpus_per_rack),
-        ]
-    )
-
-
-@checked
-def eligible(
-    throughput_tensor: Throughputs,
-    *,
-    workers: Workers | None = None,
-    jobs: Jobs | None = None,
-    waited_s: float | pd.Series,
-    machine_timer_s: float | pd.Series,
-    rack_timer_s: float | pd.Series,
-) -> Eligible:
-    """Set throughputs to 0 on tiers that jobs may not use yet, as `tier_eligibility` tells.
-
-    Parameters
-    ----------
-    throughput_tensor
-        Steps/s of each job under each (accelerator, tier).
-    workers
-        The cluster; that of the tensor by default.
-    jobs
-        With the ``scale_factor`` of every job of the tensor; that of the tensor by default.
-    waited_s, machine_timer_s, rack_timer_s
-        Seconds that jobs have waited since they arrived or last ran, and after which the rack and
-        the network tier are open to them: one number, or one by job. Timers may be infinite.
-
-    Raises
-    ------
-    InputError
-        For options without tiers, jobs without a scale factor or a time, and times below 0.
-    """
-    tensor = ThroughputTensor.of(throughput_tensor, workers=workers, jobs=jobs)
-    cluster = tensor.cluster
-    tier = tiers_of_options(tensor)
-    if tier is None:
-        raise InputError(
-            f"Delay timers need options (accelerator, tier), with the tiers {', '.join(TIERS)}; "
-            f"the tensor has {written(tensor.options[:1].tolist())}."
-        )
-    known = pd.DataFrame(index=tensor.jobs) if tensor.jobs_table is None else tensor.jobs_table
-    table = check_jobs(known, required=["scale_factor"])
-    may = tier_eligibility(
-        cluster,
-        _by_job("scale_factor", table["scale_factor"], tensor.jobs),
-        _by_job("waited_s", waited_s, tensor.jobs),
-        _by_job("machine_timer_s", machine_timer_s, tensor.jobs),
-        _by_job("rack_timer_s", rack_timer_s, tensor.jobs),
-    )
-    masked = tensor.values.where(may[tensor.member_places[1]][:, tier], 0.0)
-    runs = (masked > 0).groupby(level=0, sort=False).all().any(axis=1)
-    kept = masked[runs.loc[masked.index.get_level_values(0)].to_numpy()]
-    there = kept.index.get_level_values(1)
-    still = ThroughputTensor(kept, cluster, table[table.index.isin(there)])
-    return Eligible(still, [job for job in tensor.jobs if job not in there])
-
-
 def tiers_of_options(tensor: ThroughputTensor) -> NDArray[np.intp] | None:
     """Place of each option's tier in `TIERS`; None if the options are something else."""
     names = tensor.option_level("tier")
@@ -238,22 +126,6 @@ def tiers_of_options(tensor: ThroughputTensor) -> NDArray[np.intp] | None:
     if (tier < 0).any():
         raise unknown_name("tier in the throughput tensor", names[tier < 0][0], TIERS)
     return tier
-
-
-def _by_job(name: str, value: float | pd.Series, ids: pd.Index) -> Floats:
-    """Take a number for all jobs, or look up one by job."""
-    if isinstance(value, pd.Series):
-        for job in ids.difference(value.index, sort=False):
-            raise unknown_name(f"job (without {name})", job, value.index)
-        check_unique(f"job with {name}", value.index)
-        numbers = as_floats(value.loc[ids])
-    else:
-        numbers = np.full(len(ids), seconds(name, value, infinite=True))
-    wrong = ~(numbers >= 0)
-    if wrong.any():
-        job, number = ids[wrong][0], numbers[wrong][0]
-        raise InputError(f"Job {written(job)} has {name} = {number:g}; it must be a number >= 0.")
-    return numbers
 
 
 _MOST_SIZES = 9
