@@ -8,14 +8,15 @@ the optimum exact; the dual value at its prices certifies it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.policies.core.kinds import Kinds
 from apportion.policies.core.mixes import Mixes, cheapest, most_profitable
-from apportion.policies.core.program import Columns, optimum, pass_columns, quiet_highs
+from apportion.policies.core.program import quiet_highs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,45 +253,41 @@ def _cut(
 
 
 def _finish(dual: Dual, prices: Floats) -> Optimum:
-    """Make an optimum exact: a program over the jobs whose choice is not certain, until it is."""
-    jobs = dual.jobs
-    t = dual.bound(prices, 60)[0] if isinstance(dual, Level) else 0.0
+    """Make an optimum exact: a program over the jobs whose choice is not certain, until it is.
+
+    Levels come down by Newton's method: at the prices of each program none can be passed.
+    """
+    jobs, t = dual.jobs, dual.bound(prices, 60)[0] if isinstance(dual, Level) else 0.0
     known = dual.buy(prices, t)
-    margin = _margins(dual, prices, known, t)
-    size = min(jobs.n, _FEW + 10 * jobs.capacity.size)
-    still = np.zeros(jobs.n, bool)
-    still[np.argpartition(margin, size - 1)[:size]] = True
-    found: _Restricted | None = None
+    order = np.argsort(_margins(dual, prices, known), kind="stable")
+    still, size = np.zeros(jobs.n, bool), _FEW + 10 * jobs.capacity.size
+    still[order[:size]] = True
     for _ in range(_MOST_ROUNDS):
-        rows = np.flatnonzero(still)
-        found = _restricted(dual, known, rows, t)
-        wrong = _misfits(dual, found.prices, known, found.t) & ~still if found else still
-        if (found is None or wrong.sum() > 2 * size) and size < jobs.n:  # too much is settled
-            size = min(4 * size, jobs.n)
-            still[np.argpartition(margin, size - 1)[:size]] = True
+        rows, X = np.flatnonzero(still), known.shares(jobs.m)
+        X[still] = 0.0
+        need = dual.demand(t)[0] if isinstance(dual, Level) else dual.fixed
+        need = np.broadcast_to(need, jobs.n)[rows]
+        own = replace(jobs.some(rows), capacity=jobs.capacity - jobs.used(X))
+        worth = None if dual.worth is None else dual.worth[rows]
+        kinds = Kinds(own, need, worth)
+        try:
+            point = kinds.optimum()
+        except SolveError:  # too much is settled
+            if size >= jobs.n:
+                raise
+            size *= 4
+            still[order[:size]] = True
             continue
-        if found is None:
-            raise SolveError("highs: what is demanded cannot be had")
-        is_settled = abs(found.t - t) <= 1e-13 * max(abs(t), 1e-300)
-        prices, t = found.prices, found.t
+        prices, last = point.prices, t
         if isinstance(dual, Level):
+            t = min(t, dual.bound(prices, 60)[0])
             known = _with_speed(jobs, known, dual.demand(t)[0], ~still)
-            wrong = _misfits(dual, prices, known, t) & ~still
-            if not wrong.any() and not (is_settled or dual.straight):
-                continue
-        if not wrong.any():
-            break
+        wrong = _misfits(dual, prices, known, t) & ~still
         still |= wrong
-    if found is None:
-        raise SolveError("highs: too much is settled at any prices")
-    X = known.shares(jobs.m)
-    X[rows] = found.X
-    if isinstance(dual, Level):
-        dual.t = t
-        value = t
-    else:
-        value = float(jobs.count @ (dual.worth * jobs.speed(X)))
-    return Optimum(X, value, dual.bound(prices, 60)[0], prices, found.are_unique)
+        if not wrong.any() and (dual.worth is not None or point.part >= 1 - _CLOSE):
+            break
+    X[rows] = kinds.shares(point.X)
+    return Optimum(X, t, dual.bound(prices, 60)[0], prices, point.has_one_price)
 
 
 def _with_speed(jobs: Jobs, mix: Mixes, speed: Floats, where: Bools) -> Mixes:
@@ -317,26 +314,12 @@ def _heights(dual: Dual, prices: Floats, mix: Mixes) -> Floats:
     return np.asarray(height / np.column_stack([(cost + worth).T + 1e-300, paid + 1e-300]))
 
 
-def _margins(dual: Dual, prices: Floats, mix: Mixes, t: float) -> Floats:
+def _margins(dual: Dual, prices: Floats, mix: Mixes) -> Floats:
     """Return by what part of its cost each job is from another choice."""
-    jobs, row = dual.jobs, np.arange(dual.jobs.n)
-    height = _heights(dual, prices, mix)
+    height, row = _heights(dual, prices, mix), np.arange(dual.jobs.n)
     height[row, mix.a] = np.where(mix.part < 1, np.inf, height[row, mix.a])
     height[row, mix.b] = np.where(mix.part > 0, np.inf, height[row, mix.b])
-    margin = height.min(axis=1)
-    moves = (mix.part > 0) & (mix.part < 1)
-    if isinstance(dual, Level):
-        moves = dual.demand(t)[1] > 0
-    else:  # who buys for its demand alone would buy more at a lower price
-        bound = (mix.part > 0) & (mix.slope > dual.worth)
-        lower = 1.0 - dual.worth / np.maximum(mix.slope, 1e-300)
-        margin = np.where(bound, np.minimum(margin, lower), margin)
-    if isinstance(dual, Level) or np.any(dual.fixed):
-        T = np.column_stack([jobs.T, np.zeros(jobs.n)])
-        ends = np.minimum(np.abs(mix.speed - T[row, mix.a]), np.abs(T[row, mix.b] - mix.speed))
-        near = np.minimum(margin, ends / np.maximum(mix.speed, 1e-300))
-        margin = np.where(moves, near, margin)
-    return np.asarray(margin)
+    return np.asarray(height.min(axis=1))
 
 
 def _misfits(dual: Dual, prices: Floats, known: Mixes, t: float) -> Bools:
@@ -347,74 +330,3 @@ def _misfits(dual: Dual, prices: Floats, known: Mixes, t: float) -> Bools:
     of_b = np.where(known.part > 0, height[row, known.b], 0.0)
     outside = (known.part < -1e-12) | (known.part > 1 + 1e-12)
     return np.asarray((np.maximum(of_a, of_b) > 1e-10) | outside)
-
-
-@dataclass(eq=False)
-class _Restricted:
-    """Shares of some rows, the level, prices, and whether these are the only ones."""
-
-    X: Floats
-    t: float
-    prices: Floats
-    are_unique: bool
-
-
-def _restricted(dual: Dual, known: Mixes, rows: Ints, t: float) -> _Restricted | None:
-    """Solve for some rows only, the others as they are (at other levels: along their edges).
-
-    ``None`` if there is no solution.
-    """
-    jobs, level = dual.jobs, isinstance(dual, Level)
-    n, m, R = rows.size, jobs.m, jobs.capacity.size
-    own, X = jobs.some(rows), known.shares(m)
-    X[rows] = 0.0
-    room, unit = (jobs.capacity - jobs.used(X)) / jobs.capacity, 1.0
-    if isinstance(dual, Level):
-        needs, rises = dual.demand(t)
-        T, row = np.column_stack([jobs.T, np.zeros(jobs.n)]), np.arange(jobs.n)
-        edge = T[row, known.b] - T[row, known.a]
-        per = np.where(edge > 0, rises / np.where(edge > 0, edge, 1.0), 0.0)
-        per[rows] = 0.0
-        still = known._replace(part=np.zeros(jobs.n)).shares(m)
-        unit = max(abs(t), 1e-300)
-        slope = jobs.used(known._replace(part=per).shares(m) - still) * unit / jobs.capacity
-        d, rise = needs[rows], rises[rows] * unit
-        most, cost = unit, np.append(np.zeros(n * m), -1.0)
-        ends = (dual.low - t) / unit, (dual.top - t) / unit
-    else:
-        d = np.broadcast_to(np.asarray(dual.fixed, float), (jobs.n,))[rows]
-        gain = (own.count * dual.worth[rows])[:, None] * own.T
-        most = max(float(gain.max(initial=0.0)), 1e-300)
-        cost = -(gain / most).ravel()
-    cell = np.arange(n * m)
-    job, option = np.divmod(cell, m)
-    held = (own.count[:, None] * own.held / own.capacity[own.kind]).ravel()
-    row_of, blocks = [own.kind[option], R + job], [held, np.ones(cell.size)]
-    for place, each in enumerate(own.extra, own.types):
-        row_of.append(np.full(cell.size, place))
-        blocks.append(own.count[:, None] * each / own.capacity[place])
-    has_needs, by = level or bool(np.any(d > 0)), np.maximum(d, 1e-300)
-    if has_needs:
-        row_of.append(R + n + job)
-        blocks.append(own.T / by[:, None])
-    A = Columns.of_cells(R + n + n * has_needs, row_of, blocks)
-    if level:
-        last = np.append(np.arange(R), R + n + np.arange(n))
-        A = A.with_column(last, np.append(slope, -rise / by))
-    upper = np.where(own.T.ravel() > 0, np.inf, 0.0)
-    low = np.concatenate([np.full(R + n, -np.inf), (d > 0).astype(float)[: n * has_needs]])
-    high = np.concatenate([room, np.ones(n), np.full(n * has_needs, np.inf)])
-    h = quiet_highs(solver="ipm" if n > _MANY else "simplex")
-    pass_columns(h, cost, np.append(upper, np.inf) if level else upper, (low, high), A)
-    if level:
-        h.changeColBounds(n * m, *ends)
-    try:
-        found = optimum(h)
-    except SolveError:
-        return None
-    x, y, at = (np.array(each) for each in (found.col_value, found.row_dual, found.row_value))
-    shares = np.maximum(x[: n * m], 0.0).reshape(n, m)
-    prices = np.maximum(-y[:R], 0.0) / jobs.capacity * most
-    slack = np.where(np.isfinite(high), high - at, np.where(np.isfinite(low), at - low, np.inf))
-    basic = int((x[: n * m] > 1e-9).sum() + (slack > 1e-9).sum()) + level
-    return _Restricted(shares, t + float(x[-1]) * unit * level, prices, basic == slack.size)
