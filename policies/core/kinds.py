@@ -50,9 +50,10 @@ class Kinds:
         extra = jobs.extra / size[:, None]
         parts = [tau, jobs.held / size[:, None], below, gain[:, None], *extra]
         self.of, first = _alike(np.concatenate(parts, axis=1))
-        weight = jobs.count * size
-        count = np.bincount(self.of, weight)
-        self.mean = np.bincount(self.of, weight * self.w) / count
+        self.unit, self.weight = unit, jobs.count * size
+        count = np.bincount(self.of, self.weight)
+        self.count = count
+        self.mean = self.means(np.minimum(need, unit))
         few = jobs.some(first)
         self.jobs = Jobs(
             tau[first],
@@ -65,13 +66,16 @@ class Kinds:
         )
         self.below, self.gain = below[first], None if worth is None else gain[first]
 
-    def optimum(self) -> Point:
+    def means(self, speed: Floats) -> Floats:
+        """Return the mean of speeds, relative to the fastest, of the jobs of each kind."""
+        return np.asarray(np.bincount(self.of, self.weight * speed / self.unit) / self.count)
+
+    def optimum(self, program: Program, jobs: Jobs) -> Point:
         """Return the optimum of these jobs: the part of their needs that all have, or the gain."""
-        program = Program(self.jobs)
         if self.gain is None:
-            return program.level(self.jobs, self.mean)
-        gain = self.gain[:, None] * self.jobs.T
-        return program.gain(self.jobs, gain, self.mean if self.mean.any() else None)
+            return program.level(jobs, self.mean)
+        gain = self.gain[:, None] * jobs.T
+        return program.gain(jobs, gain, self.mean if self.mean.any() else None)
 
     def shares(self, X: Floats) -> Floats:
         """Return shares of the jobs that are those of their kinds in the mean."""

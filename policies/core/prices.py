@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import os, time
 import numpy as np
 
 from apportion.errors import SolveError
 from apportion.policies.core.kinds import Kinds
 from apportion.policies.core.mixes import Mixes, cheapest, most_profitable
-from apportion.policies.core.program import quiet_highs
+from apportion.policies.core.program import Program, quiet_highs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +112,10 @@ class Level:
         """Return what jobs buy for a level t."""
         return cheapest(self.jobs.by_option[0], self.jobs.cost(prices), self.demand(t)[0])
 
+    def kinds(self, t: float, rows: Ints) -> Kinds:
+        """Return some jobs, one row for each kind, who need a level t."""
+        return Kinds(self.jobs.some(rows), self.demand(t)[0][rows], None)
+
     def bound(self, prices: Floats, steps: int = 1) -> tuple[float, Floats, float, Mixes]:
         """Return a level that none can pass, prices per level, the level bought for, and what.
 
@@ -153,6 +158,11 @@ class Gain:
             return most_profitable(self.jobs.by_option[0], cost, self.worth)
         return cheapest(self.jobs.by_option[0], cost, self.fixed, self.worth, self.log)
 
+    def kinds(self, t: float, rows: Ints) -> Kinds:
+        """Return some jobs, one row for each kind."""
+        need = np.broadcast_to(self.fixed, self.jobs.n)[rows]
+        return Kinds(self.jobs.some(rows), need, self.worth[rows])
+
     def bound(self, prices: Floats, steps: int = 1) -> tuple[float, Floats, Floats, Mixes]:
         """Return the value that nothing passes at these prices, these, values by group, mixes."""
         jobs, mix = self.jobs, self.buy(prices)
@@ -175,13 +185,7 @@ class Optimum:
     are_unique: bool = False
 
 
-def maximise(
-    dual: Dual,
-    start: Floats,
-    first: Floats | None,
-    own_limit: bool = True,
-    close: float | None = None,
-) -> Optimum:
+def maximise(dual: Dual, start: Floats, first: Floats | None) -> Optimum:
     """Solve by prices.
 
     Parameters
@@ -192,10 +196,6 @@ def maximise(
         Prices to begin with.
     first
         Shares that are feasible and leave some of everything; ``None``: prices have a bound.
-    own_limit
-        Whether a level at which a job is at its fastest is returned without shares.
-    close
-        Relative gap at which cutting planes end.
 
     Raises
     ------
@@ -203,26 +203,29 @@ def maximise(
         If what is demanded cannot be had.
     """
     jobs = dual.jobs
-    if not dual.log and jobs.n <= _FEW:  # a program over all of them is no larger
-        return _finish(dual, start)
-    if close is None:
-        close = _CLOSE if dual.log else min(1e-4, max((_FEW / jobs.n) ** 2 / 8, 1e-9))
-    prices, best, low, kept, weight = _cut(dual, start, first, close)
-    if own_limit and best >= dual.top - 1e-13 * abs(dual.top):
-        return Optimum(None, dual.top, dual.top, 0 * prices)
     if not dual.log:
-        return _finish(dual, prices)
-    X = 0.0 if first is None else weight[0][jobs.group][:, None] * first
-    for part, mix in zip(weight[len(weight) - len(kept) :], kept, strict=True):
-        if part.any():
-            X = X + part[jobs.group][:, None] * mix.shares(jobs.m)
-    return Optimum(np.asarray(X), low, best, prices)
+        t = dual.bound(start, 60)[0] if isinstance(dual, Level) else 0.0
+        if dual.kinds(t, np.arange(jobs.n)).jobs.n <= 2 * _few(jobs):
+            return _finish(dual, start, t, np.ones(jobs.n, bool))
+    close = _CLOSE if dual.log else min(1e-4, max((_FEW / jobs.n) ** 2 / 8, 1e-9))
+    prices, best, low, columns = _cut(dual, start, first, close)
+    if best >= dual.top - 1e-13 * abs(dual.top):
+        return Optimum(None, dual.top, dual.top, 0 * prices)
+    if dual.log:
+        X = sum((part[:, None] * mix.shares(jobs.m) for part, mix in columns), start=0 * jobs.T)
+        return Optimum(X, low, best, prices)
+    known = dual.buy(prices, low)
+    still = np.zeros(jobs.n, bool)
+    still[np.argpartition(_margins(dual, prices, known), _few(jobs) - 1)[: _few(jobs)]] = True
+    for part, mix in columns:
+        still |= (part > 0) & ((mix.a != known.a) | (mix.b != known.b))
+    return _finish(dual, prices, low, still)
 
 
 def _cut(
     dual: Dual, start: Floats, first: Floats | None, close: float
-) -> tuple[Floats, float, float, list[Mixes], Floats]:
-    """Return prices, bounds from above and below, and what was bought: cutting planes."""
+) -> tuple[Floats, float, float, list[tuple[Floats, Mixes]]]:
+    """Return prices, bounds from above and below, and weights of what was bought: cutting planes."""
     jobs, best, level = dual.jobs, np.inf, isinstance(dual, Level)
     q = prices = start
     kept: list[Mixes] = []
@@ -245,58 +248,79 @@ def _cut(
         master.cut(value, mix.used_by_groups(jobs))
         kept.append(mix)
         q, low, weight = master.solve()
+        if os.environ.get("DBG"): print("cut", step, best, low, abs(best-low)/max(abs(best), abs(best-least)))
         if best - low <= close * max(abs(best), abs(best - least)):
             break
         if q.max() <= 0 and level:  # nothing is scarce
             break
-    return prices, best, low, kept, weight
+    own = weight[len(weight) - len(kept) :]
+    columns = [(part[jobs.group], mix) for part, mix in zip(own, kept, strict=True) if part.any()]
+    return prices, best, low, columns
 
 
-def _finish(dual: Dual, prices: Floats) -> Optimum:
+def _few(jobs: Jobs) -> int:
+    """Return how many jobs a program should have at least."""
+    return min(jobs.n, _FEW + 10 * jobs.capacity.size)
+
+
+def _finish(dual: Dual, prices: Floats, t: float, still: Bools) -> Optimum:
     """Make an optimum exact: a program over the jobs whose choice is not certain, until it is.
 
-    Levels come down by Newton's method: at the prices of each program none can be passed.
+    The others stay on their edges. Newton's method finds the level at which all have their needs.
     """
-    jobs, t = dual.jobs, dual.bound(prices, 60)[0] if isinstance(dual, Level) else 0.0
+    DBG = os.environ.get("DBG")
+    jobs = dual.jobs
     known = dual.buy(prices, t)
-    order = np.argsort(_margins(dual, prices, known), kind="stable")
-    still, size = np.zeros(jobs.n, bool), _FEW + 10 * jobs.capacity.size
-    still[order[:size]] = True
+    program: Program | None = None
     for _ in range(_MOST_ROUNDS):
-        rows, X = np.flatnonzero(still), known.shares(jobs.m)
-        X[still] = 0.0
-        need = dual.demand(t)[0] if isinstance(dual, Level) else dual.fixed
-        need = np.broadcast_to(need, jobs.n)[rows]
-        own = replace(jobs.some(rows), capacity=jobs.capacity - jobs.used(X))
-        worth = None if dual.worth is None else dual.worth[rows]
-        kinds = Kinds(own, need, worth)
+        rows = np.flatnonzero(still)
+        kinds, used = dual.kinds(t, rows), _used(jobs, known, ~still)
+        few = replace(kinds.jobs, capacity=jobs.capacity - used)
+        if program is None or not program.fits(few):
+            program = Program(few)
+        program.slots = np.arange(few.n)
+        T0=time.process_time()
         try:
-            point = kinds.optimum()
+            point = kinds.optimum(program, few)
         except SolveError:  # too much is settled
-            if size >= jobs.n:
+            if DBG: print("ERR")
+            if still.all():
                 raise
-            size *= 4
-            still[order[:size]] = True
+            still, program = np.ones(jobs.n, bool), None
             continue
-        prices, last = point.prices, t
+        if DBG: print("rows", rows.size, kinds.jobs.n, "t", t, "part", point and point.part, "sec", time.process_time()-T0)
+        prices = point.prices
         if isinstance(dual, Level):
-            t = min(t, dual.bound(prices, 60)[0])
-            known = _with_speed(jobs, known, dual.demand(t)[0], ~still)
+            needs, rises = dual.demand(t)
+            unit = abs(t) + 1e-300
+            moved = _with_speed(jobs, known, needs + unit * rises)
+            per = (_used(jobs, moved, ~still) - used) / unit
+            rise = prices @ per + point.part * (point.need @ kinds.means(rises[rows]))
+            t = min(t + (point.part - 1) * (point.need @ kinds.mean) / rise, dual.top)
+            known = _with_speed(jobs, known, dual.demand(t)[0])
+            if abs(point.part - 1) > 1e-9 and t < dual.top:
+                continue
         wrong = _misfits(dual, prices, known, t) & ~still
+        if DBG: print("wrong", wrong.sum())
         still |= wrong
-        if not wrong.any() and (dual.worth is not None or point.part >= 1 - _CLOSE):
+        if not wrong.any() and (dual.worth is not None or abs(point.part - 1) <= _CLOSE):
             break
+    X = known.shares(jobs.m)
     X[rows] = kinds.shares(point.X)
     return Optimum(X, t, dual.bound(prices, 60)[0], prices, point.has_one_price)
 
 
-def _with_speed(jobs: Jobs, mix: Mixes, speed: Floats, where: Bools) -> Mixes:
+def _used(jobs: Jobs, mix: Mixes, rows: Bools) -> Floats:
+    """Return what some rows use of each resource."""
+    return jobs.used(np.where(rows[:, None], mix.shares(jobs.m), 0.0))
+
+
+def _with_speed(jobs: Jobs, mix: Mixes, speed: Floats) -> Mixes:
     """Return mixes of the same options that have another speed."""
     T, row = np.column_stack([jobs.T, np.zeros(jobs.n)]), np.arange(jobs.n)
     ua, ub = T[row, mix.a], T[row, mix.b]
-    part = (speed - ua) / np.where(ub > ua, ub - ua, np.inf)
-    part = np.where(where & (ub > ua), part, mix.part)
-    return mix._replace(part=part, speed=np.where(where, speed, mix.speed))
+    part = np.where(ub > ua, (speed - ua) / np.where(ub > ua, ub - ua, 1.0), mix.part)
+    return mix._replace(part=part, speed=speed)
 
 
 def _heights(dual: Dual, prices: Floats, mix: Mixes) -> Floats:
