@@ -8,14 +8,16 @@ the optimum exact; the dual value at its prices certifies it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import os, time
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.policies.core.kinds import Kinds
 from apportion.policies.core.mixes import Mixes, cheapest, most_profitable
-from apportion.policies.core.program import Columns, optimum, pass_columns, quiet_highs
+from apportion.policies.core.program import Program, quiet_highs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +112,10 @@ class Level:
         """Return what jobs buy for a level t."""
         return cheapest(self.jobs.by_option[0], self.jobs.cost(prices), self.demand(t)[0])
 
+    def kinds(self, t: float, rows: Ints) -> Kinds:
+        """Return some jobs, one row for each kind, who need a level t."""
+        return Kinds(self.jobs.some(rows), self.demand(t)[0][rows], None)
+
     def bound(self, prices: Floats, steps: int = 1) -> tuple[float, Floats, float, Mixes]:
         """Return a level that none can pass, prices per level, the level bought for, and what.
 
@@ -152,6 +158,11 @@ class Gain:
             return most_profitable(self.jobs.by_option[0], cost, self.worth)
         return cheapest(self.jobs.by_option[0], cost, self.fixed, self.worth, self.log)
 
+    def kinds(self, t: float, rows: Ints) -> Kinds:
+        """Return some jobs, one row for each kind."""
+        need = np.broadcast_to(self.fixed, self.jobs.n)[rows]
+        return Kinds(self.jobs.some(rows), need, self.worth[rows])
+
     def bound(self, prices: Floats, steps: int = 1) -> tuple[float, Floats, Floats, Mixes]:
         """Return the value that nothing passes at these prices, these, values by group, mixes."""
         jobs, mix = self.jobs, self.buy(prices)
@@ -174,13 +185,7 @@ class Optimum:
     are_unique: bool = False
 
 
-def maximise(
-    dual: Dual,
-    start: Floats,
-    first: Floats | None,
-    own_limit: bool = True,
-    close: float | None = None,
-) -> Optimum:
+def maximise(dual: Dual, start: Floats, first: Floats | None) -> Optimum:
     """Solve by prices.
 
     Parameters
@@ -191,10 +196,6 @@ def maximise(
         Prices to begin with.
     first
         Shares that are feasible and leave some of everything; ``None``: prices have a bound.
-    own_limit
-        Whether a level at which a job is at its fastest is returned without shares.
-    close
-        Relative gap at which cutting planes end.
 
     Raises
     ------
@@ -202,26 +203,29 @@ def maximise(
         If what is demanded cannot be had.
     """
     jobs = dual.jobs
-    if not dual.log and jobs.n <= _FEW:  # a program over all of them is no larger
-        return _finish(dual, start)
-    if close is None:
-        close = _CLOSE if dual.log else min(1e-4, max((_FEW / jobs.n) ** 2 / 8, 1e-9))
-    prices, best, low, kept, weight = _cut(dual, start, first, close)
-    if own_limit and best >= dual.top - 1e-13 * abs(dual.top):
-        return Optimum(None, dual.top, dual.top, 0 * prices)
     if not dual.log:
-        return _finish(dual, prices)
-    X = 0.0 if first is None else weight[0][jobs.group][:, None] * first
-    for part, mix in zip(weight[len(weight) - len(kept) :], kept, strict=True):
-        if part.any():
-            X = X + part[jobs.group][:, None] * mix.shares(jobs.m)
-    return Optimum(np.asarray(X), low, best, prices)
+        t = dual.bound(start, 60)[0] if isinstance(dual, Level) else 0.0
+        if dual.kinds(t, np.arange(jobs.n)).jobs.n <= 2 * _few(jobs):
+            return _finish(dual, start, t, np.ones(jobs.n, bool))
+    close = _CLOSE if dual.log else min(1e-4, max((_FEW / jobs.n) ** 2 / 8, 1e-9))
+    prices, best, low, columns = _cut(dual, start, first, close)
+    if best >= dual.top - 1e-13 * abs(dual.top):
+        return Optimum(None, dual.top, dual.top, 0 * prices)
+    if dual.log:
+        X = sum((part[:, None] * mix.shares(jobs.m) for part, mix in columns), start=0 * jobs.T)
+        return Optimum(X, low, best, prices)
+    known = dual.buy(prices, low)
+    still = np.zeros(jobs.n, bool)
+    still[np.argpartition(_margins(dual, prices, known), _few(jobs) - 1)[: _few(jobs)]] = True
+    for part, mix in columns:
+        still |= (part > 0) & ((mix.a != known.a) | (mix.b != known.b))
+    return _finish(dual, prices, low, still)
 
 
 def _cut(
     dual: Dual, start: Floats, first: Floats | None, close: float
-) -> tuple[Floats, float, float, list[Mixes], Floats]:
-    """Return prices, bounds from above and below, and what was bought: cutting planes."""
+) -> tuple[Floats, float, float, list[tuple[Floats, Mixes]]]:
+    """Return prices, bounds from above and below, and weights of what was bought: cutting planes."""
     jobs, best, level = dual.jobs, np.inf, isinstance(dual, Level)
     q = prices = start
     kept: list[Mixes] = []
@@ -244,62 +248,79 @@ def _cut(
         master.cut(value, mix.used_by_groups(jobs))
         kept.append(mix)
         q, low, weight = master.solve()
+        if os.environ.get("DBG"): print("cut", step, best, low, abs(best-low)/max(abs(best), abs(best-least)))
         if best - low <= close * max(abs(best), abs(best - least)):
             break
         if q.max() <= 0 and level:  # nothing is scarce
             break
-    return prices, best, low, kept, weight
+    own = weight[len(weight) - len(kept) :]
+    columns = [(part[jobs.group], mix) for part, mix in zip(own, kept, strict=True) if part.any()]
+    return prices, best, low, columns
 
 
-def _finish(dual: Dual, prices: Floats) -> Optimum:
-    """Make an optimum exact: a program over the jobs whose choice is not certain, until it is."""
+def _few(jobs: Jobs) -> int:
+    """Return how many jobs a program should have at least."""
+    return min(jobs.n, _FEW + 10 * jobs.capacity.size)
+
+
+def _finish(dual: Dual, prices: Floats, t: float, still: Bools) -> Optimum:
+    """Make an optimum exact: a program over the jobs whose choice is not certain, until it is.
+
+    The others stay on their edges. Newton's method finds the level at which all have their needs.
+    """
+    DBG = os.environ.get("DBG")
     jobs = dual.jobs
-    t = dual.bound(prices, 60)[0] if isinstance(dual, Level) else 0.0
     known = dual.buy(prices, t)
-    margin = _margins(dual, prices, known, t)
-    size = min(jobs.n, _FEW + 10 * jobs.capacity.size)
-    still = np.zeros(jobs.n, bool)
-    still[np.argpartition(margin, size - 1)[:size]] = True
-    found: _Restricted | None = None
+    program: Program | None = None
     for _ in range(_MOST_ROUNDS):
         rows = np.flatnonzero(still)
-        found = _restricted(dual, known, rows, t)
-        wrong = _misfits(dual, found.prices, known, found.t) & ~still if found else still
-        if (found is None or wrong.sum() > 2 * size) and size < jobs.n:  # too much is settled
-            size = min(4 * size, jobs.n)
-            still[np.argpartition(margin, size - 1)[:size]] = True
+        kinds, used = dual.kinds(t, rows), _used(jobs, known, ~still)
+        few = replace(kinds.jobs, capacity=jobs.capacity - used)
+        if program is None or not program.fits(few):
+            program = Program(few)
+        program.slots = np.arange(few.n)
+        T0=time.process_time()
+        try:
+            point = kinds.optimum(program, few)
+        except SolveError:  # too much is settled
+            if DBG: print("ERR")
+            if still.all():
+                raise
+            still, program = np.ones(jobs.n, bool), None
             continue
-        if found is None:
-            raise SolveError("highs: what is demanded cannot be had")
-        is_settled = abs(found.t - t) <= 1e-13 * max(abs(t), 1e-300)
-        prices, t = found.prices, found.t
+        if DBG: print("rows", rows.size, kinds.jobs.n, "t", t, "part", point and point.part, "sec", time.process_time()-T0)
+        prices = point.prices
         if isinstance(dual, Level):
-            known = _with_speed(jobs, known, dual.demand(t)[0], ~still)
-            wrong = _misfits(dual, prices, known, t) & ~still
-            if not wrong.any() and not (is_settled or dual.straight):
+            needs, rises = dual.demand(t)
+            unit = abs(t) + 1e-300
+            moved = _with_speed(jobs, known, needs + unit * rises)
+            per = (_used(jobs, moved, ~still) - used) / unit
+            rise = prices @ per + point.part * (point.need @ kinds.means(rises[rows]))
+            t = min(t + (point.part - 1) * (point.need @ kinds.mean) / rise, dual.top)
+            known = _with_speed(jobs, known, dual.demand(t)[0])
+            if abs(point.part - 1) > 1e-9 and t < dual.top:
                 continue
-        if not wrong.any():
-            break
+        wrong = _misfits(dual, prices, known, t) & ~still
+        if DBG: print("wrong", wrong.sum())
         still |= wrong
-    if found is None:
-        raise SolveError("highs: too much is settled at any prices")
+        if not wrong.any() and (dual.worth is not None or abs(point.part - 1) <= _CLOSE):
+            break
     X = known.shares(jobs.m)
-    X[rows] = found.X
-    if isinstance(dual, Level):
-        dual.t = t
-        value = t
-    else:
-        value = float(jobs.count @ (dual.worth * jobs.speed(X)))
-    return Optimum(X, value, dual.bound(prices, 60)[0], prices, found.are_unique)
+    X[rows] = kinds.shares(point.X)
+    return Optimum(X, t, dual.bound(prices, 60)[0], prices, point.has_one_price)
 
 
-def _with_speed(jobs: Jobs, mix: Mixes, speed: Floats, where: Bools) -> Mixes:
+def _used(jobs: Jobs, mix: Mixes, rows: Bools) -> Floats:
+    """Return what some rows use of each resource."""
+    return jobs.used(np.where(rows[:, None], mix.shares(jobs.m), 0.0))
+
+
+def _with_speed(jobs: Jobs, mix: Mixes, speed: Floats) -> Mixes:
     """Return mixes of the same options that have another speed."""
     T, row = np.column_stack([jobs.T, np.zeros(jobs.n)]), np.arange(jobs.n)
     ua, ub = T[row, mix.a], T[row, mix.b]
-    part = (speed - ua) / np.where(ub > ua, ub - ua, np.inf)
-    part = np.where(where & (ub > ua), part, mix.part)
-    return mix._replace(part=part, speed=np.where(where, speed, mix.speed))
+    part = np.where(ub > ua, (speed - ua) / np.where(ub > ua, ub - ua, 1.0), mix.part)
+    return mix._replace(part=part, speed=speed)
 
 
 def _heights(dual: Dual, prices: Floats, mix: Mixes) -> Floats:
@@ -317,26 +338,12 @@ def _heights(dual: Dual, prices: Floats, mix: Mixes) -> Floats:
     return np.asarray(height / np.column_stack([(cost + worth).T + 1e-300, paid + 1e-300]))
 
 
-def _margins(dual: Dual, prices: Floats, mix: Mixes, t: float) -> Floats:
+def _margins(dual: Dual, prices: Floats, mix: Mixes) -> Floats:
     """Return by what part of its cost each job is from another choice."""
-    jobs, row = dual.jobs, np.arange(dual.jobs.n)
-    height = _heights(dual, prices, mix)
+    height, row = _heights(dual, prices, mix), np.arange(dual.jobs.n)
     height[row, mix.a] = np.where(mix.part < 1, np.inf, height[row, mix.a])
     height[row, mix.b] = np.where(mix.part > 0, np.inf, height[row, mix.b])
-    margin = height.min(axis=1)
-    moves = (mix.part > 0) & (mix.part < 1)
-    if isinstance(dual, Level):
-        moves = dual.demand(t)[1] > 0
-    else:  # who buys for its demand alone would buy more at a lower price
-        bound = (mix.part > 0) & (mix.slope > dual.worth)
-        lower = 1.0 - dual.worth / np.maximum(mix.slope, 1e-300)
-        margin = np.where(bound, np.minimum(margin, lower), margin)
-    if isinstance(dual, Level) or np.any(dual.fixed):
-        T = np.column_stack([jobs.T, np.zeros(jobs.n)])
-        ends = np.minimum(np.abs(mix.speed - T[row, mix.a]), np.abs(T[row, mix.b] - mix.speed))
-        near = np.minimum(margin, ends / np.maximum(mix.speed, 1e-300))
-        margin = np.where(moves, near, margin)
-    return np.asarray(margin)
+    return np.asarray(height.min(axis=1))
 
 
 def _misfits(dual: Dual, prices: Floats, known: Mixes, t: float) -> Bools:
@@ -347,74 +354,3 @@ def _misfits(dual: Dual, prices: Floats, known: Mixes, t: float) -> Bools:
     of_b = np.where(known.part > 0, height[row, known.b], 0.0)
     outside = (known.part < -1e-12) | (known.part > 1 + 1e-12)
     return np.asarray((np.maximum(of_a, of_b) > 1e-10) | outside)
-
-
-@dataclass(eq=False)
-class _Restricted:
-    """Shares of some rows, the level, prices, and whether these are the only ones."""
-
-    X: Floats
-    t: float
-    prices: Floats
-    are_unique: bool
-
-
-def _restricted(dual: Dual, known: Mixes, rows: Ints, t: float) -> _Restricted | None:
-    """Solve for some rows only, the others as they are (at other levels: along their edges).
-
-    ``None`` if there is no solution.
-    """
-    jobs, level = dual.jobs, isinstance(dual, Level)
-    n, m, R = rows.size, jobs.m, jobs.capacity.size
-    own, X = jobs.some(rows), known.shares(m)
-    X[rows] = 0.0
-    room, unit = (jobs.capacity - jobs.used(X)) / jobs.capacity, 1.0
-    if isinstance(dual, Level):
-        needs, rises = dual.demand(t)
-        T, row = np.column_stack([jobs.T, np.zeros(jobs.n)]), np.arange(jobs.n)
-        edge = T[row, known.b] - T[row, known.a]
-        per = np.where(edge > 0, rises / np.where(edge > 0, edge, 1.0), 0.0)
-        per[rows] = 0.0
-        still = known._replace(part=np.zeros(jobs.n)).shares(m)
-        unit = max(abs(t), 1e-300)
-        slope = jobs.used(known._replace(part=per).shares(m) - still) * unit / jobs.capacity
-        d, rise = needs[rows], rises[rows] * unit
-        most, cost = unit, np.append(np.zeros(n * m), -1.0)
-        ends = (dual.low - t) / unit, (dual.top - t) / unit
-    else:
-        d = np.broadcast_to(np.asarray(dual.fixed, float), (jobs.n,))[rows]
-        gain = (own.count * dual.worth[rows])[:, None] * own.T
-        most = max(float(gain.max(initial=0.0)), 1e-300)
-        cost = -(gain / most).ravel()
-    cell = np.arange(n * m)
-    job, option = np.divmod(cell, m)
-    held = (own.count[:, None] * own.held / own.capacity[own.kind]).ravel()
-    row_of, blocks = [own.kind[option], R + job], [held, np.ones(cell.size)]
-    for place, each in enumerate(own.extra, own.types):
-        row_of.append(np.full(cell.size, place))
-        blocks.append(own.count[:, None] * each / own.capacity[place])
-    has_needs, by = level or bool(np.any(d > 0)), np.maximum(d, 1e-300)
-    if has_needs:
-        row_of.append(R + n + job)
-        blocks.append(own.T / by[:, None])
-    A = Columns.of_cells(R + n + n * has_needs, row_of, blocks)
-    if level:
-        last = np.append(np.arange(R), R + n + np.arange(n))
-        A = A.with_column(last, np.append(slope, -rise / by))
-    upper = np.where(own.T.ravel() > 0, np.inf, 0.0)
-    low = np.concatenate([np.full(R + n, -np.inf), (d > 0).astype(float)[: n * has_needs]])
-    high = np.concatenate([room, np.ones(n), np.full(n * has_needs, np.inf)])
-    h = quiet_highs(solver="ipm" if n > _MANY else "simplex")
-    pass_columns(h, cost, np.append(upper, np.inf) if level else upper, (low, high), A)
-    if level:
-        h.changeColBounds(n * m, *ends)
-    try:
-        found = optimum(h)
-    except SolveError:
-        return None
-    x, y, at = (np.array(each) for each in (found.col_value, found.row_dual, found.row_value))
-    shares = np.maximum(x[: n * m], 0.0).reshape(n, m)
-    prices = np.maximum(-y[:R], 0.0) / jobs.capacity * most
-    slack = np.where(np.isfinite(high), high - at, np.where(np.isfinite(low), at - low, np.inf))
-    basic = int((x[: n * m] > 1e-9).sum() + (slack > 1e-9).sum()) + level
-    return _Restricted(shares, t + float(x[-1]) * unit * level, prices, basic == slack.size)
