@@ -1,8 +1,7 @@
 """Cones other than half lines: what is outside, the way into the dual, and boundaries as equations.
 
-Which part of a cone holds a slack s with dual values y is read off ``s - y``: s has the positive
-part of its spectrum, y the negative one. With neither of them zero s is on the boundary, which is
-an equation ``h(s) = 0``, negative inside.
+Where neither a slack s nor its dual values y are zero s is on the boundary, which is an equation
+``h(s) = 0``, negative inside. Semidefinite cones are not taken that way.
 """
 
 from __future__ import annotations
@@ -92,8 +91,6 @@ def surface(cone: Cone, s: Floats, y: Floats, snap: float) -> Surface | None:
         return apex(s, y)
     if cone.kind == "second order":
         return _second_order(s, y)
-    if cone.kind == "semidefinite":
-        return _semidefinite(cone, s, y)
     return _power(cone, s, y) if cone.kind == "power" else _exponential(s, y)
 
 
@@ -137,25 +134,6 @@ def _power(cone: Cone, s: Floats, y: Floats) -> Surface | None:
     return Surface(np.array([needed - s[least]]), slope[None], y[[least]], bend)
 
 
-def _semidefinite(cone: Cone, s: Floats, y: Floats) -> Surface | None:
-    """Keep the rank: with N and R that span what S is not and is, its part on N beside R is zero.
-
-    That part is ``N'SN - N'SR (R'SR)^-1 R'SN``, where N and R are eigenvectors of S at this slack.
-    """
-    N, R, values = ranges(cone, s, y)
-    if not N.size:
-        return None
-    S, Y = matrix_of(cone, s)[0], matrix_of(cone, y)[0]
-    prices, beside = N.T @ Y @ N, block(cone, N, R)
-    weighed = np.einsum("pq,qbs->pbs", prices, beside) / values[:, None]
-    return Surface(
-        h=-triangle(N.T @ S @ N),
-        slope=-triangle(block(cone, N, N)),
-        multiplier=triangle(prices),
-        bend=2 * np.tensordot(weighed, beside, ((0, 1), (0, 1))),
-    )
-
-
 def matrix_of(cone: Cone, rows: Floats) -> tuple[Floats, tuple[Ints, Ints], Floats]:
     """Return the matrix of some rows, and their places in it and factors."""
     column, row = np.tril_indices(cone.order)  # the upper triangle by columns
@@ -163,28 +141,3 @@ def matrix_of(cone: Cone, rows: Floats) -> tuple[Floats, tuple[Ints, Ints], Floa
     matrix = np.zeros((cone.order, cone.order))
     matrix[row, column] = matrix[column, row] = rows / root
     return matrix, (column, row), root
-
-
-def ranges(cone: Cone, s: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return eigenvectors of a matrix s beside which its dual values y are zero, or it is.
-
-    Shapes (order, of y), (order, of s), and the eigenvalues of s that go with the latter.
-    """
-    S, Y = matrix_of(cone, s)[0], matrix_of(cone, y)[0]
-    of_dual = int(np.count_nonzero(np.linalg.eigvalsh(S - Y) < 0))
-    values, vectors = np.linalg.eigh(S)
-    return vectors[:, :of_dual], vectors[:, of_dual:], values[of_dual:]
-
-
-def block(cone: Cone, left: Floats, right: Floats) -> Floats:
-    """Return the entries of ``left' S right`` by rows of the cone, shape (left, right, size)."""
-    _, (column, row), root = matrix_of(cone, np.zeros(cone.size))
-    both = left[row][:, :, None] * right[column][:, None]
-    both += left[column][:, :, None] * right[row][:, None]
-    return np.moveaxis(both / np.where(row == column, 2.0, root)[:, None, None], 0, 2)
-
-
-def triangle(blocks: Floats) -> Floats:
-    """Return rows for the upper triangle of symmetric blocks, as a semidefinite cone has them."""
-    first, second = np.tril_indices(len(blocks))
-    return np.asarray(blocks[first, second].T * np.where(first == second, 1.0, np.sqrt(2))).T

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import clarabel
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lstsq
 from scipy.sparse.linalg import splu
 
 from apportion.errors import SolveError
@@ -49,8 +48,6 @@ _SNAPS = 1e-2
 optima where that is so of both, which are no roots of smooth equations."""
 _REGULAR = 1e-9
 """Keeps the equations regular where some repeat others; refinement takes it out again."""
-_RANK = 1e-12
-"""What is nothing beside the largest number of such equations, each in a unit of its own."""
 _WORDS = {
     "Solved": "optimal",
     "AlmostSolved": "optimal",  # the certificate tells how far off it is
@@ -194,7 +191,8 @@ def polish(program: Program, point: Point) -> Point:
     point
         Its optimum, to within a solver's tolerances.
     """
-    if not (np.isfinite(point.x).all() and np.isfinite(point.y).all()):
+    finite = np.isfinite(point.x).all() and np.isfinite(point.y).all()
+    if not finite or any(cone.kind == "semidefinite" for cone in program.cones):
         return point
     best = point
     for snap in (0.0, _SNAPS) if program.cones else (0.0,):
@@ -270,8 +268,7 @@ def _step(program: Program, x: Floats, y: Floats, snap: float) -> tuple[Floats, 
     m = np.concatenate([y[rows], *(each.multiplier for _, each in held)])
     h = np.concatenate([-slack[rows], *(each.h for _, each in held)])
     right = -np.append((program.P @ x + program.c)[free] + J.T @ m, h)
-    matrices = any(cone.kind == "semidefinite" for cone in program.cones)
-    solution = _solved(H, J, right, repeated=matrices)
+    solution = _solved(H, J, right)
     if solution is None:
         return None
     x, dual, first = x.copy(), np.zeros(y.size), rows.size
@@ -297,13 +294,8 @@ def _kept_for_logarithms(program: Program, slack: Floats, at_bounds: Floats, x: 
     return np.array(kept, dtype=np.intp)
 
 
-def _solved(
-    H: sparse.csc_array, J: sparse.csc_array, right: Floats, *, repeated: bool
-) -> Floats | None:
-    """Solve ``[[H, J'], [J, 0]] z = right``, each column and row in a unit of its own.
-
-    Equations of matrices that are `repeated` need not agree before the optimum: by least squares.
-    """
+def _solved(H: sparse.csc_array, J: sparse.csc_array, right: Floats) -> Floats | None:
+    """Solve ``[[H, J'], [J, 0]] z = right``, each column and row in a unit of its own."""
     columns, rows = H.shape[0], J.shape[0]
     column = 1 / np.sqrt(np.maximum(_largest(H, columns), 1.0))
     size = _largest(sparse.csc_array(J.T), rows)
@@ -320,9 +312,6 @@ def _solved(
     right = right * unit
     if not (np.isfinite(system.data).all() and np.isfinite(right).all()):
         return None
-    if repeated:
-        dense = lstsq(system.toarray(), right, cond=_RANK, lapack_driver="gelsy")[0]
-        return np.asarray(unit * dense, dtype=float)
     try:
         factors = splu(sparse.csc_array(system + sparse.diags_array(sign)))
     except RuntimeError:  # a pivot that rounding made zero
