@@ -118,13 +118,12 @@ class Program:
 
     def scaled_by(self, column: Floats, row: Floats, cost: float = 1.0) -> Program:
         """Scale further; rows of one cone need one scale."""
-        A = self.A
-        data = A.data * row[A.indices] * np.repeat(column, np.diff(A.indptr))
+        by_column = sparse.diags_array(column)
         return replace(
             self,
-            P=_scaled_square(self.P, column, 1 / cost),
+            P=sparse.csc_array(by_column @ self.P @ by_column / cost),
             c=column * self.c / cost,
-            A=sparse.csc_array((data, A.indices, A.indptr), shape=A.shape),
+            A=sparse.csc_array(sparse.diags_array(row) @ self.A @ by_column),
             b=row * self.b,
             lower=self.lower / column,
             upper=self.upper / column,
@@ -133,34 +132,30 @@ class Program:
             cost=self.cost * cost,
         )
 
-    def scaled(self, *, entries_only: bool = False) -> Program:
+    def scaled(self) -> Program:
         """Bring entries, limits and costs to around 1 by powers of two, which round nothing.
 
         A solver's tolerance is a part of 1: a limit of 1e-10 would be met by nothing at all. Limits
         count as one more column and costs as one more row; each is multiplied by the root of the
-        least and the largest entry beside it, several times. With `entries_only` they do not, and
-        the rows of cones stay: where a program is curved the one or the other may be better.
+        least and the largest entry beside it, several times.
         """
-        A, linear, last_column = self.A, self.equality.size, self.c.size
+        linear, last_column = self.equality.size, self.c.size
         of_cone = np.repeat(np.arange(len(self.cones)), [cone.size for cone in self.cones])
         group = np.append(np.arange(linear), linear + of_cone).astype(np.intp)
-        limits, costs = np.flatnonzero(self.b), np.flatnonzero(self.c)
-        limits, costs = (limits[:0], costs[:0]) if entries_only else (limits, costs)
         last_row = int(group.max(initial=-1)) + 1
-        row = np.concatenate([group[A.indices], group[limits], np.full(costs.size, last_row)])
-        of_A = np.repeat(np.arange(last_column), np.diff(A.indptr))
-        column = np.concatenate([of_A, np.full(limits.size, last_column), costs])
+        A, limits, costs = self.A.tocoo(), np.flatnonzero(self.b), np.flatnonzero(self.c)
+        row = np.concatenate([group[A.coords[0]], group[limits], np.full(costs.size, last_row)])
+        column = np.concatenate([A.coords[1], np.full(limits.size, last_column), costs])
         size = np.abs(np.concatenate([A.data, self.b[limits], self.c[costs]]))
-        filled = size > 0
-        row, column, logs = row[filled], column[filled], np.log2(size[filled])
-        scalable = np.arange(last_row + 1) < (linear if entries_only else last_row + 1)
+        row, column, logs = row[size > 0], column[size > 0], np.log2(size[size > 0])
         by_row, by_column = np.zeros(last_row + 1), np.zeros(last_column + 1)
         for _ in range(_PASSES):
-            by_row = scalable * _middles(row, logs + by_column[column], by_row.size)
+            by_row = _middles(row, logs + by_column[column], by_row.size)
             by_column = _middles(column, logs + by_row[row], by_column.size)
         by_row, by_column = (np.clip(np.round(each), -400, 400) for each in (by_row, by_column))
         x = 2.0 ** (by_column[:-1] - by_column[-1])
-        quadratic = np.abs(_scaled_square(self.P, x, 1.0).data).max(initial=0.0)
+        by_x = sparse.diags_array(x)
+        quadratic = np.abs((by_x @ self.P @ by_x).data).max(initial=0.0)
         largest = max(np.abs(x * self.c).max(initial=0.0), quadratic) or 1.0
         return self.scaled_by(x, 2.0 ** (by_row[group] + by_column[-1]), float(largest))
 
@@ -172,14 +167,6 @@ def _middles(place: Any, logs: Floats, size: int) -> Floats:
     np.minimum.at(least, place, logs)
     filled = np.isfinite(most)
     return np.where(filled, -0.5 * (np.where(filled, most, 0) + np.where(filled, least, 0)), 0.0)
-
-
-def _scaled_square(P: sparse.csc_array, column: Floats, by: float) -> sparse.csc_array:
-    """Multiply a square matrix by scales from both sides, and by a number."""
-    if not P.nnz:
-        return P
-    data = P.data * column[P.indices] * np.repeat(column, np.diff(P.indptr)) * by
-    return sparse.csc_array((data, P.indices, P.indptr), shape=P.shape)
 
 
 def compile_statement(
