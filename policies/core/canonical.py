@@ -209,20 +209,31 @@ def _by_reductions(problem: cp.Problem) -> Program:
         *(Cone("power", 3, powers=(float(power), 1 - float(power))) for power in dims.p3d),
         *(Cone("power", len(powers) + 1, powers=tuple(map(float, powers))) for powers in dims.pnd),
     )
-    return Program(
-        P=sparse.csc_array(data.get("P", (c.size, c.size))),
+    return unscaled(
+        sparse.csc_array(data.get("P", (c.size, c.size))),
+        sparse.csc_array(data["A"]),
+        b,
+        np.arange(dims.zero + dims.nonneg) < dims.zero,
+        np.full(c.size, -np.inf),
         c=c,
-        A=sparse.csc_array(data["A"]),
-        b=b,
-        equality=np.arange(dims.zero + dims.nonneg) < dims.zero,
-        lower=np.full(c.size, -np.inf),
-        upper=np.full(c.size, np.inf),
-        column=np.ones(c.size),
-        row=np.ones(b.size),
         cones=cones,
         columns=dict(data["param_prob"].var_id_to_col),
         offset=float(inverse[-1]["offset"]),
     )
+
+
+def unscaled(
+    P: sparse.csc_array,
+    A: sparse.csc_array,
+    b: Floats,
+    equality: Bools,
+    lower: Floats,
+    **more: Any,
+) -> Program:
+    """Return a program without upper bounds and scales, and unless told without costs."""
+    none, column, row = np.zeros(lower.size), np.ones(lower.size), np.ones(b.size)
+    scales = {"c": none, "upper": none + np.inf, "column": column, "row": row}
+    return Program(P=P, A=A, b=b, equality=equality, lower=lower, **(scales | more))
 
 
 def _with_shared_limits(program: Program, p: Problem) -> Program:

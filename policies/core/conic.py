@@ -73,43 +73,33 @@ def optimum(program: Program, start: Any = None) -> Point:
     SolveError
         If no solver found an optimum, an infeasibility or an unbounded ray.
     """
-    tried = ""
-    if program.is_linear:
-        try:
-            point = linear_optimum(program, start)
-        except SolveError as error:
-            tried = f"highs: {error}; "
-        else:
-            if point.status in _WORDS.values():
-                return point
-            tried = f"highs: {point.status}; "
-    point = interior_point(program)
+    point = linear_optimum(program, start) if program.is_linear else interior_point(program)
+    if program.is_linear and point.status not in _WORDS.values():
+        point = interior_point(program)
     if point.status in _WORDS.values():
         return point
     raise SolveError(
-        f"No solver found an optimum ({tried}clarabel: {point.status}). The same objective in "
-        f"other atoms, or with numbers nearer to 1, may be solved; fallback='isolated' gives "
-        f"isolated shares."
+        f"No solver found an optimum ({point.solver}: {point.status}). The same objective in other "
+        f"atoms, or with numbers nearer to 1, may be solved; fallback='isolated' gives isolated "
+        f"shares."
     )
 
 
 def interior_point(program: Program) -> Point:
     """Solve by Clarabel without the columns that are fixed, and polish what it finds."""
     free = np.flatnonzero(program.lower < program.upper)
-    fixed = np.where(program.lower < program.upper, 0.0, program.lower)
+    x = np.where(program.lower < program.upper, 0.0, program.lower)
     small = replace(
         program,
         P=sparse.csc_array(program.P[free][:, free]),
-        c=(program.c + program.P @ fixed)[free],
+        c=(program.c + program.P @ x)[free],
         A=sparse.csc_array(program.A[:, free]),
-        b=program.b - program.A @ fixed,
+        b=program.b - program.A @ x,
         lower=program.lower[free],
         upper=program.upper[free],
     )
     point = _clarabel(small)
-    if point.status not in _WORDS.values() or point.status == "optimal":
-        point = polish(small, point)
-    x = fixed
+    point = point if point.status in {"infeasible", "unbounded"} else polish(small, point)
     x[free] = point.x
     return replace(point, x=x)
 
@@ -124,13 +114,17 @@ def _clarabel(program: Program) -> Point:
     signed = below.size + low.size + up.size
     cones = [clarabel.ZeroConeT(equal.size), clarabel.NonnegativeConeT(signed)]
     cones += map(_cone, program.cones)
-    b = np.concatenate([*limits, program.b[linear:]])
-    stacked, P = sparse.csc_array(sparse.vstack(rows)), sparse.csc_array(sparse.triu(program.P))
+    posed = (
+        sparse.csc_array(sparse.triu(program.P)),
+        program.c,
+        sparse.csc_array(sparse.vstack(rows)),
+        np.concatenate([*limits, program.b[linear:]]),
+        cones,
+    )
     # Where the objective is curved, an error in its value shows as its root in the solution.
     curved = not program.is_linear and columns.size <= _LARGE
     for gap in (_TOLERANCE / 10_000, _TOLERANCE) if curved else (_TOLERANCE,):
-        settings = _settings(gap, strict=curved)
-        result = _run(clarabel.DefaultSolver(P, program.c, stacked, b, cones, settings))
+        result = _run(clarabel.DefaultSolver(*posed, _settings(gap, strict=curved)))
         word = str(result.status)
         if word in _WORDS:
             break

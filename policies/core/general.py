@@ -30,9 +30,8 @@ from apportion.policies.base import earlier_objectives
 from apportion.policies.core.canonical import Program, compile_statement
 from apportion.policies.core.certificate import dual_bound, make_feasible, relative_gap, violation
 from apportion.policies.core.conic import interior_point, optimum
-from apportion.policies.core.faces import optimal_face
+from apportion.policies.core.faces import least_duals, optimal_face
 from apportion.policies.core.forms import SpeedProblem, stated_form
-from apportion.policies.core.least_duals import least_duals
 from apportion.policies.core.unsolvable import check_finite, no_optimum, solvable
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
