@@ -5,8 +5,7 @@
                 lower <= x <= upper
 
 The limits that all policies share come from the instance in arrays; cvxpy compiles the objective
-and the policy's own constraints. Statements that are affine take the short way, the core of cvxpy;
-all others go through its reductions.
+and the policy's own constraints.
 """
 
 from __future__ import annotations
@@ -16,9 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import cvxpy as cp
 import numpy as np
-from cvxpy.constraints import Equality, Inequality
-from cvxpy.cvxcore.python import canonInterface
-from cvxpy.lin_ops.lin_op import CONSTANT_ID
 from scipy import sparse
 
 if TYPE_CHECKING:
@@ -28,10 +24,6 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats
 
 Kind = Literal["second order", "semidefinite", "exponential", "power"]
-_DIMENSIONS = 2
-"""The most that the core of cvxpy knows."""
-_FREE = cp.Variable().attributes
-"""What is asked of a variable of which nothing is asked."""
 _PASSES = 10
 
 
@@ -126,13 +118,12 @@ class Program:
 
     def scaled_by(self, column: Floats, row: Floats, cost: float = 1.0) -> Program:
         """Scale further; rows of one cone need one scale."""
-        A = self.A
-        data = A.data * row[A.indices] * np.repeat(column, np.diff(A.indptr))
+        by_column = sparse.diags_array(column)
         return replace(
             self,
-            P=_scaled_square(self.P, column, 1 / cost),
+            P=sparse.csc_array(by_column @ self.P @ by_column / cost),
             c=column * self.c / cost,
-            A=sparse.csc_array((data, A.indices, A.indptr), shape=A.shape),
+            A=sparse.csc_array(sparse.diags_array(row) @ self.A @ by_column),
             b=row * self.b,
             lower=self.lower / column,
             upper=self.upper / column,
@@ -141,34 +132,30 @@ class Program:
             cost=self.cost * cost,
         )
 
-    def scaled(self, *, entries_only: bool = False) -> Program:
+    def scaled(self) -> Program:
         """Bring entries, limits and costs to around 1 by powers of two, which round nothing.
 
         A solver's tolerance is a part of 1: a limit of 1e-10 would be met by nothing at all. Limits
         count as one more column and costs as one more row; each is multiplied by the root of the
-        least and the largest entry beside it, several times. With `entries_only` they do not, and
-        the rows of cones stay: where a program is curved the one or the other may be better.
+        least and the largest entry beside it, several times.
         """
-        A, linear, last_column = self.A, self.equality.size, self.c.size
+        linear, last_column = self.equality.size, self.c.size
         of_cone = np.repeat(np.arange(len(self.cones)), [cone.size for cone in self.cones])
         group = np.append(np.arange(linear), linear + of_cone).astype(np.intp)
-        limits, costs = np.flatnonzero(self.b), np.flatnonzero(self.c)
-        limits, costs = (limits[:0], costs[:0]) if entries_only else (limits, costs)
         last_row = int(group.max(initial=-1)) + 1
-        row = np.concatenate([group[A.indices], group[limits], np.full(costs.size, last_row)])
-        of_A = np.repeat(np.arange(last_column), np.diff(A.indptr))
-        column = np.concatenate([of_A, np.full(limits.size, last_column), costs])
+        A, limits, costs = self.A.tocoo(), np.flatnonzero(self.b), np.flatnonzero(self.c)
+        row = np.concatenate([group[A.coords[0]], group[limits], np.full(costs.size, last_row)])
+        column = np.concatenate([A.coords[1], np.full(limits.size, last_column), costs])
         size = np.abs(np.concatenate([A.data, self.b[limits], self.c[costs]]))
-        filled = size > 0
-        row, column, logs = row[filled], column[filled], np.log2(size[filled])
-        scalable = np.arange(last_row + 1) < (linear if entries_only else last_row + 1)
+        row, column, logs = row[size > 0], column[size > 0], np.log2(size[size > 0])
         by_row, by_column = np.zeros(last_row + 1), np.zeros(last_column + 1)
         for _ in range(_PASSES):
-            by_row = scalable * _middles(row, logs + by_column[column], by_row.size)
+            by_row = _middles(row, logs + by_column[column], by_row.size)
             by_column = _middles(column, logs + by_row[row], by_column.size)
         by_row, by_column = (np.clip(np.round(each), -400, 400) for each in (by_row, by_column))
         x = 2.0 ** (by_column[:-1] - by_column[-1])
-        quadratic = np.abs(_scaled_square(self.P, x, 1.0).data).max(initial=0.0)
+        by_x = sparse.diags_array(x)
+        quadratic = np.abs((by_x @ self.P @ by_x).data).max(initial=0.0)
         largest = max(np.abs(x * self.c).max(initial=0.0), quadratic) or 1.0
         return self.scaled_by(x, 2.0 ** (by_row[group] + by_column[-1]), float(largest))
 
@@ -180,14 +167,6 @@ def _middles(place: Any, logs: Floats, size: int) -> Floats:
     np.minimum.at(least, place, logs)
     filled = np.isfinite(most)
     return np.where(filled, -0.5 * (np.where(filled, most, 0) + np.where(filled, least, 0)), 0.0)
-
-
-def _scaled_square(P: sparse.csc_array, column: Floats, by: float) -> sparse.csc_array:
-    """Multiply a square matrix by scales from both sides, and by a number."""
-    if not P.nnz:
-        return P
-    data = P.data * column[P.indices] * np.repeat(column, np.diff(P.indptr)) * by
-    return sparse.csc_array((data, P.indices, P.indptr), shape=P.shape)
 
 
 def compile_statement(
@@ -208,73 +187,10 @@ def compile_statement(
     cvxpy.error.DCPError, cvxpy.error.SolverError
         If the problem is not convex by cvxpy's rules, Clarabel has no such cones, or cvxpy fails.
     """
-    own = [*p.own_limits, *constraints] if p is not None else [*constraints]
-    shared = [] if p is None else [p.X]
-    program = _affine_statement(objective, own, shared)
-    program = program or _by_reductions(cp.Problem(objective, own))
-    return program if p is None else _with_shared_limits(_bounds_apart(program), p)
-
-
-def _affine_statement(
-    objective: cp.Maximize | cp.Minimize,
-    constraints: Sequence[cp.Constraint],
-    shared: Sequence[cp.Variable],
-) -> Program | None:
-    """Compile a linear program by the core of cvxpy alone; ``None`` for any other problem.
-
-    cvxpy goes from a problem to its matrices in eight reductions, each of which copies it.
-    """
-    equations = [each for each in constraints if type(each) is Equality]
-    others = [each for each in constraints if type(each) is not Equality]
-    stated = [*equations, *others]
-    if any(type(each) is not Inequality for each in others):
-        return None  # cones, which have several arguments
-    expressions = [*(each.expr for each in stated), objective.args[0]]
-    if not all(map(_affine, expressions)):
-        return None
-    columns, width = dict[int, int](), 0
-    for each in (*shared, *stated, objective):
-        for variable in each.variables():
-            if variable.attributes != _FREE:
-                return None
-            if variable.id not in columns:
-                columns[variable.id], width = width, width + variable.size
-    if not columns:
-        return None
-    try:
-        trees = [each.canonical_form[0] for each in expressions]
-    except NotImplementedError:  # of cumsum, for instance, which has variables of its own
-        return None
-    height = sum(each.size for each in expressions)
-    places: dict[int, int] = {CONSTANT_ID: 0}
-    sizes: dict[int, int] = {CONSTANT_ID: 1}
-    flat = canonInterface.get_problem_matrix(trees, width, columns, sizes, places, height)
-    column, row = np.divmod(flat.indices, height)
-    A = sparse.csc_array((flat.data, (row, column)), shape=(height, width + 1)).tocsr()
-    sign = 1.0 if isinstance(objective, cp.Minimize) else -1.0
-    goal, rows = sign * A[[-1]].toarray()[0], A[:-1].tocsc()
-    equal = sum(each.size for each in equations)
-    return _plain(
-        c=goal[:-1],
-        A=sparse.csc_array(rows[:, :-1]),
-        b=-rows[:, [width]].toarray()[:, 0] + 0.0,
-        equality=np.arange(height - 1) < equal,
-        columns=columns,
-        offset=float(goal[-1]),
-    )
-
-
-def _affine(expression: cp.Expression | None) -> bool:
-    """Whether an expression is affine, without parameters, and one for the core of cvxpy."""
-    return (
-        expression is not None
-        and expression.size > 0
-        and expression.is_affine()
-        and not expression.is_complex()
-        and not expression.parameters()
-        and expression._max_ndim() <= _DIMENSIONS
-        and expression._all_support_cpp()
-    )
+    if p is None:
+        return _by_reductions(cp.Problem(objective, [*constraints]))
+    stated = cp.Problem(objective, [p.X >= 0, *p.own_limits, *constraints])
+    return _with_shared_limits(_bounds_apart(_by_reductions(stated)), p)
 
 
 def _by_reductions(problem: cp.Problem) -> Program:
@@ -285,16 +201,7 @@ def _by_reductions(problem: cp.Problem) -> Program:
         raise
     except Exception as error:  # NotImplementedError without a word, for instance
         raise cp.error.SolverError(f"{type(error).__name__} {error}") from error
-    dims, A = data["dims"], sparse.csc_array(data["A"])
-    quadratic = data.get("P")
-    program = _plain(
-        c=np.asarray(data["c"], dtype=float),
-        A=A,
-        b=np.asarray(data["b"], dtype=float),
-        equality=np.arange(dims.zero + dims.nonneg) < dims.zero,
-        columns=dict(data["param_prob"].var_id_to_col),
-        offset=float(inverse[-1]["offset"]),
-    )
+    dims, c, b = data["dims"], *(np.asarray(data[name], dtype=float) for name in "cb")
     cones = (
         *(Cone("second order", int(size)) for size in dims.soc),
         *(Cone("semidefinite", n * (n + 1) // 2, order=int(n)) for n in dims.psd),
@@ -302,15 +209,31 @@ def _by_reductions(problem: cp.Problem) -> Program:
         *(Cone("power", 3, powers=(float(power), 1 - float(power))) for power in dims.p3d),
         *(Cone("power", len(powers) + 1, powers=tuple(map(float, powers))) for powers in dims.pnd),
     )
-    P = program.P if quadratic is None else sparse.csc_array(quadratic)
-    return replace(program, P=P, cones=cones)
+    return unscaled(
+        sparse.csc_array(data.get("P", (c.size, c.size))),
+        sparse.csc_array(data["A"]),
+        b,
+        np.arange(dims.zero + dims.nonneg) < dims.zero,
+        np.full(c.size, -np.inf),
+        c=c,
+        cones=cones,
+        columns=dict(data["param_prob"].var_id_to_col),
+        offset=float(inverse[-1]["offset"]),
+    )
 
 
-def _plain(c: Floats, A: sparse.csc_array, b: Floats, **more: Any) -> Program:
-    """Return a program without bounds and scales."""
-    none, column, row = np.full(c.size, np.inf), np.ones(c.size), np.ones(b.size)
-    P = sparse.csc_array((c.size, c.size))
-    return Program(P, c, A, b, lower=-none, upper=none, column=column, row=row, **more)
+def unscaled(
+    P: sparse.csc_array,
+    A: sparse.csc_array,
+    b: Floats,
+    equality: Bools,
+    lower: Floats,
+    **more: Any,
+) -> Program:
+    """Return a program without upper bounds and scales, and unless told without costs."""
+    none, column, row = np.zeros(lower.size), np.ones(lower.size), np.ones(b.size)
+    scales = {"c": none, "upper": none + np.inf, "column": column, "row": row}
+    return Program(P=P, A=A, b=b, equality=equality, lower=lower, **(scales | more))
 
 
 def _with_shared_limits(program: Program, p: Problem) -> Program:
@@ -318,44 +241,28 @@ def _with_shared_limits(program: Program, p: Problem) -> Program:
 
     Capacities of hard resources are the first rows, the time of each job the next.
     """
-    instance, size = p.instance, p.X.size
-    rows, options, hard = instance.rows, instance.options, instance.hard.size
-    columns, width = dict(program.columns), program.c.size
-    start = columns.setdefault(p.X.id, width)
-    new = size if start == width else 0
+    instance, width = p.instance, program.c.size
+    cells = slice(program.columns[p.X.id], program.columns[p.X.id] + p.X.size)
     usage = instance.usage.tocoo()
-    option, resource = np.divmod(usage.coords[1], instance.capacity.size)
-    place = np.full(instance.capacity.size, -1)
-    place[instance.hard] = np.arange(hard)
-    used, row = place[resource] >= 0, usage.coords[0]
-    held = (usage.data * instance.row_count[row])[used], place[resource[used]]
-    member = (np.arange(options)[:, None] * rows + instance.member_row).ravel()
-    time = np.tile(instance.member_share, options), hard + np.tile(instance.member_job, options)
-    own, first = program.A, hard + instance.jobs
-    entries = [
-        (*held, start + (option * rows + row)[used]),
-        (*time, start + member),
-        (own.data, first + own.indices, np.repeat(np.arange(width), np.diff(own.indptr))),
-    ]
-    data, at_row, at_column = map(np.concatenate, zip(*entries, strict=True))
-    shape = (first + program.b.size, width + new)
-    none, cells = np.full(new, np.inf), slice(start, start + size)
-    lower, upper = np.append(program.lower, -none), np.append(program.upper, none)
-    lower[cells] = np.maximum(lower[cells], 0.0)
+    row, (option, resource) = usage.coords[0], np.divmod(usage.coords[1], instance.capacity.size)
+    place = resource, cells.start + option * instance.rows + row
+    units, shape = usage.data * instance.row_count[row], (instance.capacity.size, width)
+    held = sparse.csr_array((units, place), shape=shape)[instance.hard]
+    option = np.arange(instance.options)[:, None]
+    member = cells.start + option * instance.rows + instance.member_row
+    place = np.tile(instance.member_job, instance.options), member.ravel()
+    share, shape = np.tile(instance.member_share, instance.options), (instance.jobs, width)
+    time = sparse.csr_array((share, place), shape=shape)
+    A = sparse.csc_array(sparse.vstack([held, time, program.A]))
+    shared, upper = A.shape[0] - program.b.size, program.upper.copy()
     upper[cells] = np.where(instance.can_run.ravel(order="F"), upper[cells], 0.0)
-    wider = sparse.csc_array((new, new))
     return replace(
         program,
-        P=sparse.csc_array(sparse.block_diag([program.P, wider])) if new else program.P,
-        c=np.append(program.c, np.zeros(new)),
-        A=sparse.csc_array((data, (at_row, at_column)), shape=shape),
+        A=A,
         b=np.concatenate([instance.capacity[instance.hard], np.ones(instance.jobs), program.b]),
-        equality=np.append(np.zeros(first, dtype=bool), program.equality),
-        lower=lower,
+        equality=np.append(np.zeros(shared, dtype=bool), program.equality),
         upper=upper,
-        column=np.ones(shape[1]),
-        row=np.ones(shape[0]),
-        columns=columns,
+        row=np.ones(A.shape[0]),
     )
 
 

@@ -19,19 +19,17 @@ from typing import TYPE_CHECKING, Any
 import clarabel
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lstsq
 from scipy.sparse.linalg import splu
 
 from apportion.errors import SolveError
 from apportion.policies.core.canonical import Point
 from apportion.policies.core.certificate import optimality_error
-from apportion.policies.core.cones import surface
+from apportion.policies.core.cones import Surface, surface
 from apportion.policies.core.highs import linear_optimum
 
 if TYPE_CHECKING:
     from apportion.policies.core.canonical import Cone, Program
-    from apportion.policies.core.cones import Surface
-    from apportion.types import Floats, Ints
+    from apportion.types import Floats
 
 # pyright: reportAttributeAccessIssue=false
 # clarabel is a compiled module without stubs.
@@ -49,8 +47,6 @@ _SNAPS = 1e-2
 optima where that is so of both, which are no roots of smooth equations."""
 _REGULAR = 1e-9
 """Keeps the equations regular where some repeat others; refinement takes it out again."""
-_RANK = 1e-12
-"""What is nothing beside the largest number of such equations, each in a unit of its own."""
 _WORDS = {
     "Solved": "optimal",
     "AlmostSolved": "optimal",  # the certificate tells how far off it is
@@ -76,43 +72,33 @@ def optimum(program: Program, start: Any = None) -> Point:
     SolveError
         If no solver found an optimum, an infeasibility or an unbounded ray.
     """
-    tried = ""
-    if program.is_linear:
-        try:
-            point = linear_optimum(program, start)
-        except SolveError as error:
-            tried = f"highs: {error}; "
-        else:
-            if point.status in _WORDS.values():
-                return point
-            tried = f"highs: {point.status}; "
-    point = interior_point(program)
+    point = linear_optimum(program, start) if program.is_linear else interior_point(program)
+    if program.is_linear and point.status not in _WORDS.values():
+        point = interior_point(program)
     if point.status in _WORDS.values():
         return point
     raise SolveError(
-        f"No solver found an optimum ({tried}clarabel: {point.status}). The same objective in "
-        f"other atoms, or with numbers nearer to 1, may be solved; fallback='isolated' gives "
-        f"isolated shares."
+        f"No solver found an optimum ({point.solver}: {point.status}). The same objective in other "
+        f"atoms, or with numbers nearer to 1, may be solved; fallback='isolated' gives isolated "
+        f"shares."
     )
 
 
 def interior_point(program: Program) -> Point:
     """Solve by Clarabel without the columns that are fixed, and polish what it finds."""
     free = np.flatnonzero(program.lower < program.upper)
-    fixed = np.where(program.lower < program.upper, 0.0, program.lower)
+    x = np.where(program.lower < program.upper, 0.0, program.lower)
     small = replace(
         program,
         P=sparse.csc_array(program.P[free][:, free]),
-        c=(program.c + program.P @ fixed)[free],
+        c=(program.c + program.P @ x)[free],
         A=sparse.csc_array(program.A[:, free]),
-        b=program.b - program.A @ fixed,
+        b=program.b - program.A @ x,
         lower=program.lower[free],
         upper=program.upper[free],
     )
     point = _clarabel(small)
-    if point.status not in _WORDS.values() or point.status == "optimal":
-        point = polish(small, point)
-    x = fixed
+    point = point if point.status in {"infeasible", "unbounded"} else polish(small, point)
     x[free] = point.x
     return replace(point, x=x)
 
@@ -127,13 +113,17 @@ def _clarabel(program: Program) -> Point:
     signed = below.size + low.size + up.size
     cones = [clarabel.ZeroConeT(equal.size), clarabel.NonnegativeConeT(signed)]
     cones += map(_cone, program.cones)
-    b = np.concatenate([*limits, program.b[linear:]])
-    stacked, P = sparse.csc_array(sparse.vstack(rows)), sparse.csc_array(sparse.triu(program.P))
+    posed = (
+        sparse.csc_array(sparse.triu(program.P)),
+        program.c,
+        sparse.csc_array(sparse.vstack(rows)),
+        np.concatenate([*limits, program.b[linear:]]),
+        cones,
+    )
     # Where the objective is curved, an error in its value shows as its root in the solution.
     curved = not program.is_linear and columns.size <= _LARGE
     for gap in (_TOLERANCE / 10_000, _TOLERANCE) if curved else (_TOLERANCE,):
-        settings = _settings(gap, strict=curved)
-        result = _run(clarabel.DefaultSolver(P, program.c, stacked, b, cones, settings))
+        result = _run(clarabel.DefaultSolver(*posed, _settings(gap, strict=curved)))
         word = str(result.status)
         if word in _WORDS:
             break
@@ -194,27 +184,29 @@ def polish(program: Program, point: Point) -> Point:
     point
         Its optimum, to within a solver's tolerances.
     """
-    if not (np.isfinite(point.x).all() and np.isfinite(point.y).all()):
+    finite = np.isfinite(point.x).all() and np.isfinite(point.y).all()
+    if not finite or any(cone.kind == "semidefinite" for cone in program.cones):
         return point
-    best = point
-    for snap in (0.0, _SNAPS) if program.cones else (0.0,):
-        with np.errstate(all="ignore"):
-            error, x, y = _by_newton(program, point.x, point.y, snap)
-        best = replace(point, x=x, y=y) if error < np.inf else best
-        if error <= _ACCEPTED:
-            return replace(best, exact=True, status="optimal")
-    return best
+    with np.errstate(all="ignore"):
+        best = error, x, y = _by_newton(program, point.x, point.y, 0.0)
+        if error > _ACCEPTED and program.cones:
+            error, x, y = _by_newton(program, point.x, point.y, _SNAPS)
+    if error <= _ACCEPTED:
+        return replace(point, x=x, y=y, exact=True, status="optimal")
+    return replace(point, x=best[1], y=best[2])
 
 
 def _by_newton(program: Program, x: Floats, y: Floats, snap: float) -> tuple[float, Floats, Floats]:
-    """Return the best point on the way of Newton's method, and its error; infinite if no better."""
+    """Return the error of the best point on the way of Newton's method, and the point."""
     best, since = (optimality_error(program, x, y), x, y), 0
-    begun = best[0]
     for _ in range(_ROUNDS):
         step = _step(program, x, y, snap)
         if step is None or not all(np.isfinite(each).all() for each in step):
             break
-        x, y = step[0], _on_surfaces(program, *step, snap)
+        x, y = step
+        # Dual values of cones are made exactly normal to them.
+        held, linear = _held(program, program.b - program.A @ x, y, snap), program.equality.size
+        y[linear:] = -(held.slope.T @ held.multiplier)[linear:]
         error = optimality_error(program, x, y) if np.isfinite(y).all() else np.inf
         since = 0 if error < best[0] / 2 else since + 1
         if error < best[0]:
@@ -222,16 +214,23 @@ def _by_newton(program: Program, x: Floats, y: Floats, snap: float) -> tuple[flo
         done = best[0] <= (_EXACT if since == 0 else _ROUNDING)
         if done or since > _PATIENCE or not np.isfinite(error):
             break
-    return best if best[0] < begun else (np.inf, x, y)
+    return best
 
 
-def _on_surfaces(program: Program, x: Floats, y: Floats, snap: float) -> Floats:
-    """Return dual values that are exactly normal to the cones at x."""
-    slack, y = program.b - program.A @ x, y.copy()
-    for cone, place in program.cone_rows():
-        found = surface(cone, slack[place], y[place], snap)
-        y[place] = 0.0 if found is None else -found.slope.T @ found.multiplier
-    return y
+def _held(program: Program, slack: Floats, y: Floats, snap: float) -> Surface:
+    """Return what holds a point: tight rows and boundaries of cones, as one surface."""
+    linear = program.equality.size
+    rows = np.flatnonzero(program.equality | (y[:linear] > slack[:linear]))
+    tight, none = -sparse.eye_array(linear, format="csr")[rows], sparse.csr_array((linear, linear))
+    each = [Surface(-slack[rows], tight, y[rows], none)]
+    each += [surface(cone, slack[at], y[at], snap) for cone, at in program.cone_rows()]
+    h, slopes, multipliers, bends = zip(*each, strict=True)
+    return Surface(
+        np.concatenate(h),
+        sparse.block_diag(slopes, format="csr"),
+        np.concatenate(multipliers),
+        sparse.block_diag(bends, format="csr"),
+    )
 
 
 def _step(program: Program, x: Floats, y: Floats, snap: float) -> tuple[Floats, Floats] | None:
@@ -241,69 +240,23 @@ def _step(program: Program, x: Floats, y: Floats, snap: float) -> tuple[Floats, 
 
         H dx + J'(m + dm) = -(P x + c),    J dx = -h
     """
-    reduced, slack = program.reduced(x, y), program.b - program.A @ x
+    reduced = program.reduced(x, y)
     low, up = reduced > x - program.lower, -reduced > program.upper - x
-    at_bounds = np.where(low, program.lower, np.where(up, program.upper, x))
-    low[_kept_for_logarithms(program, slack, at_bounds, x)] = False
     x = np.where(low, program.lower, np.where(up, program.upper, x))
-    free, slack = np.flatnonzero(~(low | up)), program.b - program.A @ x
-    linear = program.equality.size
-    rows = np.flatnonzero(program.equality | (y[:linear] > slack[:linear]))
-    held: list[tuple[Ints, Surface]] = []
-    bends: list[Any] = []
-    bent: list[Ints] = []
-    for cone, place in program.cone_rows():
-        found = surface(cone, slack[place], y[place], snap)
-        if found is not None:
-            held.append((np.arange(place.start, place.stop), found))
-            if found.bend is not None:
-                bends.append(found.bend)
-                bent.append(held[-1][0])
-    places = np.concatenate([rows, *(place for place, _ in held)])
-    A = sparse.csc_array(program.A[:, free]).tocsr()
-    slopes: list[Any] = [-sparse.eye_array(rows.size), *(each.slope for _, each in held)]
-    J = sparse.csc_array(-sparse.block_diag(slopes) @ A[places])
-    H = sparse.csc_array(program.P[free][:, free])
-    if bends:
-        curved = A[np.concatenate(bent)]
-        H = sparse.csc_array(H + curved.T @ sparse.block_diag(bends) @ curved)
-    m = np.concatenate([y[rows], *(each.multiplier for _, each in held)])
-    h = np.concatenate([-slack[rows], *(each.h for _, each in held)])
-    right = -np.append((program.P @ x + program.c)[free] + J.T @ m, h)
-    matrices = any(cone.kind == "semidefinite" for cone in program.cones)
-    solution = _solved(H, J, right, repeated=matrices)
+    free = np.flatnonzero(~(low | up))
+    held, A = _held(program, program.b - program.A @ x, y, snap), program.A[:, free]
+    J = sparse.csc_array(-held.slope @ A)
+    H = sparse.csc_array(program.P[free][:, free] + A.T @ held.bend @ A)
+    gradient = (program.P @ x + program.c)[free] + J.T @ held.multiplier
+    solution = _solved(H, J, -np.append(gradient, held.h))
     if solution is None:
         return None
-    x, dual, first = x.copy(), np.zeros(y.size), rows.size
     x[free] += solution[: free.size]
-    m = m + solution[free.size :]
-    dual[rows] = m[:first]
-    for at, each in held:
-        dual[at] = -m[first : (first := first + each.h.size)] @ each.slope
-    return x, dual
+    return x, -held.slope.T @ (held.multiplier + solution[free.size :])
 
 
-def _kept_for_logarithms(program: Program, slack: Floats, at_bounds: Floats, x: Floats) -> Ints:
-    """Return columns that may not be zero, though they are small: a logarithm would be of zero."""
-    left, A = program.b - program.A @ at_bounds, program.A.tocsr()
-    curved = [place for cone, place in program.cone_rows() if cone.kind == "exponential"]
-    last = np.array([place.stop - 1 for place in curved], dtype=np.intp)
-    kept = []
-    for row in last[(left[last] <= 0) & (slack[last] > 0)].tolist():
-        entries = slice(A.indptr[row], A.indptr[row + 1])
-        column = A.indices[entries]
-        if column.size:
-            kept.append(column[np.argmin(A.data[entries] * x[column])])
-    return np.array(kept, dtype=np.intp)
-
-
-def _solved(
-    H: sparse.csc_array, J: sparse.csc_array, right: Floats, *, repeated: bool
-) -> Floats | None:
-    """Solve ``[[H, J'], [J, 0]] z = right``, each column and row in a unit of its own.
-
-    Equations of matrices that are `repeated` need not agree before the optimum: by least squares.
-    """
+def _solved(H: sparse.csc_array, J: sparse.csc_array, right: Floats) -> Floats | None:
+    """Solve ``[[H, J'], [J, 0]] z = right``, each column and row in a unit of its own."""
     columns, rows = H.shape[0], J.shape[0]
     column = 1 / np.sqrt(np.maximum(_largest(H, columns), 1.0))
     size = _largest(sparse.csc_array(J.T), rows)
@@ -320,9 +273,6 @@ def _solved(
     right = right * unit
     if not (np.isfinite(system.data).all() and np.isfinite(right).all()):
         return None
-    if repeated:
-        dense = lstsq(system.toarray(), right, cond=_RANK, lapack_driver="gelsy")[0]
-        return np.asarray(unit * dense, dtype=float)
     try:
         factors = splu(sparse.csc_array(system + sparse.diags_array(sign)))
     except RuntimeError:  # a pivot that rounding made zero

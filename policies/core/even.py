@@ -3,17 +3,19 @@
 Dual values tell the face of all optima (complementary slackness): cells that may be used, and
 limits that hold with equality. On it the least squares are unique, whichever vertex a solver found.
 They are found by taking limits as equalities until the signs of the multipliers confirm it; where
-that does not end, Clarabel says which limits hold.
+that does not end, by an interior point.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import clarabel
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from apportion.policies.core.canonical import unscaled
+from apportion.policies.core.conic import interior_point
 
 if TYPE_CHECKING:
     from apportion.policies.core.jobs import Jobs
@@ -91,30 +93,24 @@ def least_squares(q: Floats, A: Matrix, b: Floats, equal: Bools, at: Floats) -> 
         A = A.toarray()
     order = np.argsort(~equal, kind="stable")
     A, b, many = A[order], b[order], int(equal.sum())
-    rows = np.arange(b.size) < many
-    x, is_sure = _with_active(q, A, b, many, rows, np.zeros(q.size, bool))
-    if is_sure and x is not None:
+    x = _with_active(q, A, b, many)
+    if x is not None:
         return x
-    settings = clarabel.DefaultSettings()
-    settings.verbose, settings.max_threads = False, 1
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9
-    cones = [clarabel.ZeroConeT(many)] * (many > 0)
-    cones += [clarabel.NonnegativeConeT(b.size - many + q.size)]
-    M = sparse.csc_matrix(sparse.vstack([sparse.csr_array(A), -sparse.eye_array(q.size)]))
-    P, right = sparse.csc_matrix(sparse.diags_array(q)), np.append(b, np.zeros(q.size))
-    found = clarabel.DefaultSolver(P, np.zeros(q.size), M, right, cones, settings).solve()
-    if found.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
-        return at
-    holds = np.array(found.s) < np.array(found.z)
-    holds[:many] = True
-    x, _ = _with_active(q, A, b, many, holds[: b.size], holds[b.size :])
-    return np.maximum(np.array(found.x), 0.0) if x is None else x
+    point = interior_point(
+        unscaled(
+            sparse.csc_array(sparse.diags_array(q)),
+            sparse.csc_array(A),
+            b,
+            np.arange(b.size) < many,
+            np.zeros(q.size),
+        )
+    )
+    return np.maximum(point.x, 0.0) if point.status == "optimal" else at
 
 
-def _with_active(
-    q: Floats, A: Matrix, b: Floats, many: int, rows: Bools, zero: Bools
-) -> tuple[Floats | None, bool]:
-    """Take some limits as equalities, add what is violated; return also if signs confirm it."""
+def _with_active(q: Floats, A: Matrix, b: Floats, many: int) -> Floats | None:
+    """Take what is violated as equalities; ``None`` unless signs confirm it."""
+    rows, zero = np.arange(b.size) < many, np.zeros(q.size, dtype=bool)
     for _ in range(8):
         B = A[rows][:, ~zero]
         K, right = (B * (1.0 / q[~zero])[None]) @ B.T, b[rows]
@@ -122,7 +118,7 @@ def _with_active(
         try:  # limits that depend on each other make K singular; what its diagonal gets is put back
             factor = cho_factor(K + 1e-10 * np.diag(np.diag(K) + 1e-300), check_finite=False)
         except LinAlgError:
-            return None, False
+            return None
         y = cho_solve(factor, right, check_finite=False)
         for _ in range(3):
             y += cho_solve(factor, right - K @ y, check_finite=False)
@@ -130,10 +126,9 @@ def _with_active(
         x[~zero] = (y @ B) / q[~zero]
         negative, over = x < -_ZERO, A @ x - b > _ZERO
         if not (negative.any() or over[many:].any()):
-            if np.abs(A[:many] @ x - b[:many]).max(initial=0.0) > 10 * _ZERO:
-                return None, False
-            added = np.flatnonzero(rows) >= many
-            confirmed = (y[added] <= 1e-9).all() and (y @ A[rows][:, zero] <= 1e-9).all()
-            return np.maximum(x, 0.0), bool(confirmed)
+            met = np.abs(A[:many] @ x - b[:many]).max(initial=0.0) <= 10 * _ZERO
+            signed = (y[np.flatnonzero(rows) >= many] <= 1e-9).all()
+            confirmed = met and signed and (y @ A[rows][:, zero] <= 1e-9).all()
+            return np.maximum(x, 0.0) if confirmed else None
         zero, rows = zero | negative, rows | over
-    return None, False
+    return None

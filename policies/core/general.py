@@ -17,7 +17,6 @@ then the least scale.
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -26,14 +25,13 @@ import numpy as np
 from cvxpy.atoms.affine.binary_operators import DivExpression
 from scipy import sparse
 
-from apportion.errors import InfeasibleError, InputError, SolveError
+from apportion.errors import InputError, SolveError
 from apportion.policies.base import earlier_objectives
 from apportion.policies.core.canonical import Program, compile_statement
 from apportion.policies.core.certificate import dual_bound, make_feasible, relative_gap, violation
 from apportion.policies.core.conic import interior_point, optimum
-from apportion.policies.core.faces import optimal_face
+from apportion.policies.core.faces import least_duals, optimal_face
 from apportion.policies.core.forms import SpeedProblem, stated_form
-from apportion.policies.core.least_duals import least_duals
 from apportion.policies.core.unsolvable import check_finite, no_optimum, solvable
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
@@ -49,11 +47,8 @@ if TYPE_CHECKING:
 Objective: TypeAlias = cp.Maximize | cp.Minimize
 
 _LOG = logging.getLogger(__name__)
-_WORSE, _UNSURE = 1e-9, 1e-7
-"""By what part of itself an objective may be worse for what was chosen among its optima: where
-these are exact, and where they are not."""
-_PROVED = 1e-9
-"""Gap at which a curved program is not solved in other units as well."""
+_WORSE = 1e-9
+"""By what part of itself an objective may be worse for what was chosen among its optima."""
 _MET = 1e-7
 """By how much own constraints may be missed, in numbers around 1."""
 _NEAR_ZERO = 0.1
@@ -81,46 +76,20 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool = True) -> A
     SolveError
         If the objective is unbounded, or no solver found an optimum.
     """
-    started = time.perf_counter()
-    stated = Statement.of(policy, instance)
-    program = stated.compiled(policy)
-    compile_s = time.perf_counter() - started
-    best: Attempted | None = None
-    scales = (False,) if program.is_linear else (True, False)
-    for entries_only in scales:
-        scaled = program.scaled(entries_only=entries_only)
-        try:
-            found = _solved(policy, stated, scaled, second_stage)
-        except SolveError as error:
-            if best is None and (entries_only is scales[-1] or isinstance(error, InfeasibleError)):
-                raise
-            _LOG.info("solved in other units: %s", error)
-            continue
-        best = found if best is None or found.gap < best.gap else best
-        if best.gap <= _PROVED:
-            break
-    assert best is not None
-    best.stats.update(rows=instance.rows, compile_s=compile_s)
-    return best
-
-
-def _solved(policy: Policy, stated: Statement, scaled: Program, second_stage: bool) -> Attempted:
-    """Solve in the units of a program."""
-    started = time.perf_counter()
-    program, first = _first_stage(policy, stated, scaled)
-    solved = time.perf_counter()
+    p = Problem(instance)
+    stated = Statement.about(policy, p, policy.objective(p))
+    program, first = _first_stage(policy, stated, stated.compiled(policy).scaled())
     open_ = second_stage and not first.unique
     points = _second_stage(stated, program, first) if open_ else iter([first])
     X, value, off = _best_of(stated, program, first, points)
     bound = stated.declared(dual_bound(program, first.x, first.y, *_box(stated, program, first)))
-    gap = max(relative_gap(value, bound, _unit(program)), stated.p.inexact)
-    ended = time.perf_counter()
+    gap = max(relative_gap(value, bound, _unit(program)), p.inexact)
     return Attempted(
         X,
         value,
         gap if off <= _MET else max(gap, off),
         stated.slope(value) * _prices(stated, program, first),
-        {"solver": first.solver, "solve_s": solved - started, "second_stage_s": ended - solved},
+        {"solver": first.solver, "rows": instance.rows},
     )
 
 
@@ -150,12 +119,6 @@ class Statement(NamedTuple):
     inverse: bool
 
     @classmethod
-    def of(cls, policy: Policy, instance: Instance) -> Statement:
-        """Ask a policy, and pose what it says."""
-        p = Problem(instance)
-        return cls.about(policy, p, policy.objective(p))
-
-    @classmethod
     def about(cls, policy: Policy, p: Problem, objective: Objective) -> Statement:
         """Pose an objective over what a policy states beside it."""
         constraints = list(policy.constraints(p))
@@ -167,9 +130,10 @@ class Statement(NamedTuple):
                 )
         earlier = list[tuple[cp.Variable, float]]()
         for each in earlier_objectives(policy, p):
-            level, reached = _level(each)
+            level, maximised = cp.Variable(), isinstance(each, cp.Maximize)
+            reached = each.args[0] >= level if maximised else each.args[0] <= level
             constraints.append(reached.set_label("earlier objective"))
-            earlier.append((level, -1.0 if isinstance(each, cp.Maximize) else 1.0))
+            earlier.append((level, -1.0 if maximised else 1.0))
         posed, paid, value = objective, None, objective.args[0]
         if isinstance(value, DivExpression) and not value.args[1].is_constant():
             if not all(side.is_affine() for side in value.args):
@@ -180,10 +144,6 @@ class Statement(NamedTuple):
             constraints.append((paid == value.args[1]).set_label("denominator"))
         least = None if earlier or paid else _least_of_inverse(policy, p, objective)
         posed = posed if least is None else cp.Maximize(cp.min(least))
-        if isinstance(posed.args[0], cp.min | cp.max) and posed.args[0].axis is None:
-            level, reached = _level(posed)
-            constraints.append(reached)
-            posed = type(posed)(level)
         return cls(p, objective, posed, constraints, earlier, paid, least is not None)
 
     def compiled(self, policy: Policy) -> Program:
@@ -231,15 +191,6 @@ class Statement(NamedTuple):
         X = make_feasible(np.asarray(self.p.X.value), self.p.instance)
         self.p.X.save_value(X)
         return X, float(np.asarray(self.objective.args[0].value).item())
-
-
-def _level(objective: Objective) -> tuple[cp.Variable, cp.Constraint]:
-    """Return a variable that an objective reaches, and that it does."""
-    level, value = cp.Variable(), objective.args[0]
-    maximised = isinstance(objective, cp.Maximize)
-    if isinstance(value, cp.min if maximised else cp.max) and value.axis is None:
-        value = value.args[0]
-    return level, value >= level if maximised else value <= level
 
 
 def _least_of_inverse(policy: Policy, p: Problem, objective: Objective) -> cp.Expression | None:
@@ -391,11 +342,10 @@ def _best_of(
     """
     reached = stated.at(program, first.x)[1]
     sign = 1.0 if isinstance(stated.objective, cp.Minimize) else -1.0
-    most = _WORSE if first.exact else _UNSURE
     for point in points:
         X, value = stated.at(program, point.x)
         off, worse = _missed(stated, program, point.x), sign * (value - reached)
-        good = worse <= 0 or relative_gap(value, reached, _unit(program)) <= most
+        good = worse <= 0 or relative_gap(value, reached, _unit(program)) <= _WORSE
         if good and off <= _MET:
             break
     return X, value, off

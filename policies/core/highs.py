@@ -46,19 +46,10 @@ _MISSED = 1e-9
 _WORDS = {"Optimal": "optimal", "Infeasible": "infeasible", "Unbounded": "unbounded"}
 
 
-class _Quiet(highspy.Highs):  # type: ignore[misc]
-    """HiGHS without a word: some of its versions print their name before options can be set."""
-
-    def enableCallbacks(self) -> None:
-        """Begin, as the constructor does last, but with the output off."""
-        self.setOptionValue("output_flag", False)
-        super().enableCallbacks()
-
-
 def quiet_solver(options: Mapping[str, Any]) -> highspy.Highs:
     """Return a HiGHS without a program that prints nothing."""
-    solver = _Quiet()
-    for name, value in options.items():
+    solver = highspy.Highs()
+    for name, value in {"output_flag": False, **options}.items():
         solver.setOptionValue(name, value)
     return solver
 

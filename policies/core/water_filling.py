@@ -30,9 +30,9 @@ import numpy as np
 
 from apportion.errors import InputError, SolveError
 from apportion.policies.core.certificate import make_feasible, relative_gap
+from apportion.policies.core.faces import least_duals
 from apportion.policies.core.forms import SpeedProblem, stated_form
 from apportion.policies.core.general import Statement, evenness, most_even, optimum_of, over_earlier
-from apportion.policies.core.least_duals import least_duals
 from apportion.policies.core.level_program import EXACT, TIE, LevelProgram, fractions
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
