@@ -108,15 +108,14 @@ class Plan(NamedTuple):
     declined: bool
 
 
-class _Chosen(NamedTuple):
-    """Gangs of a round: rows, options, names and GPUs; where each packs; how many have a share."""
+class _Pick(NamedTuple):
+    """A gang of the next round: its row and option, where it packs, and whether GPUs are lent."""
 
-    rows: Ints
-    options: Ints
-    names: list[int]
-    gpus: list[int]
-    spots: Sequence[Spot]
-    wanted: int
+    row: int
+    option: int
+    gang: Gang
+    spot: Spot = _ANYWHERE
+    lent: bool = False
 
 
 class RoundPlanner:
@@ -237,55 +236,52 @@ class RoundPlanner:
         gangs = self._gangs()
         now = self.where = dict(zip(gangs.job.tolist(), gangs.devices, strict=True))
         starts = [had.get(job) != held for job, held in now.items()]
-        stopped = [job for job, own in before.items() if not had or now.get(job) != own]
-        return Plan(
-            gangs,
-            np.array(starts, dtype=bool),
-            np.array(sorted(stopped), dtype=np.intp),
-            declined,
-        )
+        lost = [job for job, own in before.items() if not had or now.get(job) != own]
+        stopped = np.array(sorted(lost), dtype=np.intp)
+        return Plan(gangs, np.array(starts, dtype=bool), stopped, declined)
 
     # Who runs.
 
-    def _select(self) -> _Chosen:
+    def _select(self) -> list[_Pick]:
         """Serve the shares by priority, then fill what is idle with whoever can run there."""
-        table = self.table
-        if self.settled and table.elapsed_s:  # all go on, in the order of the last round
+        table, settled = self.table, self.settled
+        if settled and table.elapsed_s:  # in the order of the last round
             jobs = np.array([*self.where], dtype=np.intp)
             rows = table.rows_of(jobs, jobs)
-            return self._chosen(rows, table.running[rows], [_ANYWHERE] * rows.size, rows.size)
-        if self._in_turn and not table.has_pairs:
+            wanted = rows, table.running[rows]
+        elif self._in_turn and not table.has_pairs:
             wanted = table.one_type_after_the_other()
         else:
             wanted = table.by_priority(behind_only=not self.work_conserving)
-        if self.settled:
-            return self._chosen(*wanted, [_ANYWHERE] * wanted[0].size, wanted[0].size)
+        if settled:  # all go on, in whatever order they would pack
+            each = zip(*(array.tolist() for array in wanted), strict=True)
+            return [_Pick(row, option, self._gang(row, option)) for row, option in each]
         rooms, busy = [Room(pool.gpus) for pool in self.placer.pools], set[int]()
         left = None if self.resources is None else self.resources[1].copy()
-        found = self._fill(*wanted, rooms, busy, left)
-        count, most = len(found), max(room.left for room in rooms)
+        picks = self._fill(*wanted, rooms, busy, left)
+        most = max(room.left for room in rooms)
         if self.work_conserving and most:
-            waiting = table.single & (table.gpus <= most)
-            waiting &= ~np.isin(table.first, [*busy])
+            waiting = table.single & (table.gpus <= most) & ~np.isin(table.first, [*busy])
             if waiting.any():
-                found += self._fill(*table.to_lend(waiting), rooms, busy, left)
-        rows, options, spots = zip(*found, strict=True) if found else ((), (), ())
-        chosen = np.array([rows, options], dtype=np.intp)
-        return self._chosen(*chosen, spots, count)
-
-    def _chosen(self, rows: Ints, options: Ints, spots: Sequence[Spot], wanted: int) -> _Chosen:
-        names, gpus = self.table.gang[rows].tolist(), self.table.gpus[rows].tolist()
-        return _Chosen(rows, options, names, gpus, spots, wanted)
+                picks += self._fill(*table.to_lend(waiting), rooms, busy, left, lent=True)
+        return picks
 
     def _fill(
-        self, rows: Ints, options: Ints, rooms: list[Room], busy: set[int], left: Floats | None
-    ) -> list[tuple[int, int, Spot]]:
+        self,
+        rows: Ints,
+        options: Ints,
+        rooms: list[Room],
+        busy: set[int],
+        left: Floats | None,
+        *,
+        lent: bool = False,
+    ) -> list[_Pick]:
         """Take rows in order, each if its jobs are free, while there is room.
 
         A gang that does not fit is passed over; it does not hold up those behind it. Jobs that are
         `busy`, and what is `left` of resources beside GPUs, are updated.
         """
-        table, found = self.table, list[tuple[int, int, Spot]]()
+        table, picks = self.table, list[_Pick]()
         most = sum(room.left for room in rooms)
         told = rows, options, table.first[rows], table.second[rows], table.gpus[rows]
         for row, option, first, second, gpus in zip(*(each.tolist() for each in told), strict=True):
@@ -301,113 +297,91 @@ class RoundPlanner:
             if left is not None:
                 left -= units
             busy |= {first, second}
-            found.append((row, option, spot))
+            picks.append(_Pick(row, option, self._gang(row, option), spot, lent))
             most -= gpus
             if not most:
                 break
-        return found
+        return picks
+
+    def _gang(self, row: int, option: int) -> Gang:
+        """Return a gang as placements know it; what the first job trains stands for a pair."""
+        table = self.table
+        model = "" if self._models is None else self._models[table.first.item(row)]
+        return Gang(table.gang.item(row), table.gpus.item(row), self._kind[option], model)
 
     # Where they run.
 
-    def _place(self, chosen: _Chosen) -> bool:
+    def _place(self, picks: list[_Pick]) -> bool:
         """Give gangs devices; return whether the placement declined some."""
-        table, devices, had = self.table, self.placer.devices, dict(self.placer.held)
-        rows, options = chosen.rows, chosen.options
-        stay = self._stay(chosen)
-        stopped = had.keys() - {name for name, here in zip(chosen.names, stay, strict=True) if here}
+        table, devices, tiers = self.table, self.placer.devices, self.table.tiers
+        had = dict(devices.held)
+        stopped = had.keys() - {pick.gang.job for pick in picks if self._lies(pick)}
         if table.has_pairs:
-            self._hand_over(chosen, stay, stopped)
+            self._hand_over(picks, stopped)
         devices.release(stopped)
-        new = [line for line, here in enumerate(stay) if not here]
-        declined = (
-            self._place_in_tiers(chosen, new) if table.tiers > 1 else self._of_types(chosen, new)
-        )
-        if declined is None:
-            declined = []
-            self._pack_anew(chosen, had)
-        there = np.ones(rows.size, dtype=bool)
-        there[declined] = False
-        if table.tiers > 1:  # what is lent counts at the tier that it got
-            for line in range(chosen.wanted, rows.size):
-                if there[line]:
-                    options[line] += devices.tier(chosen.names[line]) - options[line] % table.tiers
-        self.rows, self.options = rows[there], options[there]
+        new = [pick for pick in picks if pick.gang.job not in devices.held]
+        if tiers > 1:
+            if not self._place_in_tiers(new):
+                self._pack_anew(picks, had)
+        elif new:
+            names, gpus, kinds, models = zip(*(pick.gang[:4] for pick in new), strict=True)
+            self.placer.place(names, kinds, gpus, models)
+        there = [pick for pick in picks if pick.gang.job in devices.held]
+        self.rows = np.array([pick.row for pick in there], dtype=np.intp)
+        self.options = np.array([pick.option for pick in there], dtype=np.intp)
+        for line, pick in enumerate(there if tiers > 1 else ()):
+            if pick.lent:  # it counts at the tier that it got
+                self.options[line] += devices.tier(pick.gang.job) - pick.option % tiers
         table.running[:] = -1
         table.running[self.rows] = self.options
-        return bool(declined)
+        return len(there) < len(picks)
 
-    def _stay(self, chosen: _Chosen) -> list[bool]:
-        """Tell which gangs have what their options give them already."""
-        devices, stay = self.placer.devices, list[bool]()
-        for name, gpus, option in zip(
-            chosen.names, chosen.gpus, chosen.options.tolist(), strict=True
-        ):
-            kind, own = devices.held.get(name, (-1, ()))
-            here = kind == self._kind[option] and len(own) == gpus
-            tier = self._tier[option]
-            stay.append(here and (tier == NETWORK or devices.tier(name) <= tier))
-        return stay
+    def _lies(self, pick: _Pick) -> bool:
+        """Tell whether a gang has what its option gives it already."""
+        gang, devices, tier = pick.gang, self.placer.devices, self._tier[pick.option]
+        kind, own = devices.held.get(gang.job, (-1, ()))
+        here = kind == gang.kind and len(own) == gang.gpus
+        return here and (tier == NETWORK or devices.tier(gang.job) <= tier)
 
-    def _hand_over(self, chosen: _Chosen, stay: list[bool], stopped: set[int]) -> None:
+    def _hand_over(self, picks: list[_Pick], stopped: set[int]) -> None:
         """Let a gang that shares a job with a stopped one of its kind and size have its devices."""
         table, devices, holder = self.table, self.placer.devices, dict[int, int]()
         for row in np.flatnonzero(np.isin(table.gang, [*stopped])).tolist():
-            holder[int(table.first[row])] = holder[int(table.second[row])] = int(table.gang[row])
-        for line, row in enumerate(chosen.rows.tolist()):
-            for job in (int(table.first[row]), int(table.second[row])):
-                old = holder.get(job)
-                if stay[line] or old not in stopped:
+            old = table.gang.item(row)
+            holder |= {table.first.item(row): old, table.second.item(row): old}
+        for pick in picks:
+            for job in (table.first.item(pick.row), table.second.item(pick.row)):
+                old = holder.get(job, -1)
+                if old not in stopped or pick.gang.job in devices.held:
                     continue
                 kind, own = devices.held[old]
-                if kind == self._kind[chosen.options[line]] and len(own) == chosen.gpus[line]:
-                    devices.hand_over(old, chosen.names[line])
+                if kind == pick.gang.kind and len(own) == pick.gang.gpus:
+                    devices.hand_over(old, pick.gang.job)
                     stopped.remove(old)
-                    stay[line] = True
 
-    def _gang(self, chosen: _Chosen, line: int, tiers: tuple[int, int] | None = None) -> Gang:
-        """Return a gang as placements know it; what the first job trains stands for a pair."""
-        job = int(self.table.first[chosen.rows[line]])
-        model = "" if self._models is None else self._models[job]
-        kind = self._kind[chosen.options[line]]
-        return Gang(chosen.names[line], chosen.gpus[line], kind, model, tiers)
-
-    def _of_types(self, chosen: _Chosen, new: list[int]) -> list[int]:
-        """Give devices to gangs that have none, wherever they lie; return lines that got none."""
-        if not new:
-            return []
-        gangs = [self._gang(chosen, line)[:4] for line in new]
-        names, gpus, kinds, models = zip(*gangs, strict=True)
-        return [new[place] for place in self.placer.place(names, kinds, gpus, models)]
-
-    def _place_in_tiers(self, chosen: _Chosen, new: list[int]) -> list[int] | None:
-        """Do the same within the tier of each; ``None`` if somebody finds no room in it.
+    def _place_in_tiers(self, new: list[_Pick]) -> bool:
+        """Give gangs devices within their tiers; return whether all found room there.
 
         Tight tiers and large gangs come first: what they leave in pieces serves the others.
         """
-        declined, placed = [], []
-        tiers = [self._tier[option] for option in chosen.options.tolist()]
-        for line in sorted(new, key=lambda line: (tiers[line], -chosen.gpus[line])):
-            gpus, widest = chosen.gpus[line], tiers[line]
-            room = self.placer.pools[self._kind[chosen.options[line]]].room
-            tightest = next((tier for tier in range(widest + 1) if room[tier] >= gpus), None)
-            if tightest is None:
-                return None
-            gang = self._gang(chosen, line, (tightest, widest))
-            if self.placer.give(gang, first=True) is None:
-                declined.append(line)
-            else:
+        placed, tier = [], self._tier
+        for pick in sorted(new, key=lambda pick: (tier[pick.option], -pick.gang.gpus)):
+            room, widest = self.placer.pools[pick.gang.kind].room, tier[pick.option]
+            fits = [each for each in range(widest + 1) if room[each] >= pick.gang.gpus]
+            if not fits:
+                return False
+            gang = pick.gang._replace(tiers=(fits[0], widest))
+            if self.placer.give(gang, first=True) is not None:
                 placed.append(gang)
         self.placer.compare(placed)
-        return declined
+        return True
 
-    def _pack_anew(self, chosen: _Chosen, had: dict[int, Held]) -> None:
+    def _pack_anew(self, picks: list[_Pick], had: dict[int, Held]) -> None:
         """Give each gang the machine or rack that it was packed into, and others the rest."""
         devices = self.placer.devices
         devices.release([*devices.held])
         # Who needs one machine takes it before wider gangs take parts of it.
-        lines = range(len(chosen.names))
-        for line in sorted(lines, key=lambda line: self._tier[chosen.options[line]]):
-            gang, spot = self._gang(chosen, line), chosen.spots[line]
+        for _, _, gang, spot, _ in sorted(picks, key=lambda pick: self._tier[pick.option]):
             pool, (kind, own) = self.placer.pools[gang.kind], had.get(gang.job, (-1, ()))
             if kind == gang.kind and pool.are_free(own) and spot.holds(pool.placement(own)):
                 devices.hold(gang.job, kind, own)
@@ -423,15 +397,15 @@ class RoundPlanner:
     def _gangs(self) -> Gangs:
         """Return a line for each gang, and behind them one for the second job of each pair."""
         table, rows = self.table, self.rows
-        names, first, second = table.gang[rows], table.first[rows], table.second[rows]
+        first, second = table.first[rows], table.second[rows]
+        names, kinds, gpus = table.gang[rows], table.kind[self.options], table.gpus[rows]
         held = self.placer.held_by(names)
-        gangs = Gangs(first, names, table.kind[self.options], table.gpus[rows], devices=held)
         paired = np.flatnonzero(first != second)
         if not paired.size:
-            return gangs
+            return Gangs(first, names, kinds, gpus, devices=held)
         mate = np.arange(rows.size + paired.size)
         mate[paired], mate[rows.size :] = mate[rows.size :], paired
         lines = np.append(np.arange(rows.size), paired)
         jobs = np.append(first, second[paired])
         devices = [held[line] for line in lines.tolist()]
-        return Gangs(jobs, *(each[lines] for each in gangs[1:4]), mate, devices=devices)
+        return Gangs(jobs, names[lines], kinds[lines], gpus[lines], mate, devices=devices)
