@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.mechanism.core import RoundCore
-from apportion.mechanism.core_rows import CoreRows
+from apportion.mechanism.round_planner import RoundPlanner
 from apportion.mechanism.scheduler import NOBODY, Decision
-from apportion.mechanism.tiered.core import TieredCore
+from apportion.mechanisms.past import told_otherwise
 
 if TYPE_CHECKING:
-    from apportion.mechanism.core_rows import GangRound
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Event, GangProgress
@@ -46,11 +44,11 @@ class InRounds:
     work_conserving
         Whether GPUs that the shares leave idle are lent to whoever can run there.
     in_turn
-        Whether a job has the types of its shares one after the other, see `RoundCore`.
+        Whether a job has the types of its shares one after the other, see `GangTable`.
     leases
         Whether a gang that goes on keeps its devices and loses no time.
-    tiered
-        Whether shares are of tiers, see `TieredCore`.
+    tiers
+        Options of each type: its tiers, or 1 for shares of types.
     """
 
     event_driven = False
@@ -68,120 +66,112 @@ class InRounds:
         work_conserving: bool = True,
         in_turn: bool = False,
         leases: bool = True,
-        tiered: bool = False,
+        tiers: int = 1,
     ) -> None:
-        self.name = name
-        self._jobs, self._sharing = jobs, sharing
+        self.name, self._jobs, self._sharing = name, jobs, sharing
+        self._round_s, self._leases = round_seconds, leases
         self._lost_s = lost_s if lost_s is not None and lost_s.any() else None
-        self._leases = leases
-        self._core = (TieredCore if tiered else RoundCore)(
-            jobs.capacity,
+        self._planner = RoundPlanner(
             devices,
             round_seconds,
+            tiers=tiers,
             carry_over=carry_over,
             work_conserving=work_conserving,
             in_turn=in_turn,
+            models=jobs.job_type if devices.placings else None,
         )
-        self._core_rows = CoreRows(self._core)
-        if devices.placings:
-            self._core.models = self._models
-        self._rows = self._columns = NOBODY  # of the gangs of the round under way
-        self._steady_s = -np.inf
-        self._same_s = np.inf
+        self._steady_s = -np.inf  # until when each round is as the last one
+        self._same_s = np.inf  # until when the resources are
 
     def take_over(self, past: Past) -> Ints:
-        """Begin in the middle, with shares that are to be found anew."""
-        jobs, sharing = self._jobs, self._sharing
-        speed, scale = sharing.speed(jobs.active), jobs.scale[jobs.active]
-        self._core_rows.arrive(jobs.active, speed, scale)
-        self._core_rows.take_over(past, jobs.held_s, jobs.job_type)
-        sharing.take_over(past)
+        """Begin in the middle, with shares that are to be found anew.
+
+        Raises
+        ------
+        InputError
+            If what is owed is told by other options than shares are of.
+        """
+        planner, jobs = self._planner, self._jobs
+        table, active = planner.table, jobs.active
+        table.add(active, active, jobs.scale[active], self._sharing.speed(active))
+        table.served_s += jobs.held_s[active].sum(axis=1)
+        if past.owed_s.any():
+            if past.owed_s.shape[1] != table.kind.size:
+                raise told_otherwise("owed", table.tiers > 1)
+            table.received_s -= past.owed_s[active]  # what the first shares begin with
+        for job, held in past.held.items():
+            planner.hold(job, held, jobs.job_type[job])
+        self._sharing.take_over(past)
         return NOBODY
 
     def decide(self, event: Event) -> Decision | None:
         """Choose the gangs of the next round; ``None`` if it is as the last one."""
-        jobs, core_rows, sharing = self._jobs, self._core_rows, self._sharing
+        jobs, sharing, table = self._jobs, self._sharing, self._planner.table
+        arrived = event.arrived
         if event.ran is not None:
-            self._told(event.ran, event.arrived)
-        if event.arrived.size:
-            core_rows.arrive(event.arrived, sharing.speed(event.arrived), jobs.scale[event.arrived])
+            self._told(event.ran, arrived)
+        if arrived.size:
+            table.add(arrived, arrived, jobs.scale[arrived], sharing.speed(arrived))
             sharing.changed = True
-        if event.now_s < self._steady_s and not sharing.changed and self._same_order():
+        if event.now_s < self._steady_s and not sharing.changed:
             return None
         resolved = event.now_s >= sharing.due_s
         if resolved:
-            core_rows.aim(jobs.active, sharing.solve(event.now_s), jobs.scale)
+            table.aim(jobs.active, sharing.solve(event.now_s))
         self._hold(event.now_s)
-        chosen = self._core.ask() if self._leases else self._ask_anew()
-        self._rows, self._steady_s = chosen.rows, self._steady_until(chosen)
-        self._columns = chosen.types if chosen.columns is None else chosen.columns
-        gangs, starts = core_rows.lines(chosen)
-        return Decision(
-            gangs,
-            starts,
-            core_rows.stopped(chosen),
-            lost_s=0.0 if self._lost_s is None else jobs.lost_s(gangs.job, self._lost_s),
-            resolved=resolved,
-        )
+        gangs, starts, stopped, declined = self._planner.plan(leases=self._leases)
+        self._steady_s = self._steady_until(declined)
+        lost_s = 0.0 if self._lost_s is None else jobs.lost_s(gangs.job, self._lost_s)
+        return Decision(gangs, starts, stopped, lost_s=lost_s, resolved=resolved)
 
     def valid_for_s(self, now_s: float) -> float:
         """Return the length of a round, seconds."""
-        return self._core.round_seconds
+        return self._round_s
 
     def unchanged_until_s(self, now_s: float) -> float:
         """Return the time of the next solve where priorities decide nothing, as all fit."""
         return max(self._steady_s, now_s)
-
-    def _models(self, rows: Ints) -> list[str]:
-        """Return what gangs train; of two jobs that share devices, the first."""
-        return [self._jobs.job_type[job] for job in self._core_rows.first[rows].tolist()]
 
     def _told(self, ran: GangProgress, arrived: Ints) -> None:
         """Book a round that is over, drop jobs that are done, and learn from what ran.
 
         Jobs that have arrived meanwhile are told what is learnt when they are let in.
         """
-        rows, sharing = self._rows, self._sharing
+        planner, sharing = self._planner, self._sharing
         # A line for each gang comes first, and behind them the second jobs of pairs.
-        self._core.tell(rows, self._columns, ran.held_s[: rows.size], times=ran.times)
+        held_s = ran.held_s[: planner.rows.size]
+        planner.table.book(planner.rows, planner.options, held_s, ran.times)
         if ran.done.size:
-            self._core_rows.complete(ran.done)
+            planner.complete(ran.done)
             sharing.changed = True
         moved = sharing.observe(ran)
         if moved.size:
-            here = np.isin(moved, self._jobs.active) & ~np.isin(moved, arrived)
-            still = moved[here]
-            self._core_rows.tell(still, sharing.speed(still))
+            still = moved[np.isin(moved, self._jobs.active) & ~np.isin(moved, arrived)]
+            planner.table.correct(still, sharing.speed(still))
             sharing.changed = True
 
     def _hold(self, now_s: float) -> None:
-        """Look up what gangs of the next round may hold at once."""
-        self._same_s, self._core.resources = np.inf, None
-        if self._sharing.bounds:
-            length_s = self._core.round_seconds
-            held = self._sharing.resources(now_s, length_s, self._core_rows.pairs)
-            self._core_rows.hold(held)
-            # Rounds that begin before this are over before anything else holds.
-            self._same_s = held.until_s - length_s
+        """Look up what gangs of the next round may hold at once; pairs without a share nothing."""
+        planner, table = self._planner, self._planner.table
+        self._same_s, planner.resources = np.inf, None
+        if not self._sharing.bounds:
+            return
+        shared = ~table.single & (table.target > 0).any(axis=1)
+        pairs = np.column_stack([table.first[shared], table.second[shared]])
+        held = self._sharing.resources(now_s, self._round_s, pairs)
+        usage = np.full((table.first.size, *held.usage.shape[1:]), np.inf)
+        told = np.vstack([np.column_stack([held.jobs, held.jobs]), held.pairs])
+        usage[table.rows_of(*told.T)] = held.usage
+        planner.resources = usage, held.left()
+        # Rounds that begin before this are over before anything else holds.
+        self._same_s = held.until_s - self._round_s
 
-    def _same_order(self) -> bool:
-        """Tell whether gangs that all go on would be named in the order of the last round."""
-        rows = self._core.wanted()[0]
-        return rows.size == self._rows.size and not (rows != self._rows).nonzero()[0].size
-
-    def _ask_anew(self) -> GangRound:
-        """Choose the gangs of a round that all have to start again, those that go on included."""
-        running = np.flatnonzero(self._core.last_type >= 0)
-        self._core.evict(running)
-        return self._core.ask()._replace(stopped=np.unique(self._core.slots[running]))
-
-    def _steady_until(self, chosen: GangRound) -> float:
+    def _steady_until(self, declined: bool) -> float:
         """Return until when every round will be as this one if nobody comes or goes."""
-        if self._sharing.changed:
+        planner = self._planner
+        # What is declined while nobody has anything is declined for good.
+        nobody = not planner.rows.size and (declined or not planner.table.wanted[0].size)
+        same = nobody or (self._leases and planner.settled)
+        if self._sharing.changed or not same:
             return -np.inf
-        same = self._leases and self._core.settled
-        if not same:
-            # What is declined while nobody has anything is declined for good.
-            refused = chosen.declined or not self._core.candidates.rows.size
-            same = refused and not chosen.rows.size
-        return min(self._sharing.due_s, self._same_s) if same else -np.inf
+        return min(self._sharing.due_s, self._same_s)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.scheduler import Event, GangProgress
     from apportion.mechanisms.past import Past
-    from apportion.types import Bools, Floats, Ints
+    from apportion.types import Floats, Ints
 
 
 NO_PAIRS = np.empty((0, 2), dtype=np.intp)
@@ -35,22 +35,6 @@ class Shares(NamedTuple):
     alone: Floats
     pairs: Ints
     together: Floats
-
-    @classmethod
-    def none(cls, types: int) -> Shares:
-        """No jobs."""
-        return cls(np.zeros((0, types)), NO_PAIRS, np.zeros((0, types)))
-
-    def arrive(self, jobs: int) -> Shares:
-        """Append jobs without a share."""
-        blank = np.zeros((jobs, self.alone.shape[1]))
-        return Shares(np.vstack([self.alone, blank]), self.pairs, self.together)
-
-    def keep(self, stay: Bools) -> Shares:
-        """Drop jobs, and the pairs that they were in."""
-        place = np.cumsum(stay) - 1
-        whole = stay[self.pairs].all(axis=1)
-        return Shares(self.alone[stay], place[self.pairs[whole]], self.together[whole])
 
 
 class Resources(NamedTuple):
@@ -159,33 +143,30 @@ class Exactly:
     event_driven = True
 
     def __init__(self, jobs: JobTable, sharing: Sharing, name: str) -> None:
-        self.name = name
-        self._jobs, self._sharing = jobs, sharing
-        self._shares = Shares.none(jobs.capacity.size)
-        self._active: Ints = jobs.active
+        self.name, self._jobs, self._sharing = name, jobs, sharing
+        self._active: Ints = NOBODY
+        none = np.zeros((0, jobs.capacity.size))
+        self._shares = Shares(none, NO_PAIRS, none)
 
     def take_over(self, past: Past) -> Ints:
         """Begin in the middle: nobody has devices, and shares are found at once."""
-        self._active = self._jobs.active
-        self._shares = self._shares.arrive(self._active.size)
         self._sharing.take_over(past)
         return NOBODY
 
     def decide(self, event: Event) -> Decision:
         """Return the shares of the jobs that are here, found anew if that is due."""
-        sharing, done = self._sharing, event.ran is not None and bool(event.ran.done.size)
+        sharing, active = self._sharing, self._jobs.active
         if event.ran is not None:
-            if done:
-                self._shares = self._shares.keep(~np.isin(self._active, event.ran.done))
             moved = sharing.observe(event.ran)
-            sharing.changed |= done or bool(moved.size)
-        self._shares = self._shares.arrive(event.arrived.size)
-        self._active = self._jobs.active
+            sharing.changed |= bool(event.ran.done.size or moved.size)
         sharing.changed |= bool(event.arrived.size)
         resolved = event.now_s >= sharing.due_s
         if resolved:
             self._shares = sharing.solve(event.now_s)
-        gangs = _lines(self._active, self._shares, self._jobs.scale)
+        elif not np.array_equal(active, self._active):
+            self._shares = self._of_those_here(active)
+        self._active = active
+        gangs = _lines(active, self._shares, self._jobs.scale)
         return Decision(gangs, np.ones(gangs.job.size, dtype=bool), resolved=resolved)
 
     def valid_for_s(self, now_s: float) -> float:
@@ -196,24 +177,29 @@ class Exactly:
         """Return now: there is no time of its own at which it would repeat itself."""
         return now_s
 
+    def _of_those_here(self, active: Ints) -> Shares:
+        """Keep the shares of who is still here; who is new has none."""
+        before, shares = self._active, self._shares
+        alone = np.zeros((active.size, shares.alone.shape[1]))
+        alone[np.isin(active, before)] = shares.alone[np.isin(before, active)]
+        whole = np.isin(before[shares.pairs], active).all(axis=1)
+        places = np.searchsorted(active, before[shares.pairs[whole]])
+        return Shares(alone, places, shares.together[whole])
+
 
 def _lines(active: Ints, shares: Shares, scale: Ints) -> Gangs:
     """Return a line for each job and type with a share, and two for each pair and type."""
     row, option = np.nonzero(shares.alone)
-    share = shares.alone[row, option]
-    job = active[row]
-    alone = np.arange(job.size)
-    if not len(shares.pairs):
-        return Gangs(job, alone, option, scale[job], share=share)
     pair, where = np.nonzero(shares.together)
     first, second = active[shares.pairs[pair]].T
-    gpus, count = np.maximum(scale[first], scale[second]), first.size
-    lead, other = alone.size + np.arange(count), alone.size + count + np.arange(count)
+    job, gpus = active[row], np.maximum(scale[first], scale[second])
+    alone, lead = np.arange(job.size), job.size + np.arange(first.size)
+    together = shares.together[pair, where]
     return Gangs(
         np.concatenate([job, first, second]),
         np.concatenate([alone, lead, lead]),
         np.concatenate([option, where, where]),
         np.concatenate([scale[job], gpus, gpus]),
-        mate=np.concatenate([alone, other, lead]),
-        share=np.concatenate([share, *[shares.together[pair, where]] * 2]),
+        mate=np.concatenate([alone, lead + first.size, lead]) if len(shares.pairs) else None,
+        share=np.concatenate([shares.alone[row, option], together, together]),
     )

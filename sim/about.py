@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from apportion.sim.network import MemoizedNetwork
     from apportion.sim.record import Columns
     from apportion.sim.solves.own_constraints import Kept
+    from apportion.sim.tiers.tier_problem import Tiers
     from apportion.sim.workload import Workload
 
 
@@ -218,6 +219,7 @@ class AboutRun:
         resolve_seconds: float = 0.0,
         resolve_every: float | None = None,
         *,
+        tiers: Tiers | None = None,
         late_s: float = 0.0,
         constraints: Kept = "on average",
     ) -> Resolver:
@@ -226,24 +228,36 @@ class AboutRun:
         Parameters
         ----------
         policy
-            Over the types of the cluster.
-        resolve_seconds, resolve_every, late_s, constraints
+            Over the types of the cluster, or their tiers.
+        resolve_seconds, resolve_every, tiers, late_s, constraints
             See `apportion.sim.resolve.Resolver`.
 
         Raises
         ------
         InputError
-            If it lets jobs share GPUs and nobody knows how fast they are in pairs.
+            If it lets jobs share GPUs, and nobody knows how fast they are in pairs, or tiers are
+            its options.
         """
+        if tiers is not None and policy.space_sharing:
+            raise InputError(
+                f"Policy {policy.label!r} lets jobs share GPUs; under leases, and in rounds with "
+                f"tiers=True, every gang has its GPUs to itself. Choose the policy without space "
+                f"sharing."
+            )
         if policy.space_sharing and self.workload.pairs is None:
             raise InputError(
                 f"Policy {policy.label!r} lets jobs share GPUs, but the workload "
                 f"{self.workload.name!r} has no pair throughputs; read it with a Gavel oracle as "
                 f"throughputs, or set Workload.pairs."
             )
-        times, believed = (resolve_seconds, resolve_every), self.believed()
-        kept = constraints
-        return Resolver(policy, *times, self.jobs, believed, late_s=late_s, constraints=kept)
+        return Resolver(
+            *(policy, self.jobs, self.believed(), self.present),
+            tiers=tiers,
+            resolve_seconds=resolve_seconds,
+            resolve_every=resolve_every,
+            late_s=late_s,
+            constraints=constraints,
+        )
 
     def lost_s(self, overheads: SecondsByType) -> NDArray[np.float64]:
         """Return what each job loses at a start, seconds, of what is said by job type."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from apportion.cluster import TIERS
 from apportion.mechanism.rounds import InRounds
 from apportion.mechanism.shares import Exactly
 from apportion.sim.about import Parts
-from apportion.sim.tiers.tier_resolver import TieredResolver, seen_in_rounds
+from apportion.sim.tiers.tier_problem import Tiers
 
 if TYPE_CHECKING:
     from apportion.mechanisms import Exact, Queue, Rounds
@@ -21,11 +22,13 @@ def rounds(mechanism: Rounds, policy: Policy, about: AboutRun) -> Parts:
     lost_s = told.lost_s
     # What a job may lose beside its shares: the rest of a round, and two starts.
     late_s = mechanism.seconds + 2 * float(lost_s.max(initial=0.0))
-    times = mechanism.resolve_seconds, mechanism.resolve_every
-    sharing = about.sharing(policy, *times, late_s=late_s, constraints="in each decision")
-    tiers = seen_in_rounds(policy, mechanism.tiers, about, told, sharing.believed)
-    if tiers is not None:
-        sharing = TieredResolver(policy, *times, tiers, late_s=late_s)
+    tiers = Tiers.in_rounds(policy, mechanism.tiers, about, told)
+    sharing = about.sharing(
+        *(policy, mechanism.resolve_seconds, mechanism.resolve_every),
+        tiers=tiers,
+        late_s=late_s,
+        constraints="in each decision",
+    )
     scheduler = InRounds(
         *(told.jobs, told.devices, sharing, f"Policy {policy.label!r}"),
         round_seconds=mechanism.seconds,
@@ -34,7 +37,7 @@ def rounds(mechanism: Rounds, policy: Policy, about: AboutRun) -> Parts:
         work_conserving="leaves_gpus_idle" not in policy.traits,
         in_turn="meets_deadlines" in policy.traits,
         leases=mechanism.leases,
-        tiered=tiers is not None,
+        tiers=1 if tiers is None else len(TIERS),
     )
     return Parts(scheduler, about.fluid(), sharing.asked)
 

@@ -15,7 +15,8 @@ import pandas as pd
 
 import apportion as ap
 from apportion.mechanism import Placer
-from apportion.mechanism.core import RoundCore
+from apportion.mechanism.round_planner import RoundPlanner
+from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import HierarchicalFairness
 from apportion.report.style import line_styles
 from benchmarks.experiment import Settings, claimed, data_of, drawing, parser, run_all
@@ -136,17 +137,18 @@ def _in_rounds(allocation: ap.Allocation, speed: pd.DataFrame, rounds: int) -> N
     """Share of time that each job ran on each type over some rounds, shape (jobs, types)."""
     cluster = ap.Cluster.of(CLUSTER)
     placer = Placer(cluster, "consolidated", 0)
-    core = RoundCore(cluster.counts, placer, ROUND_S, work_conserving=False)
-    shares = allocation.X[list(cluster.accelerators)].to_numpy()
-    core.append((shares > 0).astype(float), np.ones(len(shares)))
-    core.aim(np.minimum(shares, 1.0))
+    planner = RoundPlanner(placer, ROUND_S, work_conserving=False)
+    shares = np.minimum(allocation.X[list(cluster.accelerators)].to_numpy(), 1.0)
+    jobs, table = np.arange(len(shares)), planner.table
+    table.add(jobs, jobs, np.ones_like(jobs), (shares > 0).astype(float))
+    table.aim(jobs, Shares(shares, NO_PAIRS, np.zeros((0, shares.shape[1]))))
     ran = np.zeros_like(shares)
     for _ in range(rounds):
-        plan = core.ask()
-        ran[plan.rows, plan.types] += 1.0
-        core.tell(plan.rows, plan.types, np.full(plan.rows.size, ROUND_S))
-    table = pd.DataFrame(ran / rounds, columns=cluster.accelerators)
-    return table[list(speed.columns)].to_numpy()
+        planner.plan()
+        ran[planner.rows, planner.options] += 1.0
+        table.book(planner.rows, planner.options, np.full(planner.rows.size, ROUND_S))
+    had = pd.DataFrame(ran / rounds, columns=cluster.accelerators)
+    return had[list(speed.columns)].to_numpy()
 
 
 def _shares(runs: pd.DataFrame) -> pd.DataFrame:

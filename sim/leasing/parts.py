@@ -13,7 +13,7 @@ from apportion.sim.about import Parts
 from apportion.sim.leasing.columns import LeaseColumns, TimerLog
 from apportion.sim.network import COMMUNICATING_MODELS, get_network
 from apportion.sim.tiers.round_plans import RoundPlans
-from apportion.sim.tiers.tier_problem import at_tiers, tier_slowdowns
+from apportion.sim.tiers.tier_problem import Tiers, at_tiers
 from apportion.sim.tiers.tier_shares import TierShares
 
 if TYPE_CHECKING:
@@ -66,18 +66,20 @@ def _by_policy(mechanism: Leases, policy: Policy, about: AboutRun) -> Parts:
     terms = OfferScheduler(policy.label, policy.source, rule=rule)
     terms = terms.under(replace(mechanism, timers=timers))
     told = racks(about, terms)
-    believed = about.believed()
+    tiers = Tiers.in_leases(about.workload, told)
     if places:
+        believed = about.believed()
         _check_fixed(policy, believed)
-        slowdown = tier_slowdowns(about.workload, told.devices.placings)
-        plans = RoundPlans(policy, terms.rule, at_tiers(believed.speed, slowdown))
+        plans = RoundPlans(policy, terms.rule, at_tiers(believed.speed, tiers.slowdown))
         return offered(about, told, terms.make(told, plans), terms)._replace(asked=plans.asked)
     shares = TierShares(
-        *(policy, told, believed, about.workload),
+        about.sharing(
+            *(policy, mechanism.resolve_seconds, mechanism.resolve_every),
+            tiers=tiers,
+            constraints="in each decision",
+        ),
         lease_s=terms.lease_s,
         pause_s=max(terms.checkpoints_s(told.jobs.job_type, told.jobs.scale.tolist()), default=0.0),
-        resolve_seconds=mechanism.resolve_seconds,
-        resolve_every=mechanism.resolve_every,
         rule=None if timers is None else terms.rule,
     )
     return offered(about, told, terms.make(told, shares), terms)._replace(asked=shares.asked)

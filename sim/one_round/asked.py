@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+import pandas as pd
+
 from apportion.annotations import checked
-from apportion.errors import InputError
+from apportion.errors import InputError, written
 from apportion.mechanism.scheduler import NOBODY, Event
 from apportion.mechanisms.past import TakesOver
 from apportion.sim.about import AboutRun
-from apportion.sim.deciders import get_decider
-from apportion.sim.one_round.carried_out import ToldJobs, check_pinned, mechanism_of
-from apportion.sim.one_round.decision import RoundDecision, allocation_of, plan_of, racks_of
-from apportion.sim.one_round.state import RoundState
+from apportion.sim.deciders import get_decider, manner_of
+from apportion.sim.one_round.decision import RoundDecision, allocation_of, decision_of
+from apportion.sim.one_round.given import RoundState
 from apportion.sim.own_mechanism import watched
+from apportion.sim.settings import settings_for
 from apportion.sim.solves.standing import Solves
+from apportion.sim.workload import Workload
 from apportion.tensor import ThroughputTensor
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import pandas as pd
 
     from apportion.mechanism.own import Decides
     from apportion.mechanism.scheduler import Decision
@@ -119,23 +120,27 @@ def solve_round(
     """
     tensor = _tensor(throughput_tensor, cluster, jobs)
     decider = get_decider(policy, elastic=False)
-    chosen, told = mechanism_of(decider, mechanism, {**settings, "seed": seed})
+    chosen, told = _mechanism_of(decider, mechanism, {**settings, "seed": seed})
     given = {"running": running, "free": free, "received": received, "owed": owed}
     state = RoundState.of(tensor, decider, chosen.name == "iterations", given)
-    check_pinned(state, chosen)
+    _check_pinned(state, chosen)
+    how: dict[str, Any] = {
+        "allocation": None,
+        "policy": repr(decider) if hasattr(decider, "objective") else decider.label,
+        "mechanism": chosen.name,
+    }
     if state.available is None or not state.takes_part.any():
-        return _labelled(decider, chosen.name, state, None, None, float("inf"))
-    workload = ToldJobs.of(state.table(), state.speeds())
+        return decision_of(None, state, None, **how, valid_for_s=float("inf"))
+    workload = ToldJobs.of(state.table(), state.speeds[state.takes_part])
     about = AboutRun.of(workload, state.available.cluster, chosen, told)
     parts = watched(chosen, decider, about)
     about.check_heeded(decider.label)
     decision, valid_for_s = _decided(parts, state.begin(about))
-    gangs = None if decision is None else decision.gangs
-    found = _labelled(decider, chosen.name, state, about, gangs, valid_for_s)
     asked = parts.asked
     if isinstance(asked, Solves) and asked.last is not None:
-        found = replace(found, allocation=allocation_of(asked.last, decider, state, about))
-    return found
+        how["allocation"] = allocation_of(asked.last, decider, state, about)
+    gangs = None if decision is None else decision.gangs
+    return decision_of(gangs, state, about, **how, valid_for_s=valid_for_s)
 
 
 def _tensor(
@@ -193,23 +198,77 @@ _AT_ONCE = 100
 """So often a scheduler may decide in one instant."""
 
 
-def _labelled(
-    decider: Any,
-    mechanism: str,
-    state: RoundState,
-    about: AboutRun | None,
-    gangs: Any,
-    valid_for_s: float,
-) -> RoundDecision:
-    """Return who has which devices, with labels; nobody asked, nobody has any."""
-    plan = plan_of(gangs, state, about)
-    there = {*plan.jobs, *plan.preempted}
-    return RoundDecision(
-        plan=plan,
-        waiting=tuple(job for job in state.tensor.jobs if job not in there),
-        racks=racks_of(plan, state.cluster),
-        allocation=None,
-        policy=repr(decider) if hasattr(decider, "objective") else decider.label,
-        mechanism=mechanism,
-        valid_for_s=valid_for_s,
-    )
+@dataclass(frozen=True, eq=False, repr=False)
+class ToldJobs(Workload):
+    """A workload whose jobs are as fast as a table of jobs by types says, whatever they train.
+
+    Parameters
+    ----------
+    speeds
+        Steps/s of each job on each accelerator type.
+    """
+
+    speeds: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @classmethod
+    def of(cls, jobs: pd.DataFrame, speeds: pd.DataFrame) -> ToldJobs:
+        """Make one of a jobs table and the speeds of these jobs."""
+        keys = pd.MultiIndex.from_frame(jobs[["job_type", "scale_factor"]])
+        first = ~keys.duplicated()
+        by_type = speeds[first].set_axis(keys[first], axis=0)
+        return cls("one round", jobs, by_type, speeds=speeds)
+
+    def _speeds(self) -> pd.DataFrame:
+        return self.speeds.loc[self.jobs.index]
+
+
+def _mechanism_of(
+    decider: Any, mechanism: Mechanism | str | None, given: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Return the mechanism of a round, and its settings by name.
+
+    Raises
+    ------
+    InputError
+        As `apportion.sim.settings.settings_for`; for settings that are for simulations only, and
+        what is for elastic jobs.
+    """
+    for name in ("speeds", "references", "optimism", "rows"):
+        if given.get(name) is not None:
+            raise InputError(
+                f"{name}={written(given[name])} is for simulations; a round believes the "
+                f"throughputs as they are given."
+            )
+    if manner_of(decider).works_by[:1] == ("configurations",):
+        raise InputError(f"{decider.label!r} is for elastic jobs, which are for simulate.")
+    chosen, told = settings_for([decider], mechanism, given)
+    if chosen.elastic:
+        raise InputError(f"mechanism={chosen.name!r} is for elastic jobs, which are for simulate.")
+    if chosen.name == "exact":
+        raise InputError(
+            "mechanism='exact' gives nobody devices: solve(policy, throughputs) returns the shares."
+        )
+    if chosen.name == "leases" and isinstance(mechanism, str | None) and not given.get("network"):
+        chosen = replace(chosen, network="none")
+    return chosen, told
+
+
+def _check_pinned(state: RoundState, chosen: Any) -> None:
+    """Refuse jobs that must keep devices which they do not have, or where nobody must.
+
+    Raises
+    ------
+    InputError
+        It names the job, or the mechanism.
+    """
+    jobs = state.jobs
+    if "pinned" not in jobs.columns or not jobs["pinned"].any():
+        return
+    if chosen.name in ("rounds", "queue"):
+        raise InputError(
+            f"The column 'pinned' is for leases; by {chosen.name!r} whoever runs may be stopped. "
+            f"Leave the job and its devices out."
+        )
+    for job in jobs.index[jobs["pinned"].astype(bool)].tolist():
+        if job not in state.running:
+            raise InputError(f"Job {written(job)} is pinned and has no devices in running=.")

@@ -10,19 +10,62 @@ import pandas as pd
 
 from apportion.allocation import Allocation
 from apportion.cluster import TIERS
-from apportion.sim.one_round.plan import Assignment, RoundPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping
 
-    from apportion.cluster import Cluster
     from apportion.mechanism.scheduler import Gangs
     from apportion.sim.about import AboutRun
-    from apportion.sim.one_round.running import RunningGang
-    from apportion.sim.one_round.state import RoundState
+    from apportion.sim.one_round.given import RoundState
     from apportion.sim.solves.standing import Answer
 
 _COLUMNS = ("accelerator", "racks", "machines", "devices", "status")
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One gang and its devices, for one round.
+
+    Devices and machines are numbered from 0 within their accelerator type.
+    """
+
+    job: Hashable
+    accelerator: str
+    machines: tuple[int, ...]
+    devices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """The gangs of a round.
+
+    Parameters
+    ----------
+    assignments
+        The gangs, those with the highest priority first.
+    started
+        Jobs that did not run in the round before.
+    moved
+        Jobs that run on, on other devices.
+    preempted
+        Jobs that ran in the round before and wait in this one.
+    """
+
+    assignments: tuple[Assignment, ...]
+    started: tuple[Hashable, ...]
+    moved: tuple[Hashable, ...]
+    preempted: tuple[Hashable, ...]
+
+    @property
+    def jobs(self) -> tuple[Hashable, ...]:
+        """Every job that runs in the round."""
+        return tuple(gang.job for gang in self.assignments)
+
+    @property
+    def extended(self) -> tuple[Hashable, ...]:
+        """Jobs whose lease is extended: they run on, on the same devices."""
+        changed = {*self.started, *self.moved}
+        return tuple(job for job in self.jobs if job not in changed)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,7 +173,9 @@ def _printed(table: pd.DataFrame) -> str:
     return "no jobs" if table.empty else _shown(table).to_string(max_rows=40)
 
 
-def plan_of(gangs: Gangs | None, state: RoundState, about: AboutRun | None) -> RoundPlan:
+def decision_of(
+    gangs: Gangs | None, state: RoundState, about: AboutRun | None, **how: Any
+) -> RoundDecision:
     """Return who has which devices, with labels, and what has changed.
 
     Parameters
@@ -138,57 +183,41 @@ def plan_of(gangs: Gangs | None, state: RoundState, about: AboutRun | None) -> R
     gangs
         Who has devices from now on; ``None`` for those that had them before.
     state, about
-        What there was before, and the numbers of jobs and types.
+        What there was before, and the numbers of jobs and types; ``None`` where nobody can run.
+    how
+        What else is to be told.
     """
-    if gangs is None or about is None:
-        now = [_assignment(*gang, state.cluster) for gang in state.running if about is not None]
-    else:
-        now = _assignments(gangs, state, about)
-    before = {gang.job: gang for gang in state.running}
-    has = {gang.job: gang for gang in now}
-    return RoundPlan(
-        assignments=tuple(now),
-        started=tuple(job for job in has if job not in before),
-        moved=tuple(job for job in has if job in before and _moved(before[job], has[job])),
-        preempted=tuple(job for job in before if job not in has),
+    before, available, cluster = state.running, state.available, state.cluster
+    now = {} if about is None else dict(before)
+    if gangs is not None and about is not None and available is not None:
+        ids, kinds = about.workload.jobs.index.tolist(), about.present.accelerators
+        lines = zip(gangs.job.tolist(), gangs.devices, strict=True)
+        now = {
+            ids[job]: (kinds[kind], available.outside(kinds[kind], devices))
+            for job, (kind, devices) in lines
+        }
+    assignments, racks = [], []
+    for job, (kind, own) in now.items():
+        size = cluster.machine_size(kind)
+        machines = tuple(sorted({device // size for device in own}))
+        assignments.append(Assignment(job, kind, machines, tuple(sorted(own))))
+        of_rack = cluster.machines_per_rack or max(machines, default=0) + 1
+        racks.append(tuple(sorted({machine // of_rack for machine in machines})))
+    had = {job: (kind, {*own}) for job, (kind, own) in before.items()}
+    has = {job: (kind, {*own}) for job, (kind, own) in now.items()}
+    plan = RoundPlan(
+        assignments=tuple(assignments),
+        started=tuple(job for job in has if job not in had),
+        moved=tuple(job for job in has if had.get(job, has[job]) != has[job]),
+        preempted=tuple(job for job in had if job not in has),
     )
-
-
-def _moved(before: RunningGang, now: Assignment) -> bool:
-    return (before.accelerator, {*before.devices}) != (now.accelerator, {*now.devices})
-
-
-def _assignments(gangs: Gangs, state: RoundState, about: AboutRun) -> list[Assignment]:
-    """Return one for each gang, in the order of the decision."""
-    ids, names = about.workload.jobs.index.tolist(), about.present.accelerators
-    found: list[Assignment] = []
-    for job, (kind, devices) in zip(gangs.job.tolist(), gangs.devices, strict=True):
-        if state.available is not None:
-            held = names[kind], state.available.outside(names[kind], devices)
-            found.append(_assignment(ids[job], *held, state.cluster))
-    return found
-
-
-def _assignment(
-    job: Hashable, accelerator: str, devices: Sequence[int], cluster: Cluster
-) -> Assignment:
-    size = cluster.machine_size(accelerator)
-    machines = sorted({device // size for device in devices})
-    return Assignment(job, accelerator, tuple(machines), tuple(sorted(devices)))
-
-
-def racks_of(plan: RoundPlan, cluster: Cluster) -> tuple[tuple[int, ...], ...]:
-    """Return the racks of each gang of a plan."""
-    size = cluster.machines_per_rack
-    return tuple(
-        tuple(sorted({0 if size is None else machine // size for machine in gang.machines}))
-        for gang in plan.assignments
-    )
+    waiting = tuple(job for job in state.ids if job not in has and job not in had)
+    return RoundDecision(plan, waiting, tuple(racks), **how)
 
 
 def allocation_of(answer: Answer, decider: Any, state: RoundState, about: AboutRun) -> Allocation:
     """Put labels on what a policy has answered; jobs that it was not asked about have zeros."""
-    solution, every = answer.solution, state.tensor.jobs
+    solution, every = answer.solution, state.ids
     ids = about.workload.jobs.index.tolist()
     rows = [ids[job] for job in answer.jobs.tolist()]
     X = pd.DataFrame(

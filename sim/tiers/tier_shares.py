@@ -8,25 +8,19 @@ import numpy as np
 
 from apportion.cluster import TIERS
 from apportion.mechanism.leases.queue import Candidate, JobQueue, accepts_from_s, next_acceptance_s
-from apportion.mechanism.priorities import Candidates, time_at_start
+from apportion.mechanism.priorities import time_at_start, wanted_shares
 from apportion.mechanisms.past import told_otherwise
-from apportion.sim.tiers.tier_problem import TierOptions, tier_slowdowns
-from apportion.sim.tiers.tier_resolver import TieredResolver
 from apportion.ties import OWED_S, order_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from apportion.mechanism.decider import About
-    from apportion.mechanism.devices import Held
     from apportion.mechanism.leases import WaitingJobs
     from apportion.mechanism.leases.rules import Rule
     from apportion.mechanism.scheduler import GangProgress
     from apportion.mechanisms.past import Past
-    from apportion.policies import Instance, Policy
-    from apportion.sim.beliefs import Believed
+    from apportion.sim.resolve import Resolver
     from apportion.sim.solves.standing import Solves
-    from apportion.sim.workload import Workload
     from apportion.types import Bools, Floats, Ints
 
     Turn = tuple[int, int, Sequence[int]]  # a job, its GPUs, and options, best first
@@ -45,69 +39,31 @@ class TierShares(JobQueue):
 
     Parameters
     ----------
-    policy
-        The policy.
-    about
-        What is told of the jobs, and the whole racks, each of one accelerator type, with what slows
-        gangs down there.
-    believed
-        What is believed of their speeds on the types, communication aside.
-    workload
-        The jobs.
+    resolver
+        Asks the policy, over tiers.
     lease_s
         Length of a lease, seconds.
     pause_s
         Most seconds from its end until its GPUs are free.
-    resolve_seconds, resolve_every
-        Least and most time between two solves, seconds, as in `apportion.sim.resolve.Resolver`.
     rule
         Which tiers a job accepts after which wait; at once by default.
-
-    Attributes
-    ----------
-    resolver
-        Asks the policy.
-
-    Raises
-    ------
-    InputError
-        If the policy lets jobs share GPUs, which leases do not, or a job cannot run.
     """
 
     def __init__(
-        self,
-        policy: Policy,
-        about: About,
-        believed: Believed,
-        workload: Workload,
-        *,
-        lease_s: float,
-        pause_s: float,
-        resolve_seconds: float,
-        resolve_every: float | None,
-        rule: Rule | None = None,
+        self, resolver: Resolver, *, lease_s: float, pause_s: float, rule: Rule | None = None
     ) -> None:
-        self._policy, self._rule = policy, rule
+        self.resolver, self._rule, self._policy = resolver, rule, resolver.policy
         self._lease_s, self._pause_s = lease_s, pause_s
-        placings, layout = about.devices.placings, about.layout
-        self._told = told = about.jobs
-
-        def slowdown_at(job: int, held: Held) -> float:
-            return placings[held[0]].worth(told.job_type[job], layout.placement(held))[0]
-
-        slowdown = tier_slowdowns(workload, placings)
-        options = TierOptions(told, believed, slowdown, slowdown_at, about.cluster)
-        self._table, self._pose_of = options.table, options.pose
-        times, speed = (resolve_seconds, resolve_every), options.table.speed
-        self.resolver = TieredResolver(policy, *times, options, pose=self._pose)
+        self._told, self._table, believed = resolver.jobs, resolver.table, resolver.believed
+        speed = resolver.table.speed
         self._fastest = _at_fastest_tier(speed)
         # The mechanism counts compute time as of what was believed in the beginning.
         self._believed, self._first = believed, believed.speed.max(axis=1)
         self._moved = False
         none = np.zeros_like(speed)
         self._target, self._run_s, self._owed, self._at_start = none, none, none, none
-        self._wanted = Candidates.of(none, speed, none)
-        self._priority = np.zeros(len(workload))
+        self._wanted = wanted_shares(none, speed, none)
+        self._priority = resolver.told["network_priority"] = np.zeros(self._told.jobs)
         self._active: Ints = np.empty(0, dtype=np.intp)
         self._seen: Ints | None = None
         self._turns: Iterator[Turn] | None = None
@@ -220,17 +176,17 @@ class TierShares(JobQueue):
 
     def _by_owed(self, waiting: WaitingJobs, opened: Bools) -> Iterator[Turn]:
         """Give the options at which jobs have a share by priority."""
-        wanted, is_open = self._wanted, np.zeros(self._target.shape, dtype=bool)
+        rows, options, share = self._wanted
+        is_open = np.zeros(self._target.shape, dtype=bool)
         is_open[waiting.job] = opened
-        free = is_open.take(wanted.cells).nonzero()[0]
+        free = is_open[rows, options].nonzero()[0]
+        rows, options, share = rows[free], options[free], share[free]
         if free.size > 1:
-            cells = wanted.cells.take(free)
-            run_s = waiting.records.run_s.take(cells) - self._run_s.take(cells)
-            owed = -wanted.share.take(free) / (self._at_start.take(cells) + run_s)
-            free = free[order_of(owed)]
-        rows, options = wanted.rows.take(free), wanted.types.take(free)[:, None]
-        gpus = self._told.scale.take(rows)
-        return zip(rows.tolist(), gpus.tolist(), options.tolist(), strict=True)
+            run_s = waiting.records.run_s[rows, options] - self._run_s[rows, options]
+            order = order_of(-share / (self._at_start[rows, options] + run_s))
+            rows, options = rows[order], options[order]
+        gpus = self._told.scale[rows]
+        return zip(rows.tolist(), gpus.tolist(), options[:, None].tolist(), strict=True)
 
     def _by_served(self, waiting: WaitingJobs, opened: Bools) -> Iterator[Turn]:
         """Give jobs to which idle GPUs are lent, least served first, and their types by speed."""
@@ -253,7 +209,7 @@ class TierShares(JobQueue):
         self._moved = False
         self._target = np.zeros_like(self._table.speed)
         self._target[self._active] = self.resolver.solve(now_s).alone
-        self._wanted = Candidates.of(self._target, self._table.speed, self._owed)
+        self._wanted = wanted_shares(self._target, self._table.speed, self._owed)
         self._solved_s = now_s
 
     def _settle(self, now_s: float) -> None:
@@ -264,14 +220,7 @@ class TierShares(JobQueue):
             owed = self._owed + wanted_s - (run_s - self._run_s)
             self._owed = np.clip(owed, -self._lease_s, self._lease_s)
         self._run_s = run_s
-        self._at_start = time_at_start(self._owed, self._lease_s, carry_over=True)
-
-    def _pose(self, jobs: Ints, columns: Mapping[str, Floats]) -> Instance:
-        """Pose the problem of some jobs, with what is known of how they have run."""
-        known = dict(columns)
-        if "network_priority" in known:
-            known["network_priority"] = self._priority[jobs]
-        return self._pose_of(jobs, known)
+        self._at_start = time_at_start(self._owed, self._lease_s)
 
 
 def _at_fastest_tier(speed: Floats) -> Floats:

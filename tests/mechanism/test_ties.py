@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.seeds import sampled
 
 import apportion as ap
-from apportion.mechanism.priorities import Candidates, idle_first, preferences
+from apportion.mechanism.gang_table import GangTable
+from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.ties import first_of, ranks
 
 LEVELS = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
@@ -46,19 +47,17 @@ def test_candidates_follow_their_types_into_another_order(data: st.DataObject) -
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     few = (rows, types)
     speed = rng.integers(0, 3, few).astype(float)
-    target, owed = rng.choice([0, 0.25, 0.5], few), rng.choice([-60.0, 0.0, 60.0], few)
+    target = rng.choice([0, 0.25, 0.5], few)
     received, served = rng.choice([180.0, 540.0], few), rng.choice([0.0, 360.0], rows)
     ids, place = np.sort(rng.choice(100, rows, replace=False)), rng.permutation(types)
-    turned = rng.permutation(types)
+    turned, gpus = rng.permutation(types), np.ones(rows, dtype=np.intp)
 
     def choices(columns: np.ndarray) -> list[list[tuple[int, int]]]:
-        order = preferences(speed[:, columns], ids, place[columns])
-        found = Candidates.of(target[:, columns], speed[:, columns], owed[:, columns], order)
-        waiting = np.ones(rows, dtype=bool)
-        lists = (
-            found.by_priority(received[:, columns]),
-            idle_first(served, speed[:, columns], waiting, order),
-        )
+        table = GangTable(np.ones(types, dtype=np.intp), place[columns], 1, 360.0, carry_over=True)
+        table.add(ids, ids, gpus, speed[:, columns])
+        table.aim(ids, Shares(target[:, columns], NO_PAIRS, np.zeros((0, types))))
+        table.received_s, table.served_s = received[:, columns], served
+        lists = table.by_priority(), table.to_lend(np.ones(rows, dtype=bool))
         return [list(zip(r.tolist(), columns[t].tolist(), strict=True)) for r, t in lists]
 
     assert choices(turned) == choices(np.arange(types))

@@ -12,10 +12,10 @@ import pytest
 from tests.seeds import ranges_of_seeds
 
 import apportion as ap
-from apportion.mechanism.core_rows import CoreRows
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.leases.active import ActiveLeases
 from apportion.mechanism.placements import PLACEMENTS, Strategy
+from apportion.mechanism.round_planner import Plan, RoundPlanner
 from apportion.mechanisms import MECHANISMS
 from apportion.sim.contention.runtime import Iterating
 from apportion.sim.engine import Fluid
@@ -24,9 +24,8 @@ from apportion.sim.workload_tables import by_arrival_and_id
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apportion.mechanism.core_rows import GangRound
     from apportion.mechanism.placements import Gang
-    from apportion.mechanism.scheduler import Decision, Gangs
+    from apportion.mechanism.scheduler import Decision
 
 CLUSTER = ap.Cluster({"v100": 4, "p100": 4, "k80": 4}, gpus_per_machine=2)
 RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
@@ -240,12 +239,12 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
     pairs = ap.PairThroughputs(np.ones((1, 1, 1)), np.ones((1, 1)), keys, accelerators=("v100",))
     jobs = pd.DataFrame({"job_type": "m", "total_steps": 3600.0, "arrival_s": [0.0, 300.0]})
     load = ap.Workload("two", jobs, pd.DataFrame({"v100": [1.0]}, index=keys), pairs=pairs)
-    lines = CoreRows.lines
+    plan = RoundPlanner.plan
 
-    def of_gangs(roster: CoreRows, chosen: GangRound) -> tuple[Gangs, Any]:
-        gangs, starts = lines(roster, chosen)
-        first = np.arange(starts.size) if gangs.mate is None else gangs.mate
-        return gangs, starts & starts[first]
+    def of_gangs(planner: RoundPlanner, **how: bool) -> Plan:
+        made = plan(planner, **how)
+        first = np.arange(made.starts.size) if made.gangs.mate is None else made.gangs.mate
+        return made._replace(starts=made.starts & made.starts[first])
 
     def check() -> None:
         settings: dict[str, Any] = {"preemption_overhead_seconds": OVERHEAD_S}
@@ -259,7 +258,7 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
         ap.check_schedule(shared, load, "v100=1", sharing=True)
 
     check()
-    monkeypatch.setattr(CoreRows, "lines", of_gangs)
+    monkeypatch.setattr(RoundPlanner, "plan", of_gangs)
     with pytest.raises(AssertionError, match="lost at the start of each"):
         check()
 

@@ -13,7 +13,7 @@ from tests.own_policies import FirstColumnFirst, Mine
 from tests.seeds import sampled
 
 import apportion as ap
-from apportion.mechanism import core
+from apportion.mechanism import gang_table
 from apportion.mechanism.decider import Part
 from apportion.policies import BUILT_IN
 from apportion.sim.network import get_network
@@ -95,7 +95,7 @@ def test_a_policy_that_prefers_the_first_type_is_caught() -> None:
 
 def test_a_mechanism_that_lends_nothing_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = (np.empty(0, dtype=int), np.empty(0, dtype=int))
-    monkeypatch.setattr(core, "idle_first", lambda *_: nobody)
+    monkeypatch.setattr(gang_table.GangTable, "to_lend", lambda *_: nobody)
     with pytest.raises(AssertionError, match="waits for"):
         ap.check_scheduler(Lazy(), n_jobs=1)
 
@@ -107,7 +107,7 @@ def test_a_mechanism_that_takes_the_first_type_is_caught(monkeypatch: pytest.Mon
     def columns(speed: Any, ids: Any, place: Any) -> Any:
         return np.broadcast_to(np.arange(speed.shape[1]), speed.shape)
 
-    monkeypatch.setattr(core, "preferences", columns)
+    monkeypatch.setattr(gang_table, "preferences", columns)
     with pytest.raises(AssertionError, match="not indifferent to the order of types"):
         ap.check_scheduler("max_min_fairness_agnostic", n_jobs=1)
 

@@ -36,7 +36,7 @@ def posed(name: str, scale: list[int]) -> Instance:
     speed = np.ones((sizes.size, 3))
     speed[:, 0] = sizes <= gpus
     speed[:, 1] = sizes <= gpus * machines
-    return tier_problem(speed, sizes, cluster_of(name), {"weight": np.ones(sizes.size)})
+    return tier_problem(speed, sizes, cluster_of(name))
 
 
 def usage_of(instance: Instance) -> NDArray[np.float64]:

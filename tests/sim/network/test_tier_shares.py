@@ -91,7 +91,7 @@ def test_types_and_tiers_are_posed_as_solve_poses_them_of_labels(policy: str) ->
         [cluster.accelerators, TIERS], names=["accelerator", "tier"]
     )
     tensor = ThroughputTensor(pd.DataFrame(speed, index=names, columns=options))
-    posed = tier_problem(speed, scale.to_numpy(), cluster, {})
+    posed = tier_problem(speed, scale.to_numpy(), cluster)
     own = (solve_instance(get_policy(policy), posed).X * speed).sum(axis=1)
     solved = solve(policy, tensor, workers=cluster, jobs=scale.to_frame())
     np.testing.assert_allclose(own, (solved.X.to_numpy() * speed).sum(axis=1), rtol=1e-6)

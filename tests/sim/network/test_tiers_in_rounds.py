@@ -14,7 +14,8 @@ from tests.seeds import ranges_of_seeds
 import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.tiered.core import TieredCore, TierRoom
+from apportion.mechanism.round_planner import Room, RoundPlanner
+from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.sim import generate_rack_workload
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def average_of_packings(rng: np.random.Generator, cluster: ap.Cluster) -> tuple[
     )
     shares = np.zeros((jobs, 3))
     for part in rng.dirichlet(np.ones(int(rng.integers(1, 5)))):
-        room = TierRoom(Placer(cluster).pools[0].gpus)
+        room = Room(Placer(cluster).pools[0].gpus)
         for job in rng.permutation(jobs).tolist():
             tier = int(rng.integers(0, 3))
             if room.take(int(scale[job]), tier) is not None:
@@ -70,20 +71,19 @@ def test_the_fractions_of_time_at_tiers_approach_the_shares(seeds: range) -> Non
         rng = np.random.default_rng(seed)
         cluster = racks_of(rng)
         scale, shares = average_of_packings(rng, cluster)
-        core = TieredCore(cluster.counts, Placer(cluster), ROUND_S, work_conserving=False)
-        core.append(np.where(shares > 0, 1.0, 1e-3), scale)
-        core.aim(shares.copy())
+        planner = RoundPlanner(Placer(cluster), ROUND_S, tiers=3, work_conserving=False)
+        table, devices, jobs = planner.table, planner.placer.devices, np.arange(scale.size)
+        table.add(jobs, jobs, scale, np.where(shares > 0, 1.0, 1e-3))
+        table.aim(jobs, Shares(shares, NO_PAIRS, np.zeros((0, 3))))
         rounds, had = 100, np.zeros_like(shares)
         for _ in range(rounds):
-            chosen = core.ask()
-            columns = chosen.columns
-            assert columns is not None
-            placements = [core.placer.devices.placement(int(core.ids[r])) for r in chosen.rows]
-            for row, column, where in zip(chosen.rows, columns, placements, strict=True):
-                assert sum(gpus for _, _, gpus in where) == scale[row]
-                assert core.placer.devices.tier(int(core.ids[row])) <= column
-                had[row, column] += 1
-            core.tell(chosen.rows, columns, np.full(chosen.rows.size, ROUND_S))
+            planner.plan()
+            for job, tier in zip(planner.rows.tolist(), planner.options.tolist(), strict=True):
+                gang = int(table.gang[job])
+                assert sum(gpus for _, _, gpus in devices.placement(gang)) == scale[job]
+                assert devices.tier(gang) <= tier
+                had[job, tier] += 1
+            table.book(planner.rows, planner.options, np.full(planner.rows.size, ROUND_S))
         assert np.abs(had / rounds - shares).max() * rounds < 3, seed
 
 

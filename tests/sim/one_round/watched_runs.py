@@ -118,11 +118,7 @@ def _jobs_of(scheduler: Any) -> JobTable:
 def _held(scheduler: Any) -> dict[int, tuple[int, list[int]]]:
     """Return type and devices by job."""
     if isinstance(scheduler, InRounds):
-        rows, core = scheduler._core_rows, scheduler._core
-        return {
-            int(rows.first[row]): core.placer.held[int(core.ids[row])]
-            for row in np.flatnonzero(core.last_type >= 0).tolist()
-        }
+        return dict(scheduler._planner.where)
     if isinstance(scheduler, LeaseScheduler):
         return dict(scheduler._leases.held)
     devices: Any = getattr(scheduler, "_devices", None) or scheduler.devices
@@ -131,7 +127,7 @@ def _held(scheduler: Any) -> dict[int, tuple[int, list[int]]]:
 
 def _rounds(watch: Watch, scheduler: Any, seen: Seen, event: Event) -> None:
     place = scheduler._sharing._running_on[seen.numbers].astype(int)
-    if scheduler._core.kind.size > len(watch.names):
+    if scheduler._planner.table.tiers > 1:
         place = np.where(place < 0, -1, place // len(TIERS))
     seen.column("running_on", [watch.names[kind] if kind >= 0 else "" for kind in place])
 
@@ -139,13 +135,13 @@ def _rounds(watch: Watch, scheduler: Any, seen: Seen, event: Event) -> None:
 def _after_rounds(watch: Watch, scheduler: Any, seen: Seen, decision: Decision | None) -> None:
     """Tell what is owed, which is reckoned when shares are found anew, and time alone."""
     seen.comparable = decision is not None and decision.resolved
-    core, rows = scheduler._core, scheduler._core_rows
-    index = pd.Index([watch.ids[job] for job in rows.first.tolist()])
+    table = scheduler._planner.table
+    index = pd.Index([watch.ids[job] for job in table.first.tolist()])
     here = index.isin(seen.ids)
     columns: Any = watch.names
-    if core.kind.size > len(watch.names):
+    if table.tiers > 1:
         columns = pd.MultiIndex.from_product([watch.names, TIERS], names=["accelerator", "tier"])
-    seen.given["owed"] = pd.DataFrame(core.owed.copy(), index=index, columns=columns)[here]
+    seen.given["owed"] = pd.DataFrame(table.owed_s.copy(), index=index, columns=columns)[here]
 
 
 def _leases(watch: Watch, scheduler: Any, seen: Seen, event: Event) -> None:

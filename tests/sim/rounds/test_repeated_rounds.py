@@ -7,14 +7,13 @@ import pandas as pd
 import pytest
 from tests.seeds import sampled
 
-from apportion.mechanism.core import RoundCore
 from apportion.mechanism.repetition import add_repeatedly, running_sums
+from apportion.mechanism.round_planner import Plan, RoundPlanner
 from apportion.mechanism.rounds import InRounds
 from apportion.sim import Run, Workload, simulate
 from apportion.sim.engine import duty_cycle
 
 if TYPE_CHECKING:
-    from apportion.mechanism.core_rows import GangRound
     from apportion.mechanism.scheduler import Decision, Event
 
 pytestmark = pytest.mark.usefixtures("free_starts")
@@ -72,14 +71,14 @@ def test_rounds_booked_together_equal_rounds_one_by_one(
 def test_the_mechanism_is_asked_again_only_where_priorities_decide(
     gpus: int, fewer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[GangRound] = []
-    ask = RoundCore.ask
+    asked: list[Plan] = []
+    plan = RoundPlanner.plan
 
-    def counted(core: RoundCore) -> GangRound:
-        asked.append(ask(core))
+    def counted(planner: RoundPlanner, **how: bool) -> Plan:
+        asked.append(plan(planner, **how))
         return asked[-1]
 
-    monkeypatch.setattr(RoundCore, "ask", counted)
+    monkeypatch.setattr(RoundPlanner, "plan", counted)
     table = simulate("max_min_fairness", JOBS, {"v100": gpus}).rounds
     assert (len(asked) < len(table) / 20) is fewer
     assert len(asked) <= len(table)

@@ -9,8 +9,9 @@ import pytest
 from tests.seeds import each_seed
 
 from apportion.cluster import Cluster
-from apportion.mechanism.core import RoundCore
 from apportion.mechanism.placement import Placer
+from apportion.mechanism.round_planner import RoundPlanner
+from apportion.mechanism.shares import NO_PAIRS, Shares
 
 LENGTH = 100.0
 NAMES = ("k80", "p100", "v100")
@@ -62,7 +63,7 @@ class Plain:
     def preference(self, row: Row) -> list[int]:
         """Types on which a row can run, the fastest first; equal ones in turns by its number."""
         usable = [k for k, speed in enumerate(row.speed) if speed > 0]
-        turn = {k: (at - row.number) % len(usable) for at, k in enumerate(usable)}
+        turn = {k: (at - row.jobs[0]) % len(usable) for at, k in enumerate(usable)}
         return sorted(usable, key=lambda k: (-row.speed[k], turn[k]))
 
     def ask(self) -> list[tuple[Row, int]]:
@@ -101,20 +102,21 @@ class Plain:
         self.elapsed += max(seconds, default=LENGTH)
 
 
-def begin(rng: np.random.Generator) -> tuple[RoundCore, Plain]:
+def begin(rng: np.random.Generator) -> tuple[RoundPlanner, Plain]:
     gpus = rng.integers(1, 5, rng.integers(1, 4)).tolist()
     options = {"carry_over": bool(rng.random() < 0.5)}
     lends = bool(rng.random() < 0.6)
     cluster = Cluster(dict(zip(NAMES, gpus, strict=False)))
     placer = Placer(cluster, "first_fit")
-    core = RoundCore(gpus, placer, LENGTH, work_conserving=lends, **options)
-    return core, Plain(gpus, lends=lends, **options)
+    planner = RoundPlanner(placer, LENGTH, work_conserving=lends, **options)
+    return planner, Plain(gpus, lends=lends, **options)
 
 
-def add(rng: np.random.Generator, core: RoundCore, plain: Plain, count: int) -> None:
+def add(rng: np.random.Generator, planner: RoundPlanner, plain: Plain, count: int) -> None:
     speed = rng.choice([0.0, 1.0, 1.0, 3.0], (count, len(plain.gpus)))
     gpus = rng.choice([1, 1, 2, 3], count)
-    core.append(speed, gpus)
+    jobs = plain.named + np.arange(count)
+    planner.table.add(jobs, jobs, gpus, speed)
     for k in range(count):
         plain.append(speed[k].tolist(), int(gpus[k]))
 
@@ -126,84 +128,98 @@ def target(rng: np.random.Generator, rows: int, types: int) -> list[list[float]]
     return [[round(share, 2) for share in row] for row in part]
 
 
-def one_round(rng: np.random.Generator, core: RoundCore, plain: Plain) -> None:
+def one_round(rng: np.random.Generator, planner: RoundPlanner, plain: Plain) -> None:
     """Ask both, compare who runs where and since when, and let them run."""
-    chosen = plain.ask()
-    got = core.ask()
-    expected = [(row.number, k) for row, k in chosen]
-    assert list(zip(core.ids[got.rows].tolist(), got.types.tolist(), strict=True)) == expected
-    assert not got.declined
+    chosen, table = plain.ask(), planner.table
+    plan = planner.plan()
+    members = zip(
+        *(each[planner.rows].tolist() for each in (table.first, table.second)), strict=True
+    )
+    got = [(tuple(sorted({*jobs})), k) for jobs, k in zip(members, planner.options, strict=True)]
+    assert got == [(row.jobs, k) for row, k in chosen]
+    assert not plan.declined
     had = {job: (row.on, row.devices) for row in plain.rows if row.devices for job in row.jobs}
     for row in plain.rows:
         row.on, row.devices = None, []
     for row, k in chosen:
-        row.on, row.devices = k, core.placer.held[row.number][1]
-        assert core.placer.held[row.number][0] == k
-        assert len(row.devices) == row.gpus
+        kind, row.devices = planner.where[row.jobs[0]]
+        assert (kind, len(row.devices)) == (k, row.gpus)
+        row.on = k
     has = {job: (row.on, row.devices) for row in plain.rows if row.devices for job in row.jobs}
-    for line, (row, _) in enumerate(chosen):
-        fresh = [had.get(job) != has[job] for job in row.jobs]
-        assert got.starts[line].tolist()[: len(fresh)] == fresh
-    slot = {row.jobs[0]: at for at, row in enumerate(plain.rows) if len(row.jobs) == 1}
-    lost = [slot[job] for job in had if job in slot and had[job] != has.get(job)]
-    assert sorted(got.stopped.tolist()) == sorted(lost)
+    assert planner.where == has
+    fresh = [had.get(job) != has[job] for job in plan.gangs.job.tolist()]
+    assert plan.starts.tolist() == fresh
+    assert plan.stopped.tolist() == sorted(job for job in had if had[job] != has.get(job))
     together = [(row.on, device) for row in plain.rows for device in row.devices]
     assert len(set(together)) == len(together) <= sum(plain.gpus)
     seconds = rng.choice([LENGTH, LENGTH, 37.0, 61.0], len(chosen))
-    longest = core.tell(got.rows, got.types, seconds)
-    assert longest == seconds.max(initial=0.0 if len(chosen) else LENGTH)
+    table.book(planner.rows, planner.options, seconds)
     plain.run(chosen, seconds.tolist())
 
 
 @pytest.mark.parametrize("seed", each_seed(10, 40))
 def test_jobs_come_go_and_are_served_as_in_plain_books(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    core, plain = begin(rng)
+    planner, plain = begin(rng)
     for _ in range(6):
-        add(rng, core, plain, int(rng.integers(0, 4)))
+        add(rng, planner, plain, int(rng.integers(0, 4)))
         if rng.random() < 0.4:
-            stay = rng.random(len(plain.rows)) < 0.7
-            core.keep(stay)
-            plain.rows = [row for row, keep in zip(plain.rows, stay, strict=True) if keep]
+            done = [row for row in plain.rows if rng.random() < 0.3]
+            planner.complete(np.array([row.number for row in done], dtype=np.intp))
+            plain.rows = [row for row in plain.rows if row not in done]
         if rng.random() < 0.3 and plain.rows:
-            at = int(rng.integers(len(plain.rows)))
-            speed = rng.choice([0.0, 2.0], len(plain.gpus))
-            core.correct(np.array([at]), speed)
-            plain.rows[at].speed = speed.tolist()
+            row = plain.rows[int(rng.integers(len(plain.rows)))]
+            row.speed = rng.choice([0.0, 2.0], len(plain.gpus)).tolist()
+            planner.table.correct(np.array([row.number]), np.array([row.speed]))
         if rng.random() < 0.7:
             wanted = target(rng, len(plain.rows), len(plain.gpus))
-            core.aim(np.array(wanted).reshape(len(wanted), len(plain.gpus)))
+            none = np.zeros((0, len(plain.gpus)))
+            alone = np.array(wanted).reshape(len(wanted), len(plain.gpus))
+            active = np.array([row.number for row in plain.rows], dtype=np.intp)
+            planner.table.aim(active, Shares(alone, NO_PAIRS, none))
             plain.aim(wanted)
         for _ in range(int(rng.integers(1, 4))):
-            one_round(rng, core, plain)
+            one_round(rng, planner, plain)
 
 
 @pytest.mark.parametrize("seed", each_seed(10, 30))
 def test_jobs_that_share_go_on_where_their_devices_are(seed: int) -> None:
     rng = np.random.default_rng([seed, 1])
-    core, plain = begin(rng)
-    add(rng, core, plain, int(rng.integers(2, 6)))
-    core.speed[:] = speed = np.maximum(core.speed, 1.0)
-    for row, own in zip(plain.rows, speed.tolist(), strict=True):
-        row.speed = own
+    planner, plain = begin(rng)
+    add(rng, planner, plain, int(rng.integers(2, 6)))
+    singles, types = list(plain.rows), len(plain.gpus)
+    for row in singles:
+        row.speed = [max(speed, 1.0) for speed in row.speed]
+    active = np.arange(len(singles))
+    planner.table.correct(active, np.array([row.speed for row in singles]))
     alike = [
-        (one, other)
-        for one in plain.rows
-        for other in plain.rows
+        (one.number, other.number)
+        for one in singles
+        for other in singles
         if one.number < other.number and one.gpus == other.gpus
     ]
-    singles = len(plain.rows)
-    for one, other in alike:
-        core.append(np.ones((1, len(plain.gpus))), [one.gpus])
-        plain.append([1.0] * len(plain.gpus), one.gpus, (one.number, other.number))
-    slots = [(k, k) for k in range(singles)] + [(a.number, b.number) for a, b in alike]
-    core.combine(np.array(slots, dtype=np.intp))
     for _ in range(4):
-        wanted = target(rng, len(plain.rows), len(plain.gpus))
-        core.aim(np.array(wanted))
-        plain.aim(wanted)
+        alone = target(rng, len(singles), types)
+        together = dict(zip(alike, target(rng, len(alike), types), strict=True))
+        together = {pair: share for pair, share in together.items() if rng.random() < 0.7}
+        pairs = np.array([*together], dtype=np.intp).reshape(-1, 2)
+        shares = np.array([*together.values()]).reshape(-1, types)
+        planner.table.aim(active, Shares(np.array(alone), pairs, shares))
+        # Pairs without a share are forgotten once they do not run.
+        plain.rows = [
+            row for row in plain.rows if len(row.jobs) == 1 or row.devices or row.jobs in together
+        ]
+        known = {row.jobs: row for row in plain.rows}
+        for one, other in together:
+            if (one, other) not in known:
+                plain.append([0.0] * types, singles[one].gpus, (one, other))
+        for row in plain.rows[len(singles) :]:
+            share = together.get((row.jobs[0], row.jobs[1]), [0.0] * types)
+            row.speed = [float(part > 0) for part in share]
+        wanted = [together.get(row.jobs, [0.0] * types) for row in plain.rows[len(singles) :]]  # type: ignore[call-overload]
+        plain.aim([*alone, *wanted])
         for _ in range(4):
-            one_round(rng, core, plain)
+            one_round(rng, planner, plain)
 
 
 @pytest.mark.parametrize(
@@ -214,14 +230,12 @@ def test_jobs_that_share_go_on_where_their_devices_are(seed: int) -> None:
 def test_rounds_repeat_themselves_if_all_who_have_a_share_fit(
     shares: list[float], settled: bool
 ) -> None:
-    core = RoundCore([2], Placer(Cluster({"v100": 2})), LENGTH)
-    core.append(np.ones((len(shares), 1)), [1] * len(shares))
-    core.aim(np.array(shares)[:, None])
-    assert not core.settled  # nobody runs yet
-    core.ask()
-    assert core.settled is settled
-    lazy = RoundCore([2], Placer(Cluster({"v100": 2})), LENGTH, work_conserving=False)
-    lazy.append(np.ones((1, 1)), [1])
-    lazy.aim(np.ones((1, 1)))
-    lazy.ask()
-    assert not lazy.settled
+    for lends in (True, False):
+        planner = RoundPlanner(Placer(Cluster({"v100": 2})), LENGTH, work_conserving=lends)
+        jobs = np.arange(len(shares))
+        planner.table.add(jobs, jobs, np.ones_like(jobs), np.ones((jobs.size, 1)))
+        none = np.zeros((0, 1))
+        planner.table.aim(jobs, Shares(np.array(shares)[:, None], NO_PAIRS, none))
+        assert not planner.settled  # nobody runs yet
+        planner.plan()
+        assert planner.settled is (settled and lends)

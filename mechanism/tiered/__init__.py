@@ -1,1 +1,0 @@
-"""Rounds in which shares are of tiers of types: a machine, a rack, any GPUs."""
