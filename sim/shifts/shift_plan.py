@@ -89,7 +89,7 @@ def planned_shifts(
         if graph.loops:
             continue
         fits = all(
-            scores.best(map(crowd.trained.__getitem__, on), crowd.capacities[link]).score
+            scores.best([(*crowd.trained[job], 0.0) for job in on], crowd.capacities[link]).score
             >= 1 - EQUAL
             for link, on in graph.jobs_of.items()
         )
@@ -116,11 +116,9 @@ def _shifts(
     """Return the shifts of jobs that form no loop, by Algorithm 1."""
     weights = {}
     for link, jobs in graph.jobs_of.items():
-        order = sorted(jobs, key=lambda job: (crowd.trained[job], job))
-        trained = [crowd.trained[job] for job in order]
-        paces = [paced[job] for job in order] if paced else []
-        best = scores.best(trained, crowd.capacities[link], paces, tolerance=tolerance)
-        weights[link] = dict(zip(order, best.shifts_s, strict=True))
+        order = sorted((*crowd.trained[job], paced.get(job, 0.0), job) for job in jobs)
+        best = scores.best([each[:-1] for each in order], crowd.capacities[link], tolerance)
+        weights[link] = {job: each for (*_, job), each in zip(order, best.shifts_s, strict=True)}
     return graph.shifts(weights, {job: periods_s[job] for job in graph.links_of})
 
 
