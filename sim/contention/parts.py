@@ -11,15 +11,14 @@ import numpy as np
 from apportion.checks import number
 from apportion.errors import InputError, written
 from apportion.mechanism.devices import Devices
-from apportion.mechanism.gates import GATES
-from apportion.mechanism.gates.gate import knowing
+from apportion.mechanism.gates import GATES, knowing
 from apportion.mechanism.orders import ORDERS
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import PLACEMENTS
 from apportion.mechanism.run_to_completion import GatedScheduler, StayNeeds
 from apportion.sim.about import Parts
+from apportion.sim.contention.engine import LinkEngine
 from apportion.sim.contention.iteration import Iteration, all_reduced, overlapped
-from apportion.sim.contention.plain import PlainEngine
 from apportion.sim.contention.record import Timeline
 from apportion.sim.contention.runtime import Iterating, LinkMap
 from apportion.sim.iteration_times import iteration_tables
@@ -115,7 +114,7 @@ def iterations(mechanism: Iterations, decider: Any, about: AboutRun) -> Parts:
     timeline = Timeline() if mechanism.timeline else None
     links = LinkMap(told.layout, racks=mechanism.rack_links)
     runtime = Iterating(
-        *(truth, PlainEngine(links.gpus, links.links, sharing, gate, timeline, told.ids), links),
+        *(truth, LinkEngine(links.gpus, links.links, sharing, gate, timeline, told.ids), links),
         lambda job, option, servers: law.over(servers, each[job, option]),
         time_sliced=not terms.exclusive,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pandas as pd
-
-from apportion.sim.network.link_sharing import busiest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +13,29 @@ if TYPE_CHECKING:
     from apportion.mechanism.gates import Flow
 
 
-class Timeline:
+class Watch:
+    """Is told by an engine what happens; this one takes down nothing."""
+
+    def begins(self, job: int, gpu: int, task: int, now_s: float) -> None:
+        """Take down that a GPU begins a task."""
+
+    def ends(self, job: int, gpu: int, now_s: float) -> None:
+        """Take down that it has ended."""
+
+    def shares(self, flows: Sequence[Flow], now_s: float) -> None:
+        """Take down which transfers are under way from now on."""
+
+    def sent(self, job: int, now_s: float) -> None:
+        """Take down that a transfer has ended."""
+
+    def iterated(self, job: int, now_s: float) -> None:
+        """Take down that an iteration has ended; the next one begins."""
+
+    def dropped(self, job: int) -> None:
+        """Take down that a job has lost its GPUs."""
+
+
+class Timeline(Watch):
     """Takes down tasks, iterations, and transfers with how many shared their busiest link.
 
     For small cases: there is a line for every task.
@@ -38,18 +59,18 @@ class Timeline:
         task, begun_s = self._task.pop((job, gpu))
         self._tasks.append((job, gpu, task, begun_s, now_s))
 
-    def sends(self, flow: Flow, flows: Sequence[Flow], now_s: float) -> None:
-        """Take down that a transfer goes on beside others."""
-        sharing = busiest(flow, flows)
-        self._begun.setdefault(flow.job, now_s)
-        if flow.job in self._send:
-            if self._send[flow.job][2] == sharing:
-                return
-            self.sent(flow.job, now_s)
-        self._send[flow.job] = (flow.links, now_s, sharing)
+    def shares(self, flows: Sequence[Flow], now_s: float) -> None:
+        """Take down that transfers go on beside others."""
+        on = Counter(link for flow in flows for link in flow.links)
+        for job, links in ((flow.job, flow.links) for flow in flows):
+            sharing = max((on[link] for link in links), default=1)
+            self._begun.setdefault(job, now_s)
+            if job in self._send and self._send[job][2] != sharing:
+                self.sent(job, now_s)
+            self._send.setdefault(job, (links, now_s, sharing))
 
     def sent(self, job: int, now_s: float) -> None:
-        """Take down that it has ended, or goes on beside others than before."""
+        """Take down that a transfer has ended, or goes on beside others than before."""
         links, begun_s, sharing = self._send.pop(job)
         if now_s > begun_s:
             self._sends.append((job, links, begun_s, now_s, sharing))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Held
     from apportion.mechanism.machines import Layout
-    from apportion.sim.contention.engine import Engine
+    from apportion.sim.contention.engine import LinkEngine
     from apportion.sim.contention.iteration import Iteration
     from apportion.sim.engine.true_state import TrueState
     from apportion.types import Floats, Ints
@@ -98,7 +98,7 @@ class Iterating:
     def __init__(
         self,
         truth: TrueState,
-        engine: Engine,
+        engine: LinkEngine,
         links: LinkMap,
         iteration: Callable[[int, int, int], Iteration],
         *,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from apportion.faces import lazily
 
 if TYPE_CHECKING:
-    from apportion.sim.network.fair_shares import max_min_rates as max_min_rates
+    from apportion.sim.network.link_sharing import max_min_rates as max_min_rates
     from apportion.sim.phases.engine import PhaseRun as PhaseRun
     from apportion.sim.phases.engine import run_phases as run_phases
     from apportion.sim.phases.priorities import crux_priorities as crux_priorities

@@ -11,7 +11,7 @@ import numpy as np
 from apportion.checks import mapping, number, seed, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.time_shifts.link_compatibility import capacity_of
-from apportion.sim.network.fair_shares import max_min_rates
+from apportion.sim.network.link_sharing import max_min_rates
 from apportion.sim.phases.segments import PhaseJob, segments_of
 
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ class Iterations(MechanismSettings):
 
     order: Any = described(None, "srsf, srtf, fifo, ...: whose turn")
     placement: Any = described(None, "how gangs get their devices (default: the scheduler's)")
-    gate: Any = described(None, "at_most_1, ada_dual, rollout, ...")
+    gate: Any = described(None, "at_most_1, ada_dual, ...")
     exclusive: bool | None = described(
         None, "one job at a time has a GPU (default: the scheduler's)"
     )

@@ -14,7 +14,7 @@ from tests.oracles.draw_contention import JOB_SETS, LAWS, draw_jobs
 from tests.seeds import ranges_of_seeds
 
 from apportion.mechanism.gates import AdaDual, AtMost
-from apportion.sim.contention import PlainEngine, SharedCost, all_reduced
+from apportion.sim.contention import LinkEngine, SharedCost, all_reduced
 
 if TYPE_CHECKING:
     from tests.oracles.contention import Job, Outcome
@@ -44,7 +44,7 @@ def played(case: JobSet, law: Law, gate: Any, known: Outcome) -> dict[int, float
     for each in sorted({link for of in links.values() for link in of}, key=str):
         names[each] = len(names)
     sharing = SharedCost(float(law.b), float(law.eta), float(law.a), law.over)
-    engine = PlainEngine(len(cluster.server_of), max(len(names), 1), sharing, gate)
+    engine = LinkEngine(len(cluster.server_of), max(len(names), 1), sharing, gate)
     jobs = sorted(case.jobs, key=lambda job: (job.arrival, job.name))
     services = {job.name: service(job, links[job.name], law) for job in jobs}
     parts = lcm(*(each.denominator for each in services.values()))

@@ -14,7 +14,7 @@ from apportion.sim.contention import (
     ETHERNET_10G,
     FairSharing,
     Iteration,
-    PlainEngine,
+    LinkEngine,
     Send,
     SharedCost,
     Timeline,
@@ -38,7 +38,7 @@ def ends(
     turns: list[tuple[int, int]] | None = None,
 ) -> list[float]:
     """When jobs are done on GPUs and links of their own choice."""
-    engine = PlainEngine(16, 8, sharing, GATES.of(gate), timeline)
+    engine = LinkEngine(16, 8, sharing, GATES.of(gate), timeline)
     for number, job in enumerate(jobs):
         turn = turns[number] if turns else (1, 0)
         engine.add(number, *job, turn, ready_s[number] if ready_s else 0.0)
@@ -74,7 +74,7 @@ def test_the_threshold_of_ada_dual(
     running = Iteration((), (Send(other, 0),)).checked("one transfer")
     joining = Iteration((), (Send(size, 0),)).checked("one transfer")
     jobs = [(running, 1, [0, 1], [0, 1]), (joining, 1, [2, 3], [0, 1])]
-    for gate in ("ada_dual", "ada_dual_as_written", "rollout"):
+    for gate in ("ada_dual", "ada_dual_as_written"):
         timeline = Timeline()
         ends(jobs, gate, law, timeline=timeline)
         assert (timeline.transfers()["sharing"].max() == 2) == starts
@@ -134,7 +134,7 @@ def test_gpus_take_one_task_at_a_time() -> None:
     for seed in range(15):
         case = drawn(seed)
         timeline = Timeline()
-        play(PlainEngine(*case[:4], timeline), case)
+        play(LinkEngine(*case[:4], timeline), case)
         for _, rows in timeline.tasks().sort_values("start_s").groupby("gpu"):
             assert (rows["start_s"].to_numpy()[1:] >= rows["end_s"].to_numpy()[:-1] - 1e-9).all()
 
@@ -149,7 +149,7 @@ class NeverGate:
 
 @pytest.mark.parametrize("until_s", [np.inf, 100.0])
 def test_a_standstill_is_explained(until_s: float) -> None:
-    engine = PlainEngine(4, 2, LAW, NeverGate())
+    engine = LinkEngine(4, 2, LAW, NeverGate())
     for number in range(2):
         pair = [2 * number, 2 * number + 1]
         engine.add(number, all_reduced(1.0, 1.0, 5.0), 3, pair, [0, 1], (1, 0), 0.0)
@@ -158,13 +158,13 @@ def test_a_standstill_is_explained(until_s: float) -> None:
 
 
 def test_bad_input_is_named() -> None:
-    engine = PlainEngine(4, 2, LAW, GATES.of("always"))
+    engine = LinkEngine(4, 2, LAW, GATES.of("always"))
     with pytest.raises(InputError, match="Job 7 sends over link 2, which is not there"):
         engine.add(7, all_reduced(1, 1, 1), 1, [0], [2], (1, 0), 0.0)
     with pytest.raises(InputError, match="slower names link 9"):
-        PlainEngine(4, 2, SharedCost(slower=((9, 2.0),)), GATES.of("always"))
+        LinkEngine(4, 2, SharedCost(slower=((9, 2.0),)), GATES.of("always"))
     with pytest.raises(InputError, match="Link 1 has no capacity"):
-        PlainEngine(4, 2, FairSharing((1.0,)), GATES.of("always"))
+        LinkEngine(4, 2, FairSharing((1.0,)), GATES.of("always"))
     with pytest.raises(InputError, match="Bytes/s of link 1"):
         FairSharing((1.0, 0.0))
     with pytest.raises(InputError, match="Bytes that an all-reduced iteration sends"):
