@@ -577,17 +577,19 @@ class LinkEngine:
         changed, self._changed, flows = self._changed, set(), self.under_way
         if self._watch is not None:
             self._watch.shares(flows, now_s)
-        if self._local is None:
-            rates = checked_rates(self.sharing, flows, self._names)
-        else:
-            if len(flows) > _FEW:
-                flows = [each for each in flows if not changed.isdisjoint(each.links or (each,))]
-            rates = self._local.local_rates(flows, self.on_link)
-        for each, rate in zip(flows, rates, strict=True):
+        if self._local is not None and len(flows) > _FEW:
+            flows = [each for each in flows if not changed.isdisjoint(each.links or (each,))]
+        for each, rate in zip(flows, self._rates(flows), strict=True):
             if each.since_s == math.inf:  # it starts up
                 each.promised = rate
             elif rate != each.rate:
                 self._send_at(each, rate, now_s)
+
+    def _rates(self, flows: list[Transfer]) -> list[float]:
+        """Return the bytes/s of all transfers under way, or of some if their links tell them."""
+        if self._local is not None:
+            return self._local.local_rates(flows, self.on_link)
+        return checked_rates(self.sharing, flows, self._names)
 
     def _send_at(self, transfer: Transfer, rate: float, now_s: float) -> None:
         end_s = transfer.goes_at(rate, now_s)

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from apportion.sim.network.link_sharing import max_min_rates as max_min_rates
     from apportion.sim.phases.engine import PhaseRun as PhaseRun
     from apportion.sim.phases.engine import run_phases as run_phases
+    from apportion.sim.phases.job import PhaseJob as PhaseJob
     from apportion.sim.phases.priorities import crux_priorities as crux_priorities
     from apportion.sim.phases.priorities import gpu_intensity as gpu_intensity
-    from apportion.sim.phases.segments import PhaseJob as PhaseJob
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

@@ -1,8 +1,13 @@
-"""From event to event: jobs compute, and send at max-min fair rates."""
+"""Jobs that go through the phases of their profiles, and send at max-min fair rates.
+
+A phase is a burst: a transfer of so many gigabits at up to so many Gb/s, in the engine of
+iterations, on a GPU of one's own.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,13 +15,21 @@ import numpy as np
 
 from apportion.checks import mapping, number, seed, whole
 from apportion.errors import InputError, unknown_name, written
+from apportion.mechanism.gates import START
 from apportion.mechanism.time_shifts.link_compatibility import capacity_of
-from apportion.sim.network.link_sharing import max_min_rates
-from apportion.sim.phases.segments import PhaseJob, segments_of
+from apportion.mechanism.time_shifts.profile import ROUNDING as EDGE
+from apportion.sim.contention.engine import LinkEngine
+from apportion.sim.contention.iteration import Phase, in_phases
+from apportion.sim.network.link_sharing import FairSharing, max_min_rates
+from apportion.sim.phases.job import PhaseJob
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Mapping
 
+    from apportion.mechanism.gates import Flow, LinksView
+    from apportion.mechanism.time_shifts import CommunicationProfile
+    from apportion.sim.contention.engine import Job, Transfer
+    from apportion.sim.contention.iteration import Iteration
     from apportion.types import Floats
 
 
@@ -27,6 +40,9 @@ MOST_SEGMENTS = 10_000_000
 
 REMEMBERED = 20_000
 """Meetings of transfers whose rates are known by heart."""
+
+FOR_EVER = 10**12
+"""Iterations that no job comes to the end of."""
 
 STARVED = 200
 """Iterations in whose time a job sends nothing when it starves: priorities may leave it nothing."""
@@ -115,155 +131,198 @@ def run_phases(
     number("jitter", jitter, most=0.9)
     known = _checked(jobs, capacities, iterations)
     draws = np.random.SeedSequence(seed(random_seed, "random_seed")).spawn(len(known))
-    running = [
-        _Running(job, np.random.default_rng(draw), jitter, readjust)
-        for job, draw in zip(known.values(), draws, strict=True)
-    ]
-    excess = {link: 0.0 for job in known.values() for link in job.links}
-    links_of = [job.links for job in known.values()]
-    priorities = [job.priority for job in known.values()]
-    may_starve = len(set(priorities)) > 1
-    meetings: dict[tuple[float, ...], _Sent] = {}  # by what each job wants
-    now_s = 0.0
-    while any(len(job.starts_s) <= iterations for job in running):
-        wanted = tuple([job.wants for job in running])
-        sent = meetings.get(wanted)
-        if sent is None:
-            if len(meetings) > REMEMBERED:
-                meetings.clear()
-            sent = meetings[wanted] = _sent(wanted, links_of, capacities, priorities)
-        for job, rate in zip(running, sent.rates, strict=True):
-            if job.wants:
-                job.rate = rate
-        left = [job.left_s for job in running]
-        step_s = min(left)
-        for link, gbps in sent.above.items():
-            excess[link] += gbps * step_s
-        for place, links in sent.marked:
-            own = running[place]
-            own.marks += sum(gbps * step_s * own.wants / every for gbps, every in links)
-        now_s += step_s
-        if may_starve:
-            _check_starving(known, running)
-        for job, left_s in zip(running, left, strict=True):
-            job.advance(step_s)
-            if left_s - step_s <= ROUNDING * job.job.profile.period_s:
-                job.next(now_s)
-    by_name = dict(zip(known, running, strict=True))
+    engine = PhaseEngine(known, capacities, iterations, readjust)
+    if jitter:
+        engine.varies(jitter, [np.random.default_rng(draw) for draw in draws])
+    end_s, _ = engine.run(0.0, math.inf, to_completion=True)
     return PhaseRun(
-        end_s=now_s,
-        starts_s={name: np.array(job.starts_s) for name, job in by_name.items()},
-        excess_gigabits=excess,
-        marks_gigabits={name: job.marks for name, job in by_name.items()},
-        marks_at_starts={name: np.array(job.marks_at_starts) for name, job in by_name.items()},
-        readjusted={name: job.readjusted for name, job in by_name.items()},
+        end_s=end_s,
+        starts_s={name: np.array(each) for name, each in zip(known, engine.starts_s, strict=True)},
+        excess_gigabits=engine.excess,
+        marks_gigabits=dict(zip(known, engine.marks, strict=True)),
+        marks_at_starts={
+            name: np.array(each) for name, each in zip(known, engine.marks_at, strict=True)
+        },
+        readjusted={name: engine.readjusted[place] for place, name in enumerate(known)},
     )
 
 
-class _Running:
-    """Where a job is in its iteration."""
+def iteration_of(profile: CommunicationProfile) -> tuple[Iteration, list[float]]:
+    """Return an iteration that sends by a profile, and when each burst begins if it is alone.
 
-    def __init__(
-        self, job: PhaseJob, rng: np.random.Generator, jitter: float, readjust: float | None
-    ) -> None:
-        self.job, self.segments = job, segments_of(job.profile)
-        self.starts_s: list[float] = []
-        self.marks_at_starts: list[float] = []
-        self.readjusted, self.marks = 0, 0.0
-        self._rng, self._jitter, self._readjust = rng, jitter, readjust
-        self.wants, self.rate, self.waits_s = 0.0, 1.0, 0.0
-        self._place, self._left, self._waited = -1, job.start_s, False
-        self._early = False  # whether it waits only for being paced
-
-    @property
-    def left_s(self) -> float:
-        """Seconds until the segment ends at its present rate; infinite while nothing is sent."""
-        return max(0.0, self._left / self.rate) if self.rate else math.inf
-
-    def advance(self, step_s: float) -> None:
-        """Let time pass."""
-        self._left -= step_s * self.rate
-        self.waits_s = 0.0 if self.rate else self.waits_s + step_s
-
-    def next(self, now_s: float) -> None:
-        """Begin what comes after a segment that has ended: a wait, or the next segment."""
-        if not self._waited:
-            self._place = (self._place + 1) % len(self.segments)
-            if self._place == 0:
-                self.starts_s.append(now_s)
-                self.marks_at_starts.append(self.marks)
-        segment = self.segments[self._place]
-        wait_s = 0.0 if self._waited or not segment.gbps else self._off_schedule(now_s)
-        self._waited = wait_s > 0
-        if self._waited:
-            self.readjusted += not self._early
-            self._left, self.wants, self.rate = wait_s, 0.0, 1.0
-            return
-        self._left, self.wants = segment.amount, segment.gbps
-        if not segment.gbps:
-            self.rate = 1.0
-            if self._jitter:
-                self._left *= 1 + self._rng.uniform(-self._jitter, self._jitter)
-
-    def _off_schedule(self, now_s: float) -> float:
-        """Return how long to wait: 0 if near the schedule, else until its next time."""
-        self._early = False
-        if self._readjust is None and not self.job.held:
-            return 0.0
-        planned = self.job.start_s + self.segments[self._place].start_s
-        late = float(np.mod(now_s - planned, self.job.paced_s))
-        early = self.job.paced_s - late
-        if self.job.held and early < late:
-            self._early = early > ROUNDING * self.job.paced_s
-            return early if self._early else 0.0
-        if self._readjust is None:
-            return 0.0
-        allowed = (self._readjust + ROUNDING) * self.job.profile.period_s
-        return early if min(late, early) > allowed else 0.0
+    A burst of a phase that goes over the end of the period is sent in two: its end at the start of
+    the iteration, its start at the end. Sizes are gigabits, rates Gb/s.
+    """
+    period_s, bursts = profile.period_s, []
+    for start_s, lasts_s, gbps in profile.phases:
+        bursts.append((start_s, min(start_s + lasts_s, period_s), gbps))
+        if start_s + lasts_s - period_s > EDGE * period_s:
+            bursts.append((0.0, start_s + lasts_s - period_s, gbps))
+    phases, begins_s, now_s = [], [], 0.0
+    for start_s, end_s, gbps in [*sorted(bursts), (period_s, period_s, 0.0)]:
+        if start_s - now_s > EDGE * period_s:
+            phases.append(Phase(gpu_s=start_s - now_s))
+        if end_s > start_s:
+            phases.append(Phase(size=(end_s - start_s) * gbps, most=gbps))
+            begins_s.append(start_s)
+        now_s = end_s
+    return in_phases(phases), begins_s
 
 
-class _Sent(NamedTuple):
+class Meeting(NamedTuple):
     """What jobs send that want so much, and by what links are wanted above their capacity.
 
-    `rates` has the Gb/s of each job, `above` those that a link lacks, and `marked` for each job on
-    such links what they lack and what is wanted of them.
+    Attributes
+    ----------
+    rates
+        Gb/s of each job.
+    above
+        Gb/s that links lack, by link.
+    marks
+        Gb/s wanted above the capacities of links, by the job that wants them.
     """
 
     rates: list[float]
     above: dict[Hashable, float]
-    marked: list[tuple[int, list[tuple[float, float]]]]
+    marks: dict[int, float]
 
 
-def _sent(
-    wanted: tuple[float, ...],
-    links_of: Sequence[tuple[Hashable, ...]],
-    capacities: Mapping[Any, float],
-    priorities: Sequence[float],
-) -> _Sent:
-    """Share links among the jobs that want something of them."""
-    every: dict[Hashable, float] = {}
-    for gbps, links in zip(wanted, links_of, strict=True):
-        if gbps:
-            for link in links:
-                every[link] = every.get(link, 0.0) + gbps
-    above = {
-        link: gbps - capacities[link] for link, gbps in every.items() if gbps > capacities[link]
-    }
-    lacking = [
-        (job, [(above[link], every[link]) for link in links if link in above])
-        for job, links in enumerate(links_of)
-        if wanted[job]
-    ]
-    rates = max_min_rates(wanted, links_of, capacities, priorities)
-    return _Sent(rates, above, [each for each in lacking if each[1]])
+class PhaseEngine(LinkEngine):
+    """Jobs that have a GPU each, go through phases, and share links max-min fairly.
 
+    It is the gate of its bursts as well: one that is off its job's schedule waits.
+    """
 
-def _check_starving(known: Mapping[Any, PhaseJob], running: list[_Running]) -> None:
-    for name, job in zip(known, running, strict=True):
-        if job.waits_s > STARVED * job.job.paced_s:
+    name = "schedule"
+    opens_at_starts = False
+    least_instant_s = ROUNDING
+
+    def __init__(
+        self,
+        jobs: Mapping[Any, PhaseJob],
+        capacities: Mapping[Any, float],
+        iterations: int,
+        readjust: float | None,
+    ) -> None:
+        self._given, self._gbps = list(jobs.values()), capacities
+        self._iterations, self._behind = iterations, len(jobs)
+        self._readjust, self._known = readjust, dict[tuple[float, ...], Meeting]()
+        self._meeting, self._met_s = Meeting([], {}, {}), 0.0
+        self._draws: list[np.random.Generator] = []
+        links = list(dict.fromkeys(link for job in self._given for link in job.links))
+        law = FairSharing((1.0,) * (len(links) + len(jobs)))  # not asked: see `_rates`
+        super().__init__(len(jobs), len(links) + len(jobs), law, self, None, list(jobs))
+        self._leaps = False
+        self._priorities = [job.priority for job in self._given]
+        self._may_starve = len(set(self._priorities)) > 1
+        self.starts_s: list[list[float]] = [[] for _ in jobs]
+        self.marks_at: list[list[float]] = [[] for _ in jobs]
+        self.marks, self.excess = [0.0] * len(jobs), dict.fromkeys(links, 0.0)
+        self.readjusted: Counter[int] = Counter()
+        self._until: dict[int, float] = {}
+        self._starved_s = [0.0] * len(jobs)
+        self._begins_s = []
+        works = {job.profile: iteration_of(job.profile) for job in self._given}
+        for place, job in enumerate(self._given):
+            work, begins_s = works[job.profile]
+            self._begins_s.append(begins_s)
+            on = [links.index(link) for link in job.links] or [len(links) + place]
+            self.add(place, work, FOR_EVER, [place], on, (0, 0), job.start_s)
+
+    def varies(self, jitter: float, draws: list[np.random.Generator]) -> None:
+        """Let computations take 1 - jitter to 1 + jitter of their time."""
+        self._jitter, self._draws = jitter, draws
+
+    def _task_s(self, job: Job, task: int) -> float:
+        factor = 1.0
+        if self._draws:
+            factor += self._draws[job.number].uniform(-self._jitter, self._jitter)
+        return job.iteration.gpu_s[task] * factor
+
+    def _begin_iteration(self, job: Job, now_s: float) -> None:
+        self._add_up(now_s)
+        self.starts_s[job.number].append(now_s)
+        self.marks_at[job.number].append(self.marks[job.number])
+        self._behind -= len(self.starts_s[job.number]) == self._iterations + 1
+        if not self._behind:
+            self._finished.append((job.number, now_s))
+        super()._begin_iteration(job, now_s)
+
+    def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
+        """Let a burst begin near its time; else it waits for the next one."""
+        number = flow.job
+        if number in self._until:
+            until_s = self._until[number]
+            if until_s > now_s + self._instant_s(now_s):
+                return until_s
+            del self._until[number]
+            return START
+        job = self._given[number]
+        planned_s = job.start_s + self._begins_s[number][self._jobs[number].sent]
+        late = (now_s - planned_s) % job.paced_s
+        early = job.paced_s - late
+        if job.held and early < late:  # it waits only for being paced
+            if early <= ROUNDING * job.paced_s:
+                return START
+        elif (
+            self._readjust is None
+            or min(late, early) <= (self._readjust + ROUNDING) * job.profile.period_s
+        ):
+            return START
+        else:
+            self.readjusted[number] += 1
+        self._until[number] = now_s + early
+        return now_s + early
+
+    def _share(self, now_s: float) -> None:
+        self._add_up(now_s)
+        super()._share(now_s)
+
+    def _rates(self, flows: list[Transfer]) -> list[float]:
+        wanted = [0.0] * len(self._given)
+        for flow in flows:
+            wanted[flow.job] = flow.most
+        known = self._known.get(tuple(wanted))
+        if known is None:
+            if len(self._known) > REMEMBERED:
+                self._known.clear()
+            known = self._known[tuple(wanted)] = self._meet(wanted)
+        self._meeting = known
+        return [known.rates[flow.job] for flow in flows]
+
+    def _meet(self, wanted: list[float]) -> Meeting:
+        """Share links among the jobs that want something of them."""
+        every: Counter[Hashable] = Counter()
+        links_of = [job.links for job in self._given]
+        for gbps, links in zip(wanted, links_of, strict=True):
+            every.update(dict.fromkeys(links, gbps))
+        above = {on: gbps - self._gbps[on] for on, gbps in every.items() if gbps > self._gbps[on]}
+        marks = {
+            place: sum(above[on] / every[on] for on in links if on in above) * wanted[place]
+            for place, links in enumerate(links_of)
+            if wanted[place]
+        }
+        rates = max_min_rates(wanted, links_of, self._gbps, self._priorities)
+        return Meeting(rates, above, marks)
+
+    def _add_up(self, now_s: float) -> None:
+        """Take down what has been wanted above the capacities of links since the last time."""
+        lasts_s, self._met_s = now_s - self._met_s, now_s
+        for link, gbps in self._meeting.above.items():
+            self.excess[link] += gbps * lasts_s
+        for place, gbps in self._meeting.marks.items():
+            self.marks[place] += gbps * lasts_s
+            if self._may_starve:
+                self._check_starving(place, lasts_s)
+
+    def _check_starving(self, place: int, lasts_s: float) -> None:
+        starved_s = 0.0 if self._meeting.rates[place] else self._starved_s[place] + lasts_s
+        self._starved_s[place] = starved_s
+        if starved_s > STARVED * self._given[place].paced_s:
             raise InputError(
-                f"The job {written(name)} starves: those of a higher priority have left it nothing "
-                f"of its links for the time of {STARVED} iterations. Give it a higher one."
+                f"The job {written(self._names[place])} starves: those of a higher priority have "
+                f"left it nothing of its links for the time of {STARVED} iterations. Give it a "
+                "higher one."
             )
 
 

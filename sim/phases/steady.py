@@ -10,7 +10,7 @@ import numpy as np
 from apportion.mechanism.time_shifts import law_is_exact, score_of
 from apportion.mechanism.time_shifts.circle import EQUAL
 from apportion.sim.phases.engine import run_phases
-from apportion.sim.phases.segments import PhaseJob
+from apportion.sim.phases.job import PhaseJob
 
 if TYPE_CHECKING:
     from apportion.sim.network.contention import PhaseNetwork

@@ -12,7 +12,7 @@ import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.time_shifts import iteration_s, law_is_exact, score_of
 from apportion.sim.phases import PhaseJob, PhaseRun, max_min_rates, run_phases
-from apportion.sim.phases.segments import segments_of
+from apportion.sim.phases.engine import iteration_of
 
 Profile = ap.CommunicationProfile
 
@@ -101,8 +101,9 @@ def test_a_job_alone_makes_its_period_and_sends_its_gigabits() -> None:
         edges = np.sort(rng.uniform(0, 10, 6))
         phases = [(a, b - a, float(rng.uniform(1, 50))) for a, b in list(pairwise(edges))[::2]]
         profile = Profile("alone", 10.0, phases).shifted(float(rng.uniform(0, 10)))
-        segments = segments_of(profile)
-        assert sum(each.amount for each in segments if each.gbps) == pytest.approx(profile.gigabits)
+        iteration, begins_s = iteration_of(profile)
+        assert iteration.size == pytest.approx(profile.gigabits)
+        assert len(iteration.sends) == len(begins_s)
         run = on_one_link([profile], [0.0])
         assert run.iterations_s(0) == pytest.approx([10.0] * 30)
 

@@ -1,15 +1,14 @@
-"""A job on links, and the segments that an iteration of it goes through."""
+"""A job that makes iterations over links."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from apportion.checks import hashable, number, seconds
 from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts import CommunicationProfile
-from apportion.mechanism.time_shifts.profile import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -61,44 +60,3 @@ class PhaseJob:
     def paced_s(self) -> float:
         """Seconds from one iteration to the next by the schedule."""
         return self.profile.period_s if self.schedule_s is None else self.schedule_s
-
-
-class Segment(NamedTuple):
-    """A stretch of an iteration: computing, or sending.
-
-    Attributes
-    ----------
-    start_s
-        From the start of the iteration if nobody is in its way, seconds.
-    amount
-        Seconds of computing, or gigabits to send.
-    gbps
-        The most at which it sends; 0 while it computes.
-    """
-
-    start_s: float
-    amount: float
-    gbps: float
-
-
-def segments_of(profile: CommunicationProfile) -> list[Segment]:
-    """Cut a profile at the edges of its phases and at the start of the iteration.
-
-    A phase that goes over the end of the period is sent in two parts: its end at the start of the
-    iteration, and its start at the end.
-    """
-    parts = []
-    for phase in profile.phases:
-        end_s = min(phase.start_s + phase.duration_s, profile.period_s)
-        parts.append((phase.start_s, end_s, phase.gbps))
-        over_s = phase.start_s + phase.duration_s - end_s
-        if over_s > ROUNDING * profile.period_s:
-            parts.append((0.0, over_s, phase.gbps))
-    segments, now = [], 0.0
-    for start_s, end_s, gbps in [*sorted(parts), (profile.period_s, profile.period_s, 0.0)]:
-        if start_s - now > ROUNDING * profile.period_s:
-            segments.append(Segment(now, start_s - now, 0.0))
-        if end_s > start_s:
-            segments.append(Segment(start_s, (end_s - start_s) * gbps, gbps))
-        now = end_s
-    return segments
