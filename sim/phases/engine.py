@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from apportion.sim.network.link_sharing import FairSharing, max_min_rates
 from apportion.sim.phases.job import PhaseJob
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from apportion.mechanism.gates import Flow, LinksView
     from apportion.mechanism.time_shifts import CommunicationProfile
@@ -58,12 +59,10 @@ class PhaseRun:
         When the last job had made its iterations, seconds.
     starts_s
         When each iteration began, by job; the last of them is not complete.
-    excess_gigabits
-        Gigabits wanted above the capacity of a link, by link: the integral of max(0, demand -
-        capacity) over the jobs that send. Where switches mark what they cannot pass on at once
-        (ECN), marks grow with it.
     marks_gigabits
-        The same by job: that of its links, by its part of what they were wanted for.
+        Gigabits wanted above the capacities of links, by job: the integral of max(0, demand -
+        capacity) over its links, by its part of what they were wanted for. Where switches mark
+        what they cannot pass on at once (ECN), marks grow with it.
     marks_at_starts
         What they were when each iteration began, by job.
     readjusted
@@ -72,7 +71,6 @@ class PhaseRun:
 
     end_s: float
     starts_s: Mapping[Any, Floats]
-    excess_gigabits: Mapping[Any, float]
     marks_gigabits: Mapping[Any, float]
     marks_at_starts: Mapping[Any, Floats]
     readjusted: Mapping[Any, int]
@@ -130,20 +128,21 @@ def run_phases(
         number("readjust", readjust, strict=True, most=0.5)
     number("jitter", jitter, most=0.9)
     known = _checked(jobs, capacities, iterations)
-    draws = np.random.SeedSequence(seed(random_seed, "random_seed")).spawn(len(known))
+    random_seed = seed(random_seed, "random_seed")
     engine = PhaseEngine(known, capacities, iterations, readjust)
     if jitter:
-        engine.varies(jitter, [np.random.default_rng(draw) for draw in draws])
+        engine.vary(jitter, random_seed)
     end_s, _ = engine.run(0.0, math.inf, to_completion=True)
+
+    def by_name(of_jobs: Sequence[Any]) -> dict[Any, Any]:
+        return dict(zip(known, of_jobs, strict=True))
+
     return PhaseRun(
         end_s=end_s,
-        starts_s={name: np.array(each) for name, each in zip(known, engine.starts_s, strict=True)},
-        excess_gigabits=engine.excess,
-        marks_gigabits=dict(zip(known, engine.marks, strict=True)),
-        marks_at_starts={
-            name: np.array(each) for name, each in zip(known, engine.marks_at, strict=True)
-        },
-        readjusted={name: engine.readjusted[place] for place, name in enumerate(known)},
+        starts_s=by_name([np.array(each) for each in engine.starts_s]),
+        marks_gigabits=by_name(engine.marks),
+        marks_at_starts=by_name([np.array(each) for each in engine.marks_at]),
+        readjusted=by_name(engine.readjusted),
     )
 
 
@@ -169,28 +168,22 @@ def iteration_of(profile: CommunicationProfile) -> tuple[Iteration, list[float]]
     return in_phases(phases), begins_s
 
 
-class Meeting(NamedTuple):
-    """What jobs send that want so much, and by what links are wanted above their capacity.
-
-    Attributes
-    ----------
-    rates
-        Gb/s of each job.
-    above
-        Gb/s that links lack, by link.
-    marks
-        Gb/s wanted above the capacities of links, by the job that wants them.
-    """
-
-    rates: list[float]
-    above: dict[Hashable, float]
-    marks: dict[int, float]
-
-
 class PhaseEngine(LinkEngine):
     """Jobs that have a GPU each, go through phases, and share links max-min fairly.
 
     It is the gate of its bursts as well: one that is off its job's schedule waits.
+
+    Parameters
+    ----------
+    jobs, capacities, iterations, readjust
+        As of `run_phases`.
+
+    Attributes
+    ----------
+    starts_s, marks_at
+        When each iteration began, and its job's marks then, by job.
+    marks, readjusted
+        Gigabits wanted above capacities, and waits for the schedule, of each job.
     """
 
     name = "schedule"
@@ -204,24 +197,23 @@ class PhaseEngine(LinkEngine):
         iterations: int,
         readjust: float | None,
     ) -> None:
+        links = list(dict.fromkeys(link for job in jobs.values() for link in job.links))
+        law = FairSharing((1.0,) * (len(links) + len(jobs)))  # is not asked: see `_rates`
+        super().__init__(len(jobs), len(law.capacity), law, self, None, list(jobs))
+        self._leaps = False
         self._given, self._gbps = list(jobs.values()), capacities
         self._iterations, self._behind = iterations, len(jobs)
-        self._readjust, self._known = readjust, dict[tuple[float, ...], Meeting]()
-        self._meeting, self._met_s = Meeting([], {}, {}), 0.0
-        self._draws: list[np.random.Generator] = []
-        links = list(dict.fromkeys(link for job in self._given for link in job.links))
-        law = FairSharing((1.0,) * (len(links) + len(jobs)))  # not asked: see `_rates`
-        super().__init__(len(jobs), len(links) + len(jobs), law, self, None, list(jobs))
-        self._leaps = False
-        self._priorities = [job.priority for job in self._given]
-        self._may_starve = len(set(self._priorities)) > 1
+        self._allowed = math.inf if readjust is None else readjust + ROUNDING
+        self._until_s: dict[int, float] = {}  # when those that wait for the schedule begin
+        self._draws: list[Callable[[], float]] = [lambda: 1.0] * len(jobs)
+        self._meet = lru_cache(REMEMBERED)(self._met)
+        self._now: tuple[list[float], dict[int, float]] = [], {}
+        self._marked_s = 0.0
+        self.marks, self._starved_s = [0.0] * len(jobs), [0.0] * len(jobs)
+        self.readjusted = [0] * len(jobs)
         self.starts_s: list[list[float]] = [[] for _ in jobs]
         self.marks_at: list[list[float]] = [[] for _ in jobs]
-        self.marks, self.excess = [0.0] * len(jobs), dict.fromkeys(links, 0.0)
-        self.readjusted: Counter[int] = Counter()
-        self._until: dict[int, float] = {}
-        self._starved_s = [0.0] * len(jobs)
-        self._begins_s = []
+        self._begins_s: list[list[float]] = []
         works = {job.profile: iteration_of(job.profile) for job in self._given}
         for place, job in enumerate(self._given):
             work, begins_s = works[job.profile]
@@ -229,18 +221,17 @@ class PhaseEngine(LinkEngine):
             on = [links.index(link) for link in job.links] or [len(links) + place]
             self.add(place, work, FOR_EVER, [place], on, (0, 0), job.start_s)
 
-    def varies(self, jitter: float, draws: list[np.random.Generator]) -> None:
-        """Let computations take 1 - jitter to 1 + jitter of their time."""
-        self._jitter, self._draws = jitter, draws
+    def vary(self, jitter: float, random_seed: int) -> None:
+        """Let computations take 1 - jitter to 1 + jitter of their time, evenly drawn."""
+        draws = np.random.SeedSequence(random_seed).spawn(len(self._given))
+        uniform = [np.random.default_rng(draw).uniform for draw in draws]
+        self._draws = [partial(each, 1 - jitter, 1 + jitter) for each in uniform]
 
     def _task_s(self, job: Job, task: int) -> float:
-        factor = 1.0
-        if self._draws:
-            factor += self._draws[job.number].uniform(-self._jitter, self._jitter)
-        return job.iteration.gpu_s[task] * factor
+        return job.iteration.gpu_s[task] * self._draws[job.number]()
 
     def _begin_iteration(self, job: Job, now_s: float) -> None:
-        self._add_up(now_s)
+        self._mark(now_s)
         self.starts_s[job.number].append(now_s)
         self.marks_at[job.number].append(self.marks[job.number])
         self._behind -= len(self.starts_s[job.number]) == self._iterations + 1
@@ -250,80 +241,64 @@ class PhaseEngine(LinkEngine):
 
     def decide(self, now_s: float, flow: Flow, links: LinksView) -> float:
         """Let a burst begin near its time; else it waits for the next one."""
-        number = flow.job
-        if number in self._until:
-            until_s = self._until[number]
-            if until_s > now_s + self._instant_s(now_s):
-                return until_s
-            del self._until[number]
-            return START
-        job = self._given[number]
-        planned_s = job.start_s + self._begins_s[number][self._jobs[number].sent]
-        late = (now_s - planned_s) % job.paced_s
-        early = job.paced_s - late
-        if job.held and early < late:  # it waits only for being paced
-            if early <= ROUNDING * job.paced_s:
+        number, job = flow.job, self._given[flow.job]
+        until_s = self._until_s.pop(number, None)
+        if until_s is None:
+            planned_s = job.start_s + self._begins_s[number][self._jobs[number].sent]
+            late = (now_s - planned_s) % job.paced_s
+            early = job.paced_s - late
+            if job.held and early < late:  # it waits only for being paced
+                if early <= ROUNDING * job.paced_s:
+                    return START
+            elif min(late, early) <= self._allowed * job.profile.period_s:
                 return START
-        elif (
-            self._readjust is None
-            or min(late, early) <= (self._readjust + ROUNDING) * job.profile.period_s
-        ):
+            else:
+                self.readjusted[number] += 1
+            until_s = now_s + early
+        if until_s <= now_s + self._instant_s(now_s):
             return START
-        else:
-            self.readjusted[number] += 1
-        self._until[number] = now_s + early
-        return now_s + early
+        self._until_s[number] = until_s
+        return until_s
 
     def _share(self, now_s: float) -> None:
-        self._add_up(now_s)
+        self._mark(now_s)
         super()._share(now_s)
 
     def _rates(self, flows: list[Transfer]) -> list[float]:
         wanted = [0.0] * len(self._given)
         for flow in flows:
             wanted[flow.job] = flow.most
-        known = self._known.get(tuple(wanted))
-        if known is None:
-            if len(self._known) > REMEMBERED:
-                self._known.clear()
-            known = self._known[tuple(wanted)] = self._meet(wanted)
-        self._meeting = known
-        return [known.rates[flow.job] for flow in flows]
+        self._now = self._meet(tuple(wanted))
+        return [self._now[0][flow.job] for flow in flows]
 
-    def _meet(self, wanted: list[float]) -> Meeting:
-        """Share links among the jobs that want something of them."""
+    def _met(self, wanted: tuple[float, ...]) -> tuple[list[float], dict[int, float]]:
+        """Return the Gb/s of jobs that want so much, and those wanted above what links have."""
         every: Counter[Hashable] = Counter()
         links_of = [job.links for job in self._given]
         for gbps, links in zip(wanted, links_of, strict=True):
             every.update(dict.fromkeys(links, gbps))
-        above = {on: gbps - self._gbps[on] for on, gbps in every.items() if gbps > self._gbps[on]}
+        lack = {on: max(0.0, 1 - self._gbps[on] / gbps) for on, gbps in every.items() if gbps}
         marks = {
-            place: sum(above[on] / every[on] for on in links if on in above) * wanted[place]
+            place: wanted[place] * sum(lack[on] for on in links)
             for place, links in enumerate(links_of)
             if wanted[place]
         }
-        rates = max_min_rates(wanted, links_of, self._gbps, self._priorities)
-        return Meeting(rates, above, marks)
+        priorities = [job.priority for job in self._given]
+        return max_min_rates(wanted, links_of, self._gbps, priorities), marks
 
-    def _add_up(self, now_s: float) -> None:
+    def _mark(self, now_s: float) -> None:
         """Take down what has been wanted above the capacities of links since the last time."""
-        lasts_s, self._met_s = now_s - self._met_s, now_s
-        for link, gbps in self._meeting.above.items():
-            self.excess[link] += gbps * lasts_s
-        for place, gbps in self._meeting.marks.items():
+        lasts_s, self._marked_s = now_s - self._marked_s, now_s
+        rates, marks = self._now
+        for place, gbps in marks.items():
             self.marks[place] += gbps * lasts_s
-            if self._may_starve:
-                self._check_starving(place, lasts_s)
-
-    def _check_starving(self, place: int, lasts_s: float) -> None:
-        starved_s = 0.0 if self._meeting.rates[place] else self._starved_s[place] + lasts_s
-        self._starved_s[place] = starved_s
-        if starved_s > STARVED * self._given[place].paced_s:
-            raise InputError(
-                f"The job {written(self._names[place])} starves: those of a higher priority have "
-                f"left it nothing of its links for the time of {STARVED} iterations. Give it a "
-                "higher one."
-            )
+            self._starved_s[place] = 0.0 if rates[place] else self._starved_s[place] + lasts_s
+            if self._starved_s[place] > STARVED * self._given[place].paced_s:
+                raise InputError(
+                    f"The job {written(self._names[place])} starves: those of a higher priority "
+                    f"have left it nothing of its links for the time of {STARVED} iterations. Give "
+                    "it a higher one."
+                )
 
 
 def _checked(jobs: Any, capacities: Any, iterations: int) -> dict[Any, PhaseJob]:
