@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.gates import GATES, HOLD, START
-from apportion.sim.contention import ETHERNET_10G, LinkEngine, SharedCost, in_phases
-from apportion.sim.contention.iteration import Phase
+from apportion.sim.links import ETHERNET_10G, LinkEngine, SharedCost, in_phases
+from apportion.sim.links.iteration import Phase
 from apportion.sim.network.models.trained import TABLE_III
 from benchmarks.experiment import claimed
 from benchmarks.papers.claims import Figure
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.mechanism.gates import Flow, Gate, LinksView
-    from apportion.sim.contention import Iteration
+    from apportion.sim.links import Iteration
     from apportion.sim.network.models.trained import TableIII
 
 PAPER = 675 / 295

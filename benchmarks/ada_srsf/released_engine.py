@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from apportion.mechanism.gates import AdaDual
-from apportion.sim.contention import LinkEngine
+from apportion.sim.links import LinkEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,5 +61,5 @@ def released(*, switched_on: bool) -> Iterator[None]:
     if not switched_on:
         yield
         return
-    with patch("apportion.sim.contention.parts.LinkEngine", _Engine):
+    with patch("apportion.sim.links.parts.LinkEngine", _Engine):
         yield

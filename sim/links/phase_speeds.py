@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from apportion.sim.engine.speeds import Speeds
+from apportion.sim.links.meeting import connected, crowded, meeting_of
+from apportion.sim.links.shift_plan import Crowd, Epochs, looped_jobs, planned_shifts
+from apportion.sim.links.steady import SteadyIterations
 from apportion.sim.network.cassini import CassiniNetwork, GangLinks
-from apportion.sim.phases.steady import SteadyIterations
-from apportion.sim.shifts.meeting import connected, crowded, meeting_of
-from apportion.sim.shifts.shift_plan import Crowd, Epochs, looped_jobs, planned_shifts
 from apportion.ties import significant
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from tests.sim.leasing.one_by_one import leased
 import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.placements import PLACEMENTS, Gang, Strategy, register
-from apportion.sim.contention import ETHERNET_10G
 from apportion.sim.engine import duty_cycle
 from apportion.sim.generators.presets import generate_contended_workload
+from apportion.sim.links import ETHERNET_10G
 from apportion.sim.network import get_network
 from apportion.sim.network.models.trained import TABLE_III
 

@@ -21,8 +21,8 @@ from apportion.estimators.goodput import (
     StepTimes,
 )
 from apportion.mechanism.devices import Devices
-from apportion.sim.contention import ETHERNET_10G, SharedCost
 from apportion.sim.engine import duty_cycle
+from apportion.sim.links import ETHERNET_10G, SharedCost
 from apportion.sim.network import ContentionNetwork
 from apportion.sim.network.models.trained import TABLE_III
 from apportion.sim.record import Record

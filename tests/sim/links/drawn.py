@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from apportion.mechanism.gates import AdaDual, AtMost, Gate, TimeShift
-from apportion.sim.contention import (
+from apportion.sim.links import (
     FairSharing,
     Iteration,
     LinkSharing,

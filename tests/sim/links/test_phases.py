@@ -11,8 +11,8 @@ import pytest
 import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.time_shifts import iteration_s, law_is_exact, score_of
-from apportion.sim.phases import PhaseJob, PhaseRun, max_min_rates, run_phases
-from apportion.sim.phases.engine import iteration_of
+from apportion.sim.links import PhaseJob, PhaseRun, max_min_rates, run_phases
+from apportion.sim.links.phases import iteration_of
 
 Profile = ap.CommunicationProfile
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.sim.contention.drawn import drawn, play
+from tests.sim.links.drawn import drawn, play
 
 import apportion as ap
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.gates import GATES, HOLD, START, AdaDual, AllOf, AtMost, TimeShift
-from apportion.sim.contention import (
+from apportion.sim.links import (
     ETHERNET_10G,
     FairSharing,
     Iteration,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.seeds import ranges_of_seeds
-from tests.sim.contention.drawn import drawn, play
+from tests.sim.links.drawn import drawn, play
 
 import apportion as ap
 from apportion.errors import InputError, SolveError
 from apportion.mechanism.gates import HOLD, START
-from apportion.sim.contention import ETHERNET_10G, LinkEngine
+from apportion.sim.links import ETHERNET_10G, LinkEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,23 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apportion.checks import mapping, number, seed, whole
+from apportion.checks import hashable, mapping, number, seconds, seed, whole
 from apportion.errors import InputError, unknown_name, written
 from apportion.mechanism.gates import START
+from apportion.mechanism.time_shifts import CommunicationProfile
 from apportion.mechanism.time_shifts.link_compatibility import capacity_of
 from apportion.mechanism.time_shifts.profile import ROUNDING as EDGE
-from apportion.sim.contention.engine import LinkEngine
-from apportion.sim.contention.iteration import Phase, in_phases
+from apportion.sim.links.engine import LinkEngine
+from apportion.sim.links.iteration import Phase, in_phases
 from apportion.sim.network.link_sharing import FairSharing, max_min_rates
-from apportion.sim.phases.job import PhaseJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from apportion.mechanism.gates import Flow, LinksView
-    from apportion.mechanism.time_shifts import CommunicationProfile
-    from apportion.sim.contention.engine import Job, Transfer
-    from apportion.sim.contention.iteration import Iteration
+    from apportion.sim.links.engine import Job, Transfer
+    from apportion.sim.links.iteration import Iteration
     from apportion.types import Floats
 
 
@@ -47,6 +46,54 @@ FOR_EVER = 10**12
 
 STARVED = 200
 """Iterations in whose time a job sends nothing when it starves: priorities may leave it nothing."""
+
+
+@dataclass(frozen=True)
+class PhaseJob:
+    """A job that makes iterations over links.
+
+    Attributes
+    ----------
+    profile
+        What an iteration sends, and when if nobody is in its way.
+    links
+        Names of the links that it uses, each at the same rate; none within one server.
+    start_s
+        When its first iteration begins: its time shift, seconds.
+    schedule_s
+        Seconds from one iteration to the next by the schedule that drift is measured against;
+        ``None`` for the period of the profile. On links that cannot carry everything iterations
+        take longer, and their schedule must allow for it.
+    priority
+        Of its traffic: on every link those of a larger one send first, and others share what they
+        leave, see `crux_priorities`. Jobs of one priority share links max-min fairly.
+    held
+        Whether it is paced by its schedule: a phase that would begin early waits for its time.
+    """
+
+    profile: CommunicationProfile
+    links: tuple[Hashable, ...] = ()
+    start_s: float = 0.0
+    schedule_s: float | None = None
+    priority: float = 0.0
+    held: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.profile, CommunicationProfile):
+            raise InputError(f"{written(self.profile)} is no CommunicationProfile.")
+        where = f"of the job {self.profile.name!r}"
+        object.__setattr__(self, "links", tuple(hashable(f"link {where}", self.links)))
+        if len(set(self.links)) < len(self.links):
+            raise InputError(f"The links {where} are {written(self.links)}; name each once.")
+        seconds(f"The start {where}", self.start_s)
+        if self.schedule_s is not None:
+            seconds(f"The schedule {where}", self.schedule_s, strict=True)
+        number(f"The priority {where}", self.priority, least=-math.inf)
+
+    @property
+    def paced_s(self) -> float:
+        """Seconds from one iteration to the next by the schedule."""
+        return self.profile.period_s if self.schedule_s is None else self.schedule_s
 
 
 @dataclass(frozen=True)

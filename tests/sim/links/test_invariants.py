@@ -11,7 +11,7 @@ import pytest
 from tests.seeds import each_seed
 
 import apportion as ap
-from apportion.sim.contention import ETHERNET_10G
+from apportion.sim.links import ETHERNET_10G
 from apportion.sim.network.models.trained import TABLE_III
 
 pytestmark = pytest.mark.usefixtures("free_starts")

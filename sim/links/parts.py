@@ -17,11 +17,11 @@ from apportion.mechanism.placement import Placer
 from apportion.mechanism.placements import PLACEMENTS
 from apportion.mechanism.run_to_completion import GatedScheduler, StayNeeds
 from apportion.sim.about import Parts
-from apportion.sim.contention.engine import LinkEngine
-from apportion.sim.contention.iteration import Iteration, all_reduced, overlapped
-from apportion.sim.contention.record import Timeline
-from apportion.sim.contention.runtime import Iterating, LinkMap
 from apportion.sim.iteration_times import iteration_tables
+from apportion.sim.links.engine import LinkEngine
+from apportion.sim.links.iteration import Iteration, all_reduced, overlapped
+from apportion.sim.links.record import Timeline
+from apportion.sim.links.runtime import Iterating, LinkMap
 from apportion.sim.network.collectives import Cost, all_reduce_cost
 from apportion.sim.network.link_sharing import SharedCost, checked_law
 from apportion.sim.network.models.trained import trained

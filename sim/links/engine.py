@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from apportion.mechanism.gates import Gate
-    from apportion.sim.contention.iteration import Iteration, Send
-    from apportion.sim.contention.record import Watch
+    from apportion.sim.links.iteration import Iteration, Send
+    from apportion.sim.links.record import Watch
     from apportion.sim.network.link_sharing import LinkSharing
     from apportion.types import Floats, Ints
 

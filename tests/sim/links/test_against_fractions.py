@@ -14,7 +14,7 @@ from tests.oracles.draw_contention import JOB_SETS, LAWS, draw_jobs
 from tests.seeds import ranges_of_seeds
 
 from apportion.mechanism.gates import AdaDual, AtMost
-from apportion.sim.contention import LinkEngine, SharedCost, all_reduced
+from apportion.sim.links import LinkEngine, SharedCost, all_reduced
 
 if TYPE_CHECKING:
     from tests.oracles.contention import Job, Outcome

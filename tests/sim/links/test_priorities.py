@@ -9,7 +9,7 @@ import pytest
 
 import apportion as ap
 from apportion.errors import InputError
-from apportion.sim.phases import PhaseJob, crux_priorities, gpu_intensity, max_min_rates, run_phases
+from apportion.sim.links import PhaseJob, crux_priorities, gpu_intensity, max_min_rates, run_phases
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

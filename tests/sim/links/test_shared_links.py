@@ -11,8 +11,8 @@ from tests.oracles.draw_whole import LINKS, draw_links
 from tests.oracles.rotations import enumerate_shifts, mean_score
 
 import apportion as ap
+from apportion.sim.links import LinkShifts
 from apportion.sim.network import get_topology, jobs_on_links
-from apportion.sim.shifts import LinkShifts
 
 if TYPE_CHECKING:
     from tests.oracles.rotations import Link, Profile

@@ -9,13 +9,12 @@ import numpy as np
 
 from apportion.mechanism.time_shifts import law_is_exact, score_of
 from apportion.mechanism.time_shifts.circle import EQUAL
-from apportion.sim.phases.engine import run_phases
-from apportion.sim.phases.job import PhaseJob
+from apportion.sim.links.phases import PhaseJob, run_phases
 
 if TYPE_CHECKING:
+    from apportion.sim.links.meeting import Meeting
+    from apportion.sim.links.phases import PhaseRun
     from apportion.sim.network.contention import PhaseNetwork
-    from apportion.sim.phases.engine import PhaseRun
-    from apportion.sim.shifts.meeting import Meeting
     from apportion.types import Floats
 
 

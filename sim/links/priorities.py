@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from apportion.checks import mapping, number
 from apportion.errors import unknown_name, written
-from apportion.sim.phases.engine import run_phases
-from apportion.sim.phases.job import PhaseJob
+from apportion.sim.links.phases import PhaseJob, run_phases
 from apportion.ties import significant
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from apportion.mechanism.decider import About
 from apportion.mechanism.placement import Placer
 from apportion.mechanism.scheduler import Gangs
 from apportion.sim.engine import Speeds
+from apportion.sim.links import PhaseJob, run_phases
+from apportion.sim.links.meeting import Meeting, connected, meeting_of
+from apportion.sim.links.shift_plan import Epochs
+from apportion.sim.links.steady import SteadyIterations
 from apportion.sim.network import PhaseNetwork, get_network
 from apportion.sim.network.cassini import CassiniNetwork
 from apportion.sim.network.models.trained import table_iii_profiles
 from apportion.sim.network.own_speeds import speeds_on
-from apportion.sim.phases import PhaseJob, run_phases
-from apportion.sim.phases.steady import SteadyIterations
-from apportion.sim.shifts.meeting import Meeting, connected, meeting_of
-from apportion.sim.shifts.shift_plan import Epochs
 
 if TYPE_CHECKING:
     from apportion.mechanism.devices import Held

@@ -16,7 +16,7 @@ from apportion.mechanism.time_shifts.circle import (
     commensurate_groups,
     tolerance_over,
 )
-from apportion.sim.shifts.meeting import connected
+from apportion.sim.links.meeting import connected
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,9 +13,9 @@ from tests.seeds import each_seed, sampled
 
 import apportion as ap
 from apportion.experiments.run_records import record_of, run_of
+from apportion.sim.links.busiest import COLUMNS, busiest_links
 from apportion.sim.network import NETWORKS, SwitchLevel, Topology, TreeTopology
 from apportion.sim.network.cassini import CassiniNetwork
-from apportion.sim.phases.busiest import COLUMNS, busiest_links
 
 MODELS = ("ResNet50", "BERT")
 CLUSTER = ap.Cluster({"a100": 12}, gpus_per_machine=1, machines_per_rack=2)

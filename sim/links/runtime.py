@@ -10,7 +10,7 @@ import pandas as pd
 
 from apportion.errors import InputError
 from apportion.mechanism.scheduler import NO_GANGS, Decision, GangProgress, Gangs
-from apportion.sim.contention.engine import instant_s
+from apportion.sim.links.engine import instant_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from apportion.mechanism.devices import Held
     from apportion.mechanism.machines import Layout
-    from apportion.sim.contention.engine import LinkEngine
-    from apportion.sim.contention.iteration import Iteration
     from apportion.sim.engine.true_state import TrueState
+    from apportion.sim.links.engine import LinkEngine
+    from apportion.sim.links.iteration import Iteration
     from apportion.types import Floats, Ints
 
 
