@@ -74,7 +74,7 @@ PACKAGES = {
     "apportion.elastic": "Elastic jobs and inference",
     "apportion.estimators": "Estimated speeds",
     "apportion.sim.network": "Networks and topologies",
-    "apportion.sim.contention": "Jobs that share links, iteration by iteration",
+    "apportion.sim.links": "Jobs that share links, iteration by iteration",
     "apportion.sim.traces": "Files of traces",
     "apportion.experiments": "Experiments",
     "apportion.report": "Reports",

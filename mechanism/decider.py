@@ -147,8 +147,8 @@ class About:
         is its job type for good.
     steps
         Makes what gangs do in a step, as a network asks for it that knows their bytes
-        (`apportion.sim.contention.speeds.Steps`), of speeds and the network; ``None`` for rigid
-        jobs, whose bytes follow from what they train.
+        (`apportion.sim.links.contended_speeds.Steps`), of speeds and the network; ``None`` for
+        rigid jobs, whose bytes follow from what they train.
     lost_s
         Seconds that each job loses at a start, whoever decides, shape (jobs,); none by default.
     needs

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.repetition import running_sums
+from apportion.sim.links.busiest import busiest_links
 from apportion.sim.metrics import jobs_table
-from apportion.sim.phases.busiest import busiest_links
 from apportion.sim.run import Run
 from apportion.sim.schedule import ScheduleLog
 from apportion.sim.workload_tables import of_types_given

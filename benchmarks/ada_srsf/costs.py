@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from apportion.sim.contention import ETHERNET_10G
+from apportion.sim.links import ETHERNET_10G
 from apportion.sim.network import all_reduce_cost
 from apportion.sim.network.collectives import ALL_REDUCES
 from apportion.sim.network.models.trained import TABLE_III

@@ -1,10 +1,9 @@
 """Gates against each other on contended links, and what eta, memory and jitter change.
 
 ``python -m benchmarks.ada_srsf.gates`` runs SRSF(n), AdaDUAL as written and with all conflicts
-checked, all with LWF-1, on job sets of the
-full length; and again, a hundredth as long, with other eta, less memory and jittered arrivals, with
-a rollout over the waiting transfers where many wait. Ratios are paired by job set. Job sets are
-those of `benchmarks.ada_srsf.tables`.
+checked, all with LWF-1, on job sets of the full length; and again, a hundredth as long, with other
+eta, less memory and jittered arrivals. Ratios are paired by job set. Job sets are those of
+`benchmarks.ada_srsf.tables`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 SETS, QUICK_SETS = 20, 1
 SHORT, SHORTEST = 0.01, 0.001
 ONE, TWO, THREE = (f"at_most_{n}" for n in (1, 2, 3))
-ADA, WRITTEN, ROLLOUT = "ada_dual", "ada_dual_as_written", "rollout"
+ADA, WRITTEN = "ada_dual", "ada_dual_as_written"
 GATES = (ONE, TWO, THREE, ADA, WRITTEN)
 PAIRS = (
     *((ADA, ONE), (WRITTEN, ONE)),
@@ -50,7 +49,6 @@ OTHERS: tuple[Setting, ...] = (
     LESS_MEMORY,
     *((MEMORY_GB, eta) for eta in (0.0, 5e-11, 5e-10, 1e-9)),
 )
-MANY_WAIT: tuple[Setting, ...] = (LESS_MEMORY, (MEMORY_GB, 5e-10))
 COMPARED = (ONE, TWO, ADA)
 JITTERS = 5
 
@@ -71,12 +69,10 @@ def main() -> None:
     show(pairs[["one", "other", "ours", "verdict"]])
     other = _over_one(options, OTHERS, COMPARED, SHORT)
     jittered = _jitter(options)
-    many = _over_one(options, MANY_WAIT, (ONE, ADA, ROLLOUT), SHORTEST if options.quick else SHORT)
-    verdicts = [] if options.quick else _verdicts(other, many)
+    verdicts = [] if options.quick else _verdicts(other)
     write_csv(runs, options.out, "ada_srsf_gates_runs")
     write_csv(pairs, options.out, "ada_srsf_gates", bars=True)
     write_csv(other, options.out, "ada_srsf_gates_sensitivity")
-    write_csv(many, options.out, "ada_srsf_gates_many_wait")
     write_csv(jittered, options.out, "ada_srsf_gates_jitter")
     write_csv(pd.DataFrame(verdicts), options.out, "ada_srsf_gates_verdicts")
 
@@ -147,16 +143,11 @@ def _jitter(options: argparse.Namespace) -> pd.DataFrame:
     return table.assign(**{f"{ADA} over {ONE}": in_words(found)})
 
 
-def _verdicts(other: pd.DataFrame, many: pd.DataFrame) -> list[dict[str, str]]:
+def _verdicts(other: pd.DataFrame) -> list[dict[str, str]]:
     """Judge by the intervals of ratios."""
-    found = []
     best = other[f"{ADA} low"].min()
     claim = "some eta or memory lets AdaDUAL save 20 % of SRSF(1)"
-    found.append(verdict(claim, best <= 0.8, f"lowest end of an interval {best:.3f}"))
-    saved = bool((many[f"{ROLLOUT} high"] < 1).all())
-    evidence = "; ".join(many[ROLLOUT])
-    found.append(verdict("a rollout beats SRSF(1) where many wait", saved, evidence))
-    return found
+    return [verdict(claim, best <= 0.8, f"lowest end of an interval {best:.3f}")]
 
 
 if __name__ == "__main__":

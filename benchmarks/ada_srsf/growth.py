@@ -21,7 +21,7 @@ from apportion.mechanism.devices import Devices
 from apportion.mechanism.gates import GATES, START, Flow
 from apportion.mechanism.machines import MachinePool
 from apportion.mechanism.placements import Gang, get_placement
-from apportion.sim.contention import ETHERNET_10G
+from apportion.sim.links import ETHERNET_10G
 from benchmarks.ada_srsf.costs import rows
 from benchmarks.experiment import claimed
 from benchmarks.papers.claims import Figure

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from apportion.mechanism.gates import GATES, HOLD, START
-from apportion.sim.contention import ETHERNET_10G, PlainEngine, SharedCost, in_phases
-from apportion.sim.contention.iteration import Phase
+from apportion.sim.links import ETHERNET_10G, LinkEngine, SharedCost, in_phases
+from apportion.sim.links.iteration import Phase
 from apportion.sim.network.models.trained import TABLE_III
 from benchmarks.experiment import claimed
 from benchmarks.papers.claims import Figure
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apportion.mechanism.gates import Flow, Gate, LinksView
-    from apportion.sim.contention import Iteration
+    from apportion.sim.links import Iteration
     from apportion.sim.network.models.trained import TableIII
 
 PAPER = 675 / 295
@@ -106,7 +106,7 @@ def _mean_s(
     jobs: list[Iteration], gate: Gate | str = "always", law: SharedCost = ETHERNET_10G
 ) -> float:
     """Return the mean completion time of jobs that begin together, each on all nodes."""
-    engine = PlainEngine(NODES * JOBS, NODES, law, GATES.of(gate))
+    engine = LinkEngine(NODES * JOBS, NODES, law, GATES.of(gate))
     for number, job in enumerate(jobs):
         gpus = [JOBS * node + number for node in range(NODES)]
         engine.add(number, job, 1, gpus, list(range(NODES)), (number, 0), 0.0)

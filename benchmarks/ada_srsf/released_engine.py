@@ -1,4 +1,4 @@
-"""What the released simulator of AdaDUAL does by mistake, put into the plain engine.
+"""What the released simulator of AdaDUAL does by mistake, put into the engine.
 
 There, asking how much of a transfer is left moves it: the bytes of the last tick are counted when
 a job that waits for the gate looks at it, and counted again when the tick is booked. So a transfer
@@ -9,69 +9,50 @@ description, in continuous time; none of the released code is here.
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from apportion.mechanism.gates import AdaDual
-from apportion.sim.contention.plain import PlainEngine
-from apportion.sim.contention.plain_links import Transfers
+from apportion.sim.links import LinkEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from apportion.mechanism.gates import Flow, Gate
-    from apportion.sim.contention import LinkSharing
-    from apportion.sim.contention.plain_state import Transfer
+    from apportion.mechanism.gates import Flow
 
 
-class _Pushed:
-    """Rates of another way to share links, times one and the number of jobs that look."""
+class _Engine(LinkEngine):
+    """Transfers go on faster while jobs that wait for the gate look at them."""
 
-    def __init__(self, law: LinkSharing) -> None:
-        self._law = law
-        self.s_per_byte, self.penalty_s_per_byte = law.s_per_byte, law.penalty_s_per_byte
-        self.lookers: Counter[int] = Counter()
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._leaps = False
 
-    def rates(self, flows: Sequence[Flow]) -> list[float]:
-        rates = zip(flows, self._law.rates(flows), strict=True)
-        return [rate * (1 + self.lookers[flow.job]) for flow, rate in rates]
+    def _ask_gate(self, now_s: float) -> None:
+        self._ask_all = True  # whoever asks pushes
+        super()._ask_gate(now_s)
+        self._changed.add(None)
 
+    def _share(self, now_s: float) -> None:
+        looked_at = [self._looked_at(transfer) for transfer in self.waiting]
+        rates = self.sharing.rates(self.under_way)
+        self._changed = set()
+        for each, own in zip(self.under_way, rates, strict=True):
+            rate = own * (1 + looked_at.count(each))
+            if each.since_s == float("inf"):
+                each.promised = rate
+            elif rate != each.rate:
+                self._send_at(each, rate, now_s)
 
-class _Transfers(Transfers):
-    """Transfers that go on faster while jobs that wait for the gate look at them."""
-
-    def settle(self, now_s: float) -> None:
-        if self._ask or self._new:
-            self._ask_gate(now_s)
-            self._share_anew = True
-        if self._share_anew:
-            looked_at = (self._looked_at(transfer) for transfer in self.waiting)
-            self.sharing.lookers = Counter(  # type: ignore[attr-defined]
-                other.job.number for other in looked_at if other is not None
-            )
-            self._share(now_s)
-
-    def _looked_at(self, transfer: Transfer) -> Transfer | None:
+    def _looked_at(self, transfer: Flow) -> Flow | None:
         """Return the transfer of which AdaDUAL asks what is left: the first met, if one at most."""
         if not isinstance(self.gate, AdaDual):
             return None
-        met = [self.on_link[link] for link in transfer.job.links]
+        met = [self.on_link[link] for link in transfer.links]
         if max(len(on) for on in met) != 1:
             return None
         return next(on[0] for on in met if on)
-
-
-class _Engine(PlainEngine):
-    def __init__(self, gpus: int, links: int, sharing: LinkSharing, gate: Gate) -> None:
-        super().__init__(gpus, links, sharing, gate)
-        self._transfers = _Transfers(links, _Pushed(sharing), gate, self._plan, None)
-        self._transfers.asks_all = True  # whoever asks pushes
-
-
-def _engine(gpus: int, links: int, sharing: LinkSharing, gate: Gate, *_: Any) -> _Engine:
-    return _Engine(gpus, links, sharing, gate)
 
 
 @contextmanager
@@ -80,5 +61,5 @@ def released(*, switched_on: bool) -> Iterator[None]:
     if not switched_on:
         yield
         return
-    with patch("apportion.sim.contention.parts.PlainEngine", _engine):
+    with patch("apportion.sim.links.parts.LinkEngine", _Engine):
         yield

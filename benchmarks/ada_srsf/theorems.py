@@ -35,7 +35,7 @@ EPS = 1e-9
 CASES, QUICK_CASES = 1000, 50
 STATES, QUICK_STATES = 150, 5
 GRID = 60
-BY_NAME = ("at_most_1", "at_most_2", "at_most_3", "ada_dual", "rollout")
+BY_NAME = ("at_most_1", "at_most_2", "at_most_3", "ada_dual")
 CROWDS = ((1, 1), (1, 3), (2, 1), (2, 3), (3, 3))
 """Transfers under way, and waiting."""
 
@@ -63,10 +63,6 @@ class OneLink:
     def on(self, link: int) -> list[Flow]:
         """Return all under way: there is one link."""
         return self.flows
-
-    def rates(self, flows: Sequence[Flow]) -> list[float]:
-        """Return the same rate for all."""
-        return [1 / self.cost(len(flows))] * len(flows)
 
     def cost(self, k: int) -> float:
         """Return the seconds of a byte that k share the link for."""

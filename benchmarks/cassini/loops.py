@@ -14,9 +14,8 @@ import numpy as np
 
 import apportion as ap
 from apportion.mechanism.time_shifts import AffinityGraph
+from apportion.sim.links import LinkShifts, PhaseJob, run_phases
 from apportion.sim.network import get_topology, leaf_spine
-from apportion.sim.phases import PhaseJob, run_phases
-from apportion.sim.shifts import LinkShifts
 from benchmarks.experiment import claimed
 from benchmarks.papers.claims import Figure
 from benchmarks.reporting import add_out, kept

@@ -13,8 +13,8 @@ import numpy as np
 
 import apportion as ap
 from apportion.mechanism.time_shifts import score_of
+from apportion.sim.links import PhaseJob, PhaseRun, crux_priorities, run_phases
 from apportion.sim.network import communication_profile
-from apportion.sim.phases import PhaseJob, PhaseRun, crux_priorities, run_phases
 from benchmarks.cassini.poisson import computing_s
 from benchmarks.experiment import claimed
 from benchmarks.papers.claims import Figure

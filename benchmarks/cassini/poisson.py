@@ -15,9 +15,8 @@ import numpy as np
 import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.time_shifts import LinkScores
+from apportion.sim.links import LinkShifts, PhaseJob, crux_priorities, run_phases
 from apportion.sim.network import get_topology, jobs_on_links
-from apportion.sim.phases import PhaseJob, crux_priorities, run_phases
-from apportion.sim.shifts import LinkShifts
 from benchmarks.reporting import add_out, kept
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ import pandas as pd
 
 import apportion as ap
 from apportion.mechanism.time_shifts import rank_placements
+from apportion.sim.links import PhaseJob, run_phases
 from apportion.sim.network import communication_profile, get_topology, jobs_on_links
 from apportion.sim.network.cassini import CassiniNetwork
-from apportion.sim.phases import PhaseJob, run_phases
 from benchmarks.cassini.poisson import fewer
 from benchmarks.experiment import claimed
 from benchmarks.papers.claims import Figure

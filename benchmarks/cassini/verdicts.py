@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import apportion as ap
-from apportion.sim.phases import PhaseJob, run_phases
-from apportion.sim.shifts import LinkShifts
+from apportion.sim.links import LinkShifts, PhaseJob, run_phases
 from benchmarks.cassini.deciders import TOPOLOGIES, topology_of
 from benchmarks.experiment import claimed
 from benchmarks.papers.claims import Figure

@@ -39,7 +39,7 @@ def ways(kind: str) -> list[tuple[str, dict[str, Any]]]:
     exact = [(name, {"mechanism": "exact"}) for name in ("max_min_fairness", "fifo", "makespan")]
     paid = [(name, {"preemption_overhead_seconds": 45.0}) for name in (_TYPES[0], _TYPES[7])]
     served = ap.Serving(generate_requests(DiurnalRate(0.1, 0.5), length_s=3600.0))
-    gates, orders = ("always", "at_most_1", "ada_dual", "rollout"), ("fifo", "smallest")
+    gates, orders = ("always", "at_most_1", "ada_dual", "at_most_2"), ("fifo", "smallest")
     offered = [*leases, "max_min_fairness", "network_sensitive", "dally_round"]
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {
         "types": [(name, {}) for name in (*_TYPES, *queues)] + exact + paid,

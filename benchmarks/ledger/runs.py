@@ -29,7 +29,7 @@ _RACKS = ap.Cluster.of_racks(2, machines_per_rack=2, gpus_per_machine=4)
 _SHARED = ap.Cluster({"v100": 64}, gpus_per_machine=4)
 _LINKS = ap.Cluster({"a100": 12}, gpus_per_machine=1, machines_per_rack=2)
 _ELASTIC = ("sia", "pollux", "deepboot", "optimus", "lyra")
-_GATES = ("always", "at_most_1", "ada_dual", "rollout")
+_GATES = ("always", "at_most_1", "ada_dual", "at_most_2")
 
 
 def fixed_runs() -> Iterator[tuple[str, Callable[[], ap.Run]]]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from apportion.elastic import ElasticJobs
     from apportion.mechanism.devices import Devices
-    from apportion.mechanism.gates.gate import Flow, LinksView
+    from apportion.mechanism.gates import Flow, LinksView
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.leases.jobs import WaitingJobs
     from apportion.mechanism.orders import Demand

@@ -10,10 +10,9 @@ import numpy as np
 
 from apportion.checks import listed, number, seconds
 from apportion.errors import InputError
-from apportion.mechanism.time_shifts.best_shifts import Mixture, best_shifts
 from apportion.mechanism.time_shifts.circle import EPOCH_S, MOST_ITERATIONS, tolerance_over
 from apportion.mechanism.time_shifts.profile import ROUNDING, profiles_of
-from apportion.mechanism.time_shifts.turning import wrapped
+from apportion.mechanism.time_shifts.turning import NO_LOAD, JobsOnLink, Load, wrapped
 from apportion.statistics.typeset import as_html
 
 if TYPE_CHECKING:
@@ -187,7 +186,31 @@ def compatibility(
                 f"{capacity_gbps:g} Gb/s; it is never compatible.",
                 stacklevel=2,
             )
-    return _found(given, capacity_gbps, tolerance, seed)
+    order = sorted(
+        range(len(given)),
+        key=lambda job: (-given[job].period_s, given[job].phases, given[job].name),
+    )
+    link = JobsOnLink([given[job] for job in order], capacity_gbps, tolerance)
+    bound = jensen_bound(given, capacity_gbps)
+    found, exact = link.best_shifts(bound, seed)
+    reached, unshifted = link.score(found), link.score(np.zeros(len(given)))
+    shifts = found[np.argsort(order)]
+    shifts = wrapped(shifts - shifts[0], np.array([profile.period_s for profile in given]))
+    circle = link.circle
+    perimeter_s = circle.perimeter_s if circle else np.inf
+    turns = dict(zip(order, circle.repetitions, strict=True)) if circle else {}
+    return Compatibility(
+        profiles=tuple(given),
+        capacity_gbps=capacity_gbps,
+        score=min(reached, bound),
+        unshifted_score=min(unshifted, reached, bound),
+        bound=bound,
+        proof="exact" if exact else "best known; bound Jensen",
+        shifts_s=tuple(shifts.tolist()),
+        rotations_deg=tuple((360 * shifts / perimeter_s if circle else shifts * np.nan).tolist()),
+        perimeter_s=float(perimeter_s),
+        repetitions=tuple(turns.get(job, 0) for job in range(len(given))),
+    )
 
 
 def score_of(
@@ -214,7 +237,7 @@ def score_of(
     if len(shifts) != len(given):
         raise InputError(f"{len(shifts)} shifts for {len(given)} jobs; there must be one for each.")
     neglected = _tolerance(tolerance, epoch_s, given)
-    return Mixture(given, capacity_of(capacity), neglected).score(shifts)
+    return JobsOnLink(given, capacity_of(capacity), neglected).score(shifts)
 
 
 def _tolerance(
@@ -233,40 +256,30 @@ def jensen_bound(profiles: Iterable[CommunicationProfile], capacity: float) -> f
     return 1 - max(0.0, wanted - capacity) / capacity
 
 
+def random_score(profiles: Iterable[CommunicationProfile], capacity: float) -> float:
+    """Return the mean compatibility score of jobs that start at random.
+
+    Starts are independent and even over the periods, so that the demand of a link is a sum of
+    independent demands, each of which is that of a job at a random time. Jobs whose periods have no
+    common multiple meet like that whatever their shifts.
+
+    Raises
+    ------
+    InputError
+        If there is no job, something is no profile, or the link has no capacity.
+    """
+    capacity_gbps, load = capacity_of(capacity), NO_LOAD
+    for profile in profiles_of(profiles):
+        gbps = np.array([0.0, *(phase.gbps for phase in profile.phases)])
+        sends_s = np.array([phase.duration_s for phase in profile.phases])
+        silent = max(0.0, 1 - sends_s.sum() / profile.period_s)
+        load = load.plus(Load(gbps, np.append(silent, sends_s / profile.period_s)))
+    return 1 - float(load.over(np.array(capacity_gbps))) / capacity_gbps
+
+
 def capacity_of(capacity: Any) -> float:
     """Check the capacity of a link, Gb/s."""
     return number("A link has no capacity: its Gb/s", capacity, strict=True)
-
-
-def _found(
-    given: list[CommunicationProfile], capacity_gbps: float, tolerance: float, seed: int
-) -> Compatibility:
-    """Find the shifts of jobs that are checked, in an order that does not hang on theirs."""
-    order = sorted(
-        range(len(given)),
-        key=lambda job: (-given[job].period_s, given[job].phases, given[job].name),
-    )
-    mixture = Mixture([given[job] for job in order], capacity_gbps, tolerance)
-    bound = jensen_bound(given, capacity_gbps)
-    found, exact = best_shifts(mixture, bound, seed=seed)
-    reached, unshifted = mixture.score(found), mixture.score(np.zeros(len(given)))
-    shifts = found[np.argsort(order)]
-    shifts = wrapped(shifts - shifts[0], np.array([profile.period_s for profile in given]))
-    circle = mixture.circle
-    perimeter_s = circle.perimeter_s if circle else np.inf
-    turns = dict(zip(order, circle.repetitions, strict=True)) if circle else {}
-    return Compatibility(
-        profiles=tuple(given),
-        capacity_gbps=capacity_gbps,
-        score=min(reached, bound),
-        unshifted_score=min(unshifted, reached, bound),
-        bound=bound,
-        proof="exact" if exact else "best known; bound Jensen",
-        shifts_s=tuple(shifts.tolist()),
-        rotations_deg=tuple((360 * shifts / perimeter_s if circle else shifts * np.nan).tolist()),
-        perimeter_s=float(perimeter_s),
-        repetitions=tuple(turns.get(job, 0) for job in range(len(given))),
-    )
 
 
 def iteration_s(isolated_s: float, score: float) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 
 from apportion.errors import InputError, written
 from apportion.estimators.goodput import fit_step_times, gain
-from apportion.sim.contention.speeds import StepParts
 from apportion.sim.engine.speeds import Speeds
+from apportion.sim.links.contended_speeds import StepParts
 from apportion.sim.network.own_speeds import speeds_on
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class ElasticSpeeds(Speeds):
 
 
 class ElasticSteps:
-    """What elastic gangs do in a step, see `apportion.sim.contention.speeds.Steps`.
+    """What elastic gangs do in a step, see `apportion.sim.links.contended_speeds.Steps`.
 
     Profiles say how long the synchronisation of a step takes on several machines, alone there, and
     not how many bytes it sends: it is taken to last ``a + b M``. So M is that of the machines that

@@ -146,7 +146,7 @@ class CassiniNetwork:
 
     def speeds(self, alone: Speeds, about: About) -> Speeds:
         """Return how fast gangs are by the law of the score."""
-        from apportion.sim.phases.phase_speeds import CompatibleSpeeds
+        from apportion.sim.links.phase_speeds import CompatibleSpeeds
 
         return CompatibleSpeeds(alone, about.job_types, self, about.cluster, about.layout)
 

@@ -64,7 +64,7 @@ class ContentionNetwork:
 
     def speeds(self, alone: Speeds, about: About) -> Speeds:
         """Return how fast gangs are that share links; `alone` is without any transfer."""
-        from apportion.sim.contention.speeds import ContendedSpeeds, RigidSteps
+        from apportion.sim.links.contended_speeds import ContendedSpeeds, RigidSteps
 
         if about.steps is None:
             steps = RigidSteps(alone, about.job_types, self)
@@ -89,7 +89,7 @@ class ContentionNetwork:
 
 @dataclass(frozen=True)
 class PhaseNetwork(CassiniNetwork):
-    """An iteration takes as long as `apportion.sim.phases.run_phases` says.
+    """An iteration takes as long as `apportion.sim.links.run_phases` says.
 
     Gangs that meet on links run there, phase by phase, until their iterations are steady. Shifts
     are chosen in epochs: a gang that starts or moves within an epoch starts at random, and is
@@ -145,6 +145,6 @@ class PhaseNetwork(CassiniNetwork):
 
     def speeds(self, alone: Speeds, about: About) -> Speeds:
         """Return how fast gangs are by the engine of phases."""
-        from apportion.sim.phases.phase_speeds import PhaseSpeeds
+        from apportion.sim.links.phase_speeds import PhaseSpeeds
 
         return PhaseSpeeds(alone, about.job_types, self, about.cluster, about.layout)

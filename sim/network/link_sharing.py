@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apportion.annotations import explained
 from apportion.checks import LARGEST_NUMBER, choice, listed, number
 from apportion.errors import InputError, written
-from apportion.sim.network.fair_shares import max_min_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence, Sized
 
     from apportion.mechanism.gates import Flow
 
@@ -33,9 +32,8 @@ class LinkSharing(Protocol):
 
     Notes
     -----
-    ``local = True`` says that the rate of a transfer hangs on nothing but how many are on each of
-    its own links: others are not asked about when these change. ``check(links)``, if it is there,
-    refuses what does not fit so many links.
+    ``check(links)``, if it is there, refuses what does not fit so many links. ``separable = True``
+    says that transfers which no links and no others join do not matter to each other.
     """
 
     @property
@@ -105,6 +103,8 @@ class SharedCost:
         """Whether rates hang on the links of a transfer alone."""
         return self.counted_over == "task"
 
+    separable = local
+
     def cost(self, transfers: int) -> float:
         """Seconds of a byte where so many transfers share a link."""
         return transfers * self.s_per_byte + (transfers - 1) * self.penalty_s_per_byte
@@ -115,16 +115,28 @@ class SharedCost:
 
     def rates(self, flows: Sequence[Flow]) -> list[float]:
         """Return 1 over the cost of a byte, or the highest rate of a transfer if that is less."""
-        on = Counter(link for flow in flows for link in flow.links)
-        if self.counted_over == "cluster" and on:
-            most = max(on.values())
-            on = Counter(dict.fromkeys(on, most))
-        cost = {k: self.cost(k) for k in {*on.values()}}
-        factor = dict(self.slower)
-        rates = []
+        on: dict[int, list[Flow]] = {}
         for flow in flows:
-            costs = [cost[on[link]] * factor.get(link, 1.0) for link in flow.links]
-            rates.append(min(1 / max(costs), flow.most) if costs else flow.most)
+            for link in flow.links:
+                on.setdefault(link, []).append(flow)
+        if not self.local:
+            on = dict.fromkeys(on, max(on.values(), key=len, default=[]))
+        return self.local_rates(flows, on)
+
+    def local_rates(
+        self, flows: Sequence[Flow], on_link: Mapping[int, Sized] | Sequence[Sized]
+    ) -> list[float]:
+        """Return the rates of some transfers, given those on each link."""
+        factor, rates = dict(self.slower), []
+        for flow in flows:
+            if not flow.links:
+                rates.append(flow.most)
+                continue
+            cost = self.cost(max([len(on_link[link]) for link in flow.links]))
+            if factor:
+                costs = [self.cost(len(on_link[on])) * factor.get(on, 1.0) for on in flow.links]
+                cost = max(costs)
+            rates.append(min(1 / cost, flow.most))
         return rates
 
 
@@ -171,6 +183,8 @@ class FairSharing:
         """The first byte moves at once."""
         return 0.0
 
+    separable = True
+
     def check(self, links: int) -> None:
         """Refuse links without a capacity."""
         if len(self.capacity) < links:
@@ -180,7 +194,7 @@ class FairSharing:
             )
 
     def rates(self, flows: Sequence[Flow]) -> list[float]:
-        """Raise all rates together, see `fair_shares.max_min_rates`."""
+        """Raise all rates together, see `max_min_rates`."""
         most, links_of = [flow.most for flow in flows], [flow.links for flow in flows]
         return max_min_rates(most, links_of, self.capacity)
 
@@ -266,7 +280,58 @@ def _sender(flow: Flow, names: Sequence[object]) -> str:
     return f"job {called}{over}"
 
 
-def busiest(flow: Flow, flows: Sequence[Flow]) -> int:
-    """Return the number of transfers on the busiest link of one of them: its k."""
-    on = Counter(link for other in flows for link in other.links)
-    return max((on[link] for link in flow.links), default=1)
+FULL = 1e-12
+"""Part of a rate or of a capacity that is taken for nothing."""
+
+
+def max_min_rates(
+    demands: Sequence[float],
+    links_of: Sequence[Iterable[Any]],
+    capacities: Mapping[Any, float] | Sequence[float],
+    priorities: Sequence[float] = (),
+) -> list[float]:
+    """Share links by progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2).
+
+    All rates rise alike. A flow stops at its demand, or when one of its links is full. No rate can
+    then rise without another falling that is not above it. Flows of a priority so share what those
+    of higher ones have left.
+
+    Parameters
+    ----------
+    demands
+        The most that each flow can use, in the unit of the capacities.
+    links_of
+        Links of each flow, which sends at one rate over all of them; without any it has its demand.
+    capacities
+        Of the links, by name or number.
+    priorities
+        Of the flows; the largest send first. All are alike by default.
+
+    Returns
+    -------
+    list of float
+        The rate of each flow; 0 where nothing is left.
+    """
+    rates, left = [0.0] * len(demands), {on: capacities[on] for each in links_of for on in each}
+    ranks = list(priorities) or [0.0] * len(demands)
+    for rank in sorted(set(ranks), reverse=True):
+        rising = [flow for flow, each in enumerate(ranks) if each == rank]
+        while rising:
+            users = Counter(link for flow in rising for link in links_of[flow])
+            fair = {link: left[link] / count for link, count in users.items()}
+            most = [
+                min([demands[flow], *(fair[link] for link in links_of[flow])]) for flow in rising
+            ]
+            level = min(most)
+            before, rising = rising, []
+            for flow, own in zip(before, most, strict=True):
+                if own > level * (1 + FULL):
+                    rising.append(flow)
+                    continue
+                rates[flow] = level
+                for link in links_of[flow]:
+                    left[link] = max(left[link] - level, 0.0)
+        left = {
+            link: rest if rest > FULL * capacities[link] else 0.0 for link, rest in left.items()
+        }
+    return rates

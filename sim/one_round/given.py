@@ -13,7 +13,7 @@ from apportion.cluster import TIERS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs, refuse_misplaced
 from apportion.mechanisms.past import Past
-from apportion.policies.labels import aligned
+from apportion.policies.labelled import aligned
 from apportion.problem_inputs import level_names
 from apportion.sim.one_round.devices import (
     Available,

@@ -127,9 +127,9 @@ if TYPE_CHECKING:
     from apportion.sim import resample as resample
     from apportion.sim import serve as serve
     from apportion.sim import simulate as simulate
+    from apportion.sim.links import SharedLinks as SharedLinks
     from apportion.sim.one_round import RoundDecision as RoundDecision
     from apportion.sim.one_round import solve_round as solve_round
-    from apportion.sim.shifts import SharedLinks as SharedLinks
     from apportion.tensor import ThroughputTensor as ThroughputTensor
     from apportion.testing import check_mechanism as check_mechanism
     from apportion.testing import check_network as check_network

@@ -144,7 +144,7 @@ def test_solving_waits_for_no_simulator(tmp_path: Path) -> None:
     file = tmp_path / "speeds.csv"
     file.write_text("job,v100,k80\na,40,10\nb,12,4\n")
     unused = ["joblib", "matplotlib", "rich", "scipy.stats", "osqp"]
-    unused += ["apportion.experiments", "apportion.sim.simulation", "apportion.sim.contention"]
+    unused += ["apportion.experiments", "apportion.sim.simulation", "apportion.sim.links"]
     unused += ["apportion.sim.about", "scipy.optimize"]
     program = (
         "import sys; from apportion.cli import main\n"

@@ -48,7 +48,7 @@ INSIDE = (
     "apportion.policies.Instance",
     "apportion.policies.Problem",
     "apportion.policies.core",
-    "apportion.sim.contention.PlainEngine",
+    "apportion.sim.links.LinkEngine",
     "apportion.sim.elastic",
     "apportion.sim.engine",
     "apportion.sim.leasing",

@@ -17,8 +17,8 @@ from apportion.mechanism.leases.active import ActiveLeases
 from apportion.mechanism.placements import PLACEMENTS, Strategy
 from apportion.mechanism.round_planner import Plan, RoundPlanner
 from apportion.mechanisms import MECHANISMS
-from apportion.sim.contention.runtime import Iterating
 from apportion.sim.engine import Fluid
+from apportion.sim.links.runtime import Iterating
 from apportion.sim.workload_tables import by_arrival_and_id
 
 if TYPE_CHECKING:

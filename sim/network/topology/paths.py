@@ -129,7 +129,7 @@ def chosen_paths(
     gbps
         What each job sends on average, by job (`CommunicationProfile.mean_gbps`).
     first
-        GPU intensity of each job (`apportion.sim.phases.gpu_intensity`), 0 for those not named.
+        GPU intensity of each job (`apportion.sim.links.gpu_intensity`), 0 for those not named.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class Iterations(MechanismSettings):
     rack_links
         Whether gangs in several racks use a link of each of their racks beside those of servers.
     sharing
-        Another way to share links, in place of those figures; see `apportion.sim.contention`.
+        Another way to share links, in place of those figures; see `apportion.sim.links`.
     turns_count_transfers
         Whether the orders that count time count transfers of gangs in several servers, as long as
         they take alone, as in the text (C + E); or compute only, as in the authors' code.
@@ -74,11 +74,11 @@ class Iterations(MechanismSettings):
     """
 
     name: ClassVar[str] = "iterations"
-    home: ClassVar[str] = "apportion.sim.contention.parts:iterations"
+    home: ClassVar[str] = "apportion.sim.links.parts:iterations"
 
     order: Any = described(None, "srsf, srtf, fifo, ...: whose turn")
     placement: Any = described(None, "how gangs get their devices (default: the scheduler's)")
-    gate: Any = described(None, "at_most_1, ada_dual, rollout, ...")
+    gate: Any = described(None, "at_most_1, ada_dual, ...")
     exclusive: bool | None = described(
         None, "one job at a time has a GPU (default: the scheduler's)"
     )
