@@ -12,7 +12,7 @@ from apportion.annotations import checked, explained
 from apportion.checks import label
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.policies.core.warm_start import WarmStart
+from apportion.policies.core.program import Program
 from apportion.policies.registry import get_policy
 from apportion.policies.sessions import session_files
 from apportion.policies.sessions.session_input import types_of, with_options
@@ -112,7 +112,7 @@ class Session:
         self._lock = threading.RLock()
         self._second_stage = second_stage
         self._open = True
-        self._start = WarmStart()
+        self._start = Program()
         self._jobs = SessionJobs(policy, cluster)
 
     def __enter__(self) -> Session:
@@ -131,7 +131,7 @@ class Session:
     def close(self) -> None:
         """Give the solver's memory back; the session can no longer be used, its results can."""
         with self._lock:
-            self._open, self._start = False, WarmStart()
+            self._open, self._start = False, Program()
 
     def __repr__(self) -> str:
         return f"<Session of {self.policy!r}: {len(self)} jobs on {self.cluster}>"
