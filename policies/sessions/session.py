@@ -265,7 +265,7 @@ class Session:
         found = solve_instance(
             self.policy, posed.instance, second_stage=self._second_stage, start=start
         )
-        found.stats["path"] = start.path
+        found.stats.update(path=start.path, jobs=len(self))
         return posed.allocation(self.policy, posed.order.restore(found))
 
     async def solve_async(self) -> Allocation:

@@ -86,7 +86,9 @@ def to_plain(state: Mapping[str, Any]) -> dict[str, Any]:
         "options": None if told is None else [label_of(option) for option in told],
         "levels": None if told is None else [_name(name) for name in told.names],
         "jobs": [label_of(job) for job in said],
-        "throughputs": [list(speeds) for speeds, _ in said.values()],
+        "throughputs": [
+            [speeds.get(option, 0.0) for option in told] for speeds, _ in said.values()
+        ],
         "facts": [
             {name: finite(plain_value(value)) for name, value in facts.items()}
             for _, facts in said.values()
@@ -159,17 +161,19 @@ def state_of(content: Mapping[str, Any]) -> dict[str, Any]:
                 if told.nlevels == 1 and name not in map(str, told):
                     kind = "accelerator of the cluster (not in the options of the session)"
                     raise unknown_name(kind, name, told)
-        width = 0 if told is None else len(told)
+        options = [] if told is None else told.tolist()
+        if any(len(speeds) > len(options) for speeds in content["throughputs"]):
+            raise InputError("The session has more throughputs of a job than options.")
+        if content["jobs"] and not options:
+            raise InputError("The session has jobs and no options.")
         said = {
-            job: (tuple(float(speed) for speed in speeds), _facts(facts))
+            job: (dict(zip(options, map(float, speeds), strict=False)), _facts(facts))
             for job, speeds, facts in zip(
                 index_of(content["jobs"]), content["throughputs"], content["facts"], strict=True
             )
         }
         if len(said) < len(content["jobs"]):
             raise InputError("A job stands twice in the session.")
-        if any(len(speeds) > width for speeds, _ in said.values()):
-            raise InputError("The session has more throughputs of a job than options.")
         return {
             "policy": get_policy(policy["name"], **_tuples(policy["options"])),
             "cluster": cluster,
