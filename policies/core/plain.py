@@ -187,7 +187,8 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
         prices = 0 * point.prices if at_top else point.prices / max(worth, 1e-300)
         if at_top:  # any shares with what is needed are optimal
             point = replace(point, free=jobs.T > 0, tight=np.zeros_like(point.tight))
-        bound = dual.bound(prices, 60)[0] if prices.any() else dual.top
+        dual.t = min(t, dual.top)  # a step from the optimum is enough
+        bound = dual.bound(prices)[0] if prices.any() else dual.top
     else:
         dual = _gains(form, jobs)
         point = program.gain(jobs, (form.k / jobs.count)[:, None] * jobs.T)
