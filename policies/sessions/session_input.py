@@ -15,7 +15,7 @@ from apportion.checks import LARGEST_NUMBER, mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, JobColumn, column_named
 from apportion.policies.labelled import DEFAULTS
-from apportion.problem_inputs import jobs_table, level_names
+from apportion.problem_inputs import jobs_table, level_names, name_in_cluster
 from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
 
@@ -129,12 +129,6 @@ def read_jobs(
     return tensor, [facts[job] for job in tensor.jobs]
 
 
-def table_of(columns: Mapping[str, list[Any]], index: pd.Index) -> pd.DataFrame:
-    """Return a table of columns of any values, pairs among them."""
-    each = {name: pd.Series(column, index, dtype=object) for name, column in columns.items()}
-    return pd.DataFrame(each, index).infer_objects()
-
-
 def said(name: str, facts: Mapping[str, Any]) -> Any:
     """Return the value of a column, or what `solve` takes where it does not tell.
 
@@ -158,9 +152,7 @@ def options_on(options: pd.Index | None, cluster: Cluster) -> pd.Index:
     types = types_of(options)
     if options.nlevels > 1:
         return options[types.isin(cluster.accelerators)]
-    label = dict(zip(types, options, strict=True))
-    columns: pd.Index = pd.Index([label.get(name, name) for name in cluster.accelerators])
-    return columns
+    return options[types.get_indexer(pd.Index(cluster.accelerators))]
 
 
 def types_of(options: pd.Index) -> pd.Index:
@@ -170,7 +162,7 @@ def types_of(options: pd.Index) -> pd.Index:
 
 
 def with_options(known: pd.Index | None, new: pd.Index, cluster: Cluster) -> pd.Index:
-    """Add to the options of a session what a cluster has and jobs are told under.
+    """Return the options of a session with what a cluster has and jobs are told under.
 
     Raises
     ------
@@ -189,17 +181,13 @@ def with_options(known: pd.Index | None, new: pd.Index, cluster: Cluster) -> pd.
             raise unknown_name("accelerator type of this session", name, valid)
     if new.nlevels > 1:
         return first.append(new[~new.isin(first)])
-    label = dict(zip(types_of(new), new, strict=True))
-    there = {*types_of(first)}
-    more = (label.get(name, name) for name in valid if name not in there)
-    longer: pd.Index = pd.Index([*first, *more])
-    return longer
+    named = {str(option): option for option in (*cluster.accelerators, *new, *first)}
+    every: pd.Index = pd.Index([*named.values()])
+    return every
 
 
 def speeds_by_option(tensor: ThroughputTensor, options: pd.Index) -> list[dict[Any, float]]:
     """Return steps/s of each job by option, as the session calls them."""
-    labels = tensor.options.tolist()
-    if options.nlevels == 1:
-        called = dict(zip(types_of(options), options, strict=True))
-        labels = [called[name] for name in types_of(tensor.options)]
+    called = dict(zip(map(name_in_cluster, options), options, strict=True))
+    labels = [called[name_in_cluster(option)] for option in tensor.options]
     return [dict(zip(labels, row, strict=True)) for row in tensor.values.to_numpy().tolist()]

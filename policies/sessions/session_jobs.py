@@ -19,7 +19,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS
 from apportion.policies.core.classes import GivenOrder
 from apportion.policies.instance import Instance
-from apportion.policies.labelled import Read, instance_of, jobs_of, read
+from apportion.policies.labelled import Read, read
 from apportion.policies.sessions.session_input import (
     by_job,
     facts_of,
@@ -29,7 +29,6 @@ from apportion.policies.sessions.session_input import (
     read_jobs,
     said,
     speeds_by_option,
-    table_of,
     with_options,
 )
 from apportion.tensor import ThroughputTensor
@@ -197,13 +196,7 @@ class SessionJobs:
             columns = _columns(self._read, [each.values for each in classes])
             if columns is not None:
                 return self._over_classes(index, classes, *columns)
-        known = [facts for _, facts in self.rows.values()]
-        told = {name: [said(name, facts) for facts in known] for name in {*()}.union(*known)}
-        table = table_of(
-            {name: told[name] for name in sorted(told) if ... not in told[name]}, index
-        )
-        speeds = self._speeds(self.rows)[self.options]
-        return read(self.policy, ThroughputTensor.of(speeds, workers=self.cluster, jobs=table))
+        return read(self.policy, self._tensor(self.rows))
 
     def _over_classes(
         self,
@@ -262,7 +255,7 @@ class SessionJobs:
             gang, offered = facts.get("scale_factor", 1), [*self._gpus.items()]
             of_type = [speeds.get(name, 0.0) if gang <= gpus else 0.0 for name, gpus in offered]
             own = tuple(of_type[place] for place in self._here)
-            values = tuple(np.nan if each is None or each != each else each for each in values)
+            values = tuple(None if each != each else each for each in values)  # NaN is no key
             key = job if self._one_class_each else (own, values)
         found = self._classes.setdefault(key, _Class(key, own, values))
         insort(found.members, self._submission(job))
@@ -283,9 +276,24 @@ class SessionJobs:
 
     def _speeds(self, rows: Mapping[Hashable, Row]) -> pd.DataFrame:
         """Return steps/s of jobs under every option."""
-        assert self.told is not None
-        by_option = [[speeds.get(name, 0.0) for name in self.told] for speeds, _ in rows.values()]
+        options = [] if self.told is None else self.told.tolist()
+        by_option = [[speeds.get(name, 0.0) for name in options] for speeds, _ in rows.values()]
         return pd.DataFrame(by_option, pd.Index([*rows], tupleize_cols=False), self.told)
+
+    def _tensor(self, rows: Mapping[Hashable, Row]) -> ThroughputTensor:
+        """Return what was said of jobs, on the types of the cluster.
+
+        What was said of some of them only is of the others what `solve` takes.
+        """
+        speeds, known = self._speeds(rows)[self.options], [facts for _, facts in rows.values()]
+        told = {name: [said(name, facts) for facts in known] for name in {*()}.union(*known)}
+        columns = {
+            name: pd.Series(column, speeds.index, dtype=object).infer_objects()
+            for name, column in told.items()
+            if ... not in column
+        }
+        table = pd.DataFrame(columns, speeds.index)
+        return ThroughputTensor.of(speeds, workers=self.cluster, jobs=table)
 
     def _at_once(self, throughputs: Any, jobs: Any) -> dict[Hashable, Row] | None:
         """Return the rows of jobs whose values are plain numbers in their range, or known texts.
@@ -314,22 +322,20 @@ class SessionJobs:
 
     def _in_full(self, rows: Mapping[Hashable, Row]) -> dict[Hashable, Row]:
         """Check jobs as `solve` does, those of whom the same columns are known together."""
-        alike: dict[tuple[str, ...], list[Hashable]] = {}
-        for job, (_, facts) in rows.items():
-            alike.setdefault(tuple(facts), []).append(job)
+        alike: dict[frozenset[Any], dict[Hashable, Row]] = {}
+        for job, row in rows.items():
+            alike.setdefault(frozenset(row[1]), {})[job] = row
         found: dict[Hashable, Row] = {}
-        for names, ids in alike.items():
-            given = ThroughputTensor.of(self._speeds({job: rows[job] for job in ids})).values
-            tensor = ThroughputTensor(given[self.options])
-            told = {name: [rows[job][1][name] for job in ids] for name in names}
-            jobs = jobs_of(tensor, table_of(told, tensor.jobs), self.policy)
-            instance_of(tensor, self.cluster, jobs)
-            kept = [*map(str, names)]
-            facts = jobs[kept].to_numpy(object).tolist()
-            for job, own, each in zip(ids, given.to_numpy().tolist(), facts, strict=True):
-                speeds = dict(zip(given.columns, own, strict=True))
-                found[job] = speeds, dict(zip(kept, each, strict=True))
-            self._checked.add(frozenset(kept))
+        for names, some in alike.items():
+            every = ThroughputTensor.of(self._speeds(some)).values
+            columns = read(self.policy, self._tensor(some)).columns
+            table = pd.DataFrame({name: columns[name] for name in names}, [*some], dtype=object)
+            speeds = [
+                dict(zip(every.columns, row, strict=True)) for row in every.to_numpy().tolist()
+            ]
+            facts = [dict(zip(table, row, strict=True)) for row in table.to_numpy().tolist()]
+            found |= zip(some, zip(speeds, facts, strict=True), strict=True)
+            self._checked.add(names)
         return {job: found[job] for job in rows}
 
 
