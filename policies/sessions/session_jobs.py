@@ -109,14 +109,15 @@ class SessionJobs:
         self._checked: set[frozenset[str]] = set()
         own = policy.integral or hasattr(policy, "check_jobs") or "deadline_s" in policy.columns
         self._plain = self.options.nlevels == 1 and not own and told is not None
-        if self._plain:
-            self._gpus = dict(zip(self.options.tolist(), cluster.gpus.values(), strict=True))
         alike = policy._built_in and "tells_identical_jobs_apart" not in policy.traits
         self._one_class_each = "order" in policy.columns or not alike
         self._read = sorted({"scale_factor", "weight", *policy.columns} - {"order", "count"})
-        names = cluster.accelerators
-        here = [place for place, gpus in enumerate(cluster.gpus.values()) if gpus]
-        self._here = sorted(here, key=names.__getitem__)
+        gpus, names = [*cluster.gpus.values()], cluster.accelerators
+        here = sorted((place for place in range(len(gpus)) if gpus[place]), key=names.__getitem__)
+        self._here, self._gpus = np.array(here, dtype=np.intp), np.array(gpus, dtype=float)
+        self._options = [] if told is None else told.tolist()
+        if self._plain:
+            self._offered = [(self.options[place], gpus[place]) for place in here]
         self._classes: dict[Any, _Class] = {}
         self._class_of: dict[Hashable, _Class] = {}
 
@@ -153,13 +154,12 @@ class SessionJobs:
         """
         columns = (*JOB_COLUMNS, *self.policy.columns)
         new: dict[Any, Row] = {}
-        options = [] if self.told is None else self.told.tolist()
         for job, facts in facts_of(jobs).items():
             if job not in self.rows:
                 raise unknown_name("job to update", job, [*self.rows])
             speeds, known = map(dict, self.rows[job])
             for name, value in facts.items():
-                told = name not in columns and name in options
+                told = name not in columns and name in self._options
                 (speeds if told else known)[name] = value
             new[job] = speeds, known
         speeds, facts = ({job: row[part] for job, row in new.items()} for part in (0, 1))
@@ -176,15 +176,8 @@ class SessionJobs:
         InputError
             If a job cannot run there.
         """
-        return SessionJobs.of(self.policy, cluster, told, self.rows)
-
-    @classmethod
-    def of(
-        cls, policy: Policy, cluster: Cluster, told: pd.Index | None, rows: Mapping[Hashable, Row]
-    ) -> SessionJobs:
-        """Return jobs of whom something was said."""
-        new = cls(policy, cluster, told)
-        new._enter(new._in_full(rows))
+        new = SessionJobs(self.policy, cluster, told)
+        new._enter(new._in_full(self.rows))
         return new
 
     def posed(self) -> Read:
@@ -206,7 +199,6 @@ class SessionJobs:
         texts: dict[str, tuple[str, ...]],
     ) -> Read:
         """Pose the problem over classes, in the order of `GivenOrder`."""
-        capacity = np.array([*self.cluster.gpus.values()], dtype=float)
         names, here, size = self.cluster.accelerators, self._here, len(classes)
         prices = [self.cluster.prices_per_gpu_hour.get(name, np.nan) for name in names]
         own = {"count": np.array([each.count for each in classes])}
@@ -215,22 +207,22 @@ class SessionJobs:
         instance = Instance.of_jobs(
             np.array([each.speeds for each in classes]).reshape(size, len(here)),
             columns["scale_factor"],
-            capacity[here],
+            self._gpus[here],
             columns={**columns, **own},
             prices=np.array(prices)[here],
             texts=texts,
-            resource_names=tuple(names[place] for place in here),
+            resource_names=tuple(names[place] for place in here.tolist()),
         )
         place = {id(each): place for place, each in enumerate(classes)}
         of_job = np.array([place[id(each)] for each in self._class_of.values()])
-        every, types = np.arange(of_job.size), capacity.size
-        order = _ByClass(every, every, np.array(here), np.array(here), types, types, of_job)
+        every, types = np.arange(of_job.size), len(names)
+        order = _ByClass(every, every, here, here, types, types, of_job)
         return Read(instance, order, index, index, self.options, self.options, {})
 
     def _enter(self, rows: Mapping[Hashable, Row]) -> None:
         again = [job for job in rows if job in self.rows]
         for job in again:  # compared as texts, as nan is equal to none
-            if self._written(rows[job]) != self._written(self.rows[job]):
+            if repr(rows[job]) != repr(self.rows[job]):
                 raise InputError(
                     f"Job {written(job)} is in the session already, with other values; change its "
                     f"columns by update, or remove it and add it again."
@@ -241,10 +233,6 @@ class SessionJobs:
             if job not in self.rows:
                 self._put(job, row)
 
-    def _written(self, row: Row) -> str:
-        told = [row[0].get(option, 0.0) for option in ([] if self.told is None else self.told)]
-        return repr((told, sorted(row[1].items())))
-
     def _put(self, job: Hashable, row: Row) -> None:
         """Note a job, and count it in its class; what is not plain is of the class ``None``."""
         self.rows[job] = row
@@ -252,9 +240,8 @@ class SessionJobs:
         key: Any = None
         own, values = tuple[float, ...](), tuple(said(name, facts) for name in self._read)
         if self._plain and _BY_LABEL.isdisjoint(facts) and ... not in values:
-            gang, offered = facts.get("scale_factor", 1), [*self._gpus.items()]
-            of_type = [speeds.get(name, 0.0) if gang <= gpus else 0.0 for name, gpus in offered]
-            own = tuple(of_type[place] for place in self._here)
+            gang = facts.get("scale_factor", 1)
+            own = tuple(speeds[name] if gang <= gpus else 0.0 for name, gpus in self._offered)
             values = tuple(None if each != each else each for each in values)  # NaN is no key
             key = job if self._one_class_each else (own, values)
         found = self._classes.setdefault(key, _Class(key, own, values))
@@ -276,8 +263,8 @@ class SessionJobs:
 
     def _speeds(self, rows: Mapping[Hashable, Row]) -> pd.DataFrame:
         """Return steps/s of jobs under every option."""
-        options = [] if self.told is None else self.told.tolist()
-        by_option = [[speeds.get(name, 0.0) for name in options] for speeds, _ in rows.values()]
+        every = self._options
+        by_option = [[speeds.get(name, 0.0) for name in every] for speeds, _ in rows.values()]
         return pd.DataFrame(by_option, pd.Index([*rows], tupleize_cols=False), self.told)
 
     def _tensor(self, rows: Mapping[Hashable, Row]) -> ThroughputTensor:
@@ -305,19 +292,19 @@ class SessionJobs:
             return None
         if known and known.keys() != speeds.keys():
             return None
-        options = {*self._gpus}
         rows: dict[Hashable, Row] = {}
         for job, own in speeds.items():
             facts = known.get(job, {})
-            gang = facts.get("scale_factor", 1)
-            read = {name: plain(name, value) for name, value in facts.items()}
+            read = {name: plain(name, facts[name]) for name in facts}
             if frozenset(read) not in self._checked or None in read.values():
                 return None
-            if not (options.issuperset(own) and all(map(plain_speed, own.values()))):
+            told = {name: own.get(name, 0.0) for name in self._options}
+            if not (told.keys() >= own.keys() and all(map(plain_speed, told.values()))):
                 return None
-            if not any(speed > 0 and gang <= self._gpus[name] for name, speed in own.items()):
+            gang = facts.get("scale_factor", 1)
+            if not any(told[name] > 0 and gang <= gpus for name, gpus in self._offered):
                 return None
-            rows[job] = {name: float(speed) for name, speed in own.items()}, read
+            rows[job] = {name: float(told[name]) for name in told}, dict(sorted(read.items()))
         return rows
 
     def _in_full(self, rows: Mapping[Hashable, Row]) -> dict[Hashable, Row]:
@@ -329,12 +316,10 @@ class SessionJobs:
         for names, some in alike.items():
             every = ThroughputTensor.of(self._speeds(some)).values
             columns = read(self.policy, self._tensor(some)).columns
-            table = pd.DataFrame({name: columns[name] for name in names}, [*some], dtype=object)
-            speeds = [
-                dict(zip(every.columns, row, strict=True)) for row in every.to_numpy().tolist()
-            ]
-            facts = [dict(zip(table, row, strict=True)) for row in table.to_numpy().tolist()]
-            found |= zip(some, zip(speeds, facts, strict=True), strict=True)
+            kept = {name: columns[name] for name in sorted(names)}
+            table = pd.DataFrame(kept, range(len(some)), dtype=object)
+            facts = [dict(zip(kept, row, strict=True)) for row in table.to_numpy().tolist()]
+            found |= zip(some, zip(every.to_dict("records"), facts, strict=True), strict=True)
             self._checked.add(names)
         return {job: found[job] for job in rows}
 
