@@ -14,7 +14,7 @@ import pandas as pd
 from apportion.checks import LARGEST_NUMBER, mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, JobColumn, column_named
-from apportion.policies.labelled import DEFAULTS
+from apportion.policies.labelled import DEFAULTS, aligned
 from apportion.problem_inputs import jobs_table, level_names, name_in_cluster
 from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
@@ -78,14 +78,11 @@ def plain_speed(value: Any) -> bool:
 def facts_of(jobs: Facts, ids: pd.Index | None = None) -> dict[Any, Mapping[Any, Any]]:
     """Return what is known of each job by column.
 
-    A mapping of mappings is by job; with the `ids` of jobs, any other is of columns by name.
+    A mapping of mappings is by job; with the `ids` of jobs, one without any is of columns by name.
     """
     if not isinstance(jobs, pd.DataFrame):
         known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
-        by_id = all(isinstance(facts, Mapping) for facts in known.values())
-        no_jobs = ids is not None and not any(job in ids for job in known)  # one's own columns
-        columns = not by_id or no_jobs or all(name in JOB_COLUMNS for name in known)
-        if ids is None or not columns or (by_id and all(job in ids for job in known)):
+        if ids is None or any(job in ids and isinstance(known[job], Mapping) for job in known):
             return {
                 job: mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
                 for job, facts in known.items()
@@ -119,13 +116,7 @@ def read_jobs(
     if given is None:
         return tensor, [{}] * len(tensor.jobs)
     facts = facts_of(given, tensor.jobs)
-    for job in tensor.jobs:
-        if job not in facts:
-            raise unknown_name("job in the throughput tensor (not in the jobs table)", job, facts)
-    for job in facts:
-        if job not in tensor.jobs:
-            kind = "job in the jobs table (not in the throughput tensor)"
-            raise unknown_name(kind, job, tensor.jobs)
+    aligned(pd.DataFrame(index=pd.Index([*facts], tupleize_cols=False)), tensor.jobs)
     return tensor, [facts[job] for job in tensor.jobs]
 
 
