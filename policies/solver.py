@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from apportion.policies.base import Policy
     from apportion.policies.core.forms import Form
     from apportion.policies.core.pairs import PairTable
-    from apportion.policies.core.warm_start import WarmStart
+    from apportion.policies.core.program import Program
     from apportion.policies.instance import Instance
     from apportion.types import Floats
 
@@ -62,7 +62,7 @@ def solve_instance(
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
-    start: WarmStart | None = None,
+    start: Program | None = None,
 ) -> Solution:
     """Solve one allocation problem.
 
@@ -135,7 +135,7 @@ def _shares(
     pairs: PairTable | None,
     group: bool,
     second_stage: bool,
-    start: WarmStart | None,
+    start: Program | None,
 ) -> Solution:
     """Reduce, solve in the first way that is accurate, or the best, and go back to the jobs."""
     started = time.perf_counter()
@@ -165,7 +165,7 @@ def _shares(
 
 
 def _attempts(
-    policy: Policy, instance: Instance, second_stage: bool, start: WarmStart | None
+    policy: Policy, instance: Instance, second_stage: bool, start: Program | None
 ) -> Iterator[tuple[str, Callable[[], Attempted]]]:
     """Name the ways to solve a problem, best first."""
     if getattr(policy, "lexicographic", False):  # levels beyond the first count too

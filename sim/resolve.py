@@ -18,7 +18,7 @@ from apportion.mechanism.priorities import LEAST_SHARE
 from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.policies import Instance, solve_instance
 from apportion.policies.base import depends_on_time
-from apportion.policies.core.warm_start import WarmStart
+from apportion.policies.core.program import Program
 from apportion.sim.solves.own_constraints import OwnConstraints
 from apportion.sim.solves.standing import Answer, Solves
 from apportion.sim.tiers.tier_problem import at_tiers, tier_problem
@@ -121,7 +121,7 @@ class Resolver:
         self.asked.why_none = self._own.why_none
         self._last_s, self._change_s = -np.inf, np.inf
         self._in_vain = 0
-        self._start = WarmStart()
+        self._start = Program()
         self._running_on: Floats = np.full(jobs.jobs, -1.0)
         self._posed: tuple[Ints, Instance] | None = None  # of which jobs, without their columns
 

@@ -67,5 +67,5 @@ def _dearest(jobs: Jobs, runs: Bools) -> Floats:
         found = maximise(Gain(jobs, np.ones(jobs.n)), start, jobs.equal_shares())
         assert found.X is not None
         return found.X
-    point = Program(jobs).gain(jobs, jobs.T)
+    point = Program().gain(jobs, jobs.T)
     return point.X if point.is_unique else most_even(jobs, point.X, point.free, point.tight)

@@ -67,8 +67,9 @@ def add_pairs(
     Returns
     -------
     instance
-        With a row for each pair. ``X`` of such a row is the time that all jobs of the one class
-        together spend beside jobs of the other, in units of the round: it may exceed 1.
+        With a row for each pair, which holds the GPUs of the larger of the two. ``X`` of such a row
+        is the time that all jobs of the one class together spend beside jobs of the other, in units
+        of the round: it may exceed 1.
     pairs
         The two classes of each added row, shape (pairs, 2).
     """
@@ -90,6 +91,7 @@ def add_pairs(
     first, second, speeds = first[useful], second[useful], speeds[:, useful]
     row = instance.rows + np.arange(useful.size)
     gpus = np.maximum(instance.gpus[first], instance.gpus[second])
+    added = usage_of_gpus(gpus, instance.option_accelerator, instance.capacity.size)
     extended = replace(
         instance,
         throughput=np.vstack([instance.throughput, speeds[0], speeds[1]]),
@@ -98,15 +100,9 @@ def add_pairs(
         member_share=np.concatenate(
             [instance.member_share, 1 / instance.count[first], 1 / instance.count[second]]
         ),
-        own_usage=_stack_usage(instance, gpus),
+        own_usage=sparse.csr_array(sparse.vstack([instance.usage, added])),
     )
     return extended, np.column_stack([first, second])
-
-
-def _stack_usage(instance: Instance, gpus: Floats) -> sparse.csr_array:
-    """Usage with a row for each pair, which holds the GPUs of the larger of the two."""
-    added = usage_of_gpus(gpus, instance.option_accelerator, instance.capacity.size)
-    return sparse.csr_array(sparse.vstack([instance.usage, added]))
 
 
 def pairs_of_jobs(pairs: Ints, total: Floats, class_of: Ints) -> tuple[Ints, Floats]:
@@ -138,7 +134,9 @@ def pairs_of_jobs(pairs: Ints, total: Floats, class_of: Ints) -> tuple[Ints, Flo
         if not time.any():
             continue
         ours, theirs = order[starts[g] : starts[g + 1]], order[starts[h] : starts[h + 1]]
-        jobs, part = _circle(ours) if g == h else _north_west(ours, theirs)
+        if g == h:  # around a circle, but for two, which have one pair
+            ours, theirs = np.split(ours, 2) if ours.size == 2 else (ours, np.roll(ours, -1))
+        jobs, part = _north_west(ours, theirs)
         matched.append(jobs)
         shares.append(part[:, None] * time)
     return np.vstack(matched), np.vstack(shares)
@@ -154,10 +152,3 @@ def _north_west(ours: Ints, theirs: Ints) -> tuple[Ints, Floats]:
         [ours[(middle // theirs.size).astype(int)], theirs[(middle // ours.size).astype(int)]]
     )
     return jobs, np.diff(cuts) / (ours.size * theirs.size)
-
-
-def _circle(jobs: Ints) -> tuple[Ints, Floats]:
-    """Match each job of a class with the next, the last one with the first."""
-    if jobs.size == 2:
-        return jobs[None, :], np.ones(1)
-    return np.column_stack([jobs, np.roll(jobs, -1)]), np.full(jobs.size, 1 / jobs.size)

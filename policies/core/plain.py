@@ -31,7 +31,6 @@ from apportion.policies.solution import Attempted
 if TYPE_CHECKING:
     from apportion.policies.core.forms import Form
     from apportion.policies.core.jobs import Jobs
-    from apportion.policies.core.warm_start import WarmStart
     from apportion.policies.instance import Instance
     from apportion.types import Floats
 
@@ -70,7 +69,7 @@ def solve(
     instance: Instance,
     *,
     second_stage: bool = True,
-    start: WarmStart | None = None,
+    start: Program | None = None,
 ) -> Attempted:
     """Solve a problem for which `is_plain` holds.
 
@@ -96,7 +95,7 @@ def solve(
 
 
 def optimum(
-    form: Form, jobs: Jobs, second_stage: bool = True, start: WarmStart | None = None
+    form: Form, jobs: Jobs, second_stage: bool = True, start: Program | None = None
 ) -> Answer:
     """Solve the problem of a form over jobs."""
     none = np.zeros(jobs.capacity.size)
@@ -109,8 +108,7 @@ def optimum(
     if form.kind == "log":
         return _logarithms(form, jobs, second_stage)
     if jobs.n <= PROGRAM_ROWS:
-        program = Program(jobs) if start is None else start.program(jobs)
-        found = _by_program(form, jobs, program, second_stage)
+        found = _by_program(form, jobs, start or Program(), second_stage)
         if found.gap <= PROVED:
             return found
         other = _by_prices(form, jobs, second_stage)
@@ -189,7 +187,8 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
         prices = 0 * point.prices if at_top else point.prices / max(worth, 1e-300)
         if at_top:  # any shares with what is needed are optimal
             point = replace(point, free=jobs.T > 0, tight=np.zeros_like(point.tight))
-        bound = dual.bound(prices, 60)[0] if prices.any() else dual.top
+        dual.t = min(t, dual.top)  # a step from the optimum is enough
+        bound = dual.bound(prices)[0] if prices.any() else dual.top
     else:
         dual = _gains(form, jobs)
         point = program.gain(jobs, (form.k / jobs.count)[:, None] * jobs.T)

@@ -7,14 +7,12 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from apportion.allocation_files import write_object
 from apportion.annotations import checked, explained
 from apportion.checks import label
 from apportion.cluster import Cluster
 from apportion.errors import InputError, unknown_name
-from apportion.policies.core.warm_start import WarmStart
+from apportion.policies.core.program import Program
 from apportion.policies.registry import get_policy
-from apportion.policies.sessions import session_files
 from apportion.policies.sessions.session_input import types_of, with_options
 from apportion.policies.sessions.session_jobs import SessionJobs
 from apportion.policies.solver import solve_instance
@@ -23,7 +21,6 @@ from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
-    from pathlib import Path
     from types import TracebackType
 
     from apportion.allocation import Allocation
@@ -48,8 +45,8 @@ def session(
     solve: only the numbers that an event changes are sent to the solver. ``stats["path"]`` is
     "warm start" then, else "cold start".
 
-    Several threads may use a session: their calls take turns. It can be copied and pickled, and
-    written as JSON; a copy has the state and makes its solvers anew.
+    Several threads may use a session: their calls take turns. It can be copied and pickled; a copy
+    has the state and begins anew.
 
     Parameters
     ----------
@@ -112,7 +109,7 @@ class Session:
         self._lock = threading.RLock()
         self._second_stage = second_stage
         self._open = True
-        self._start = WarmStart()
+        self._start = Program()
         self._jobs = SessionJobs(policy, cluster)
 
     def __enter__(self) -> Session:
@@ -131,7 +128,7 @@ class Session:
     def close(self) -> None:
         """Give the solver's memory back; the session can no longer be used, its results can."""
         with self._lock:
-            self._open, self._start = False, WarmStart()
+            self._open, self._start = False, Program()
 
     def __repr__(self) -> str:
         return f"<Session of {self.policy!r}: {len(self)} jobs on {self.cluster}>"
@@ -265,7 +262,7 @@ class Session:
         found = solve_instance(
             self.policy, posed.instance, second_stage=self._second_stage, start=start
         )
-        found.stats["path"] = start.path
+        found.stats.update(path=start.path, jobs=len(self))
         return posed.allocation(self.policy, posed.order.restore(found))
 
     async def solve_async(self) -> Allocation:
@@ -280,56 +277,8 @@ class Session:
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy needs: no lock, no solver, and nothing that would be shared."""
         with self._lock:
-            return {
-                "policy": self.policy,
-                "cluster": self.cluster,
-                "second_stage": self._second_stage,
-                "open": self._open,
-                "told": self._jobs.told,
-                "said": dict(self._jobs.rows),
-            }
+            jobs = self._jobs.on(self.cluster, self._jobs.told)
+            return {**vars(self), "_jobs": jobs, "_lock": None, "_start": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        given = state["policy"], state["cluster"]
-        self.__init__(*given, second_stage=state["second_stage"])  # type: ignore[misc]
-        self._jobs = SessionJobs.of(*given, state["told"], state["said"])
-        self._open = state["open"]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the state as dicts, lists, texts and numbers; `from_dict` is the way back.
-
-        Raises
-        ------
-        InputError
-            If the policy is not known by a name, or a job id or an option of the policy is no
-            text, number or list of them.
-        """
-        return session_files.to_plain(self.__getstate__())
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Session:
-        """Open a session with the state that `to_dict` gave.
-
-        Raises
-        ------
-        InputError
-            If it is not of that format; the message says what is wrong.
-        """
-        opened = cls.__new__(cls)
-        opened.__setstate__(session_files.state_of(content))
-        return opened
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return `to_dict` as JSON, and write it to `path` if given; `from_json` reads it."""
-        return write_object(self.to_dict(), path)
-
-    @classmethod
-    def from_json(cls, text: str | Path) -> Session:
-        """Open a session with the state that `to_json` gave: the text, or a `Path` to read.
-
-        Raises
-        ------
-        InputError
-            If it is not of that format, or there is no such file.
-        """
-        return cls.from_dict(session_files.from_json(text))
+        vars(self).update(state, _lock=threading.RLock(), _start=Program())

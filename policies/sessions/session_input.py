@@ -1,6 +1,6 @@
 """Jobs as a session takes them: tables or mappings, read in full or, where all is plain, at once.
 
-A row is what was said of a job: its steps/s under the session's options, and its columns by name.
+A row is what was said of a job: its steps/s by option, and its columns by name.
 """
 
 from __future__ import annotations
@@ -14,109 +14,75 @@ import pandas as pd
 from apportion.checks import LARGEST_NUMBER, mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, JobColumn, column_named
-from apportion.policies.labelled import DEFAULTS
-from apportion.problem_inputs import jobs_table, level_names
+from apportion.policies.labelled import DEFAULTS, aligned
+from apportion.problem_inputs import jobs_table, level_names, name_in_cluster
 from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Sequence
-
     from apportion.cluster import Cluster
 
 Throughputs = ThroughputTensor | pd.DataFrame | Mapping[Any, Mapping[Any, float]]
 """Steps/s of jobs under options."""
 Facts = pd.DataFrame | Mapping[Any, Any]
 """What else is known of jobs, by id and column of the jobs table; or columns by name."""
-Row = tuple[tuple[float, ...], dict[str, Any]]
-"""Steps/s of a job under each option, and what else was said of it, names in order."""
+Row = tuple[dict[Any, float], dict[str, Any]]
+"""Steps/s of a job by option, and what else was said of it."""
 
 _OWN = JobColumn("", "own", least=-LARGEST_NUMBER)
+_ASSUMED = {**DEFAULTS, "arrival_s": 0.0, "pinned": False, "now_s": 0.0}
+_NUMBERS = (float, int, np.float64, np.int64)
+"""Types of plain numbers; a truth value is none."""
 
 
-def plain_rows(
-    throughputs: Any, jobs: Any, options: Sequence[Any], checked: Collection[tuple[str, ...]]
-) -> dict[Hashable, Row] | None:
-    """Return the rows of jobs whose values are plain numbers in their range, or known texts.
-
-    ``None`` for any others: reading them in full takes milliseconds, and says what is wrong.
-
-    Parameters
-    ----------
-    throughputs, jobs
-        As for `Session.add`.
-    options
-        Options of the session, of one level.
-    checked
-        Names of columns that stood together in a table that was read in full.
-    """
-    speeds, facts = _by_job(throughputs), {} if jobs is None else _by_job(jobs)
-    if speeds is None or facts is None or (facts and facts.keys() != speeds.keys()):
-        return None
-    known, rows = {*options}, dict[Any, Row]()
-    for job, own in speeds.items():
-        said = facts.get(job, {})
-        names = sorted(said) if all(type(name) is str for name in said) else []
-        if len(names) < len(said) or tuple(names) not in checked or not known.issuperset(own):
-            return None
-        told = [own.get(option, 0.0) for option in options]
-        good = all(type(each) in _NUMBERS and 0 <= each <= LARGEST_NUMBER for each in told)
-        if not (good and any(told) and all(_is_plain(*each) for each in said.items())):
-            return None
-        rows[job] = (*map(float, told),), {name: _typed(name, said[name]) for name in names}
-    return rows
-
-
-def _by_job(given: Any) -> Mapping[Any, Mapping[Any, Any]] | None:
+def by_job(given: Any) -> Mapping[Any, Mapping[Any, Any]] | None:
     """Return what was said of each job by name; ``None`` where that takes a closer look."""
     if isinstance(given, pd.DataFrame):
         if max(given.index.nlevels, given.columns.nlevels) > 1:
             return None
-        names, rows = given.columns.tolist(), given.to_numpy(object).tolist()
-        by_job = {
-            job: dict(zip(names, row, strict=True))
-            for job, row in zip(given.index.tolist(), rows, strict=True)
+        names, jobs = given.columns.tolist(), given.index.tolist()
+        if len({*names}) < len(names) or len({*jobs}) < len(jobs):
+            return None
+        rows = given.to_numpy(object).tolist()
+        return {
+            job: dict(zip(names, row, strict=True)) for job, row in zip(jobs, rows, strict=True)
         }
-        sizes = all(len(row) == len(names) for row in by_job.values())
-        return by_job if sizes and len(by_job) == len(given) else None
     if isinstance(given, Mapping) and all(isinstance(row, Mapping) for row in given.values()):
         return given
     return None
 
 
-_NUMBERS = (float, int, np.float64, np.int64)
-"""Types of plain numbers; a truth value is none."""
+def plain(name: str, value: Any) -> float | int | str | None:
+    """Return a number in the range of its column, or a text where that may be, in its type.
 
-
-def _is_plain(name: str, value: Any) -> bool:
-    """Whether a value is a number in the range of its column, or a text where that may be."""
+    ``None`` for any other value: reading it in full says what is wrong.
+    """
     column, kind = JOB_COLUMNS.get(name, _OWN), type(value)
     if kind is str:
-        return column.kind == "text" and bool(value.strip())
+        return value if column.kind == "text" and value.strip() else None
     if kind not in _NUMBERS or column.kind not in ("number", "count", "own"):
-        return False
+        return None
     above = value > column.least if column.strict else value >= column.least
-    return above and value <= column.most and (column.kind != "count" or value == int(value))
+    if not (above and value <= column.most):
+        return None
+    if column.kind != "count":
+        return float(value)
+    return int(value) if value == int(value) else None
 
 
-def _typed(name: str, value: Any) -> Any:
-    """Return a plain value in the type of its column."""
-    if type(value) is str:
-        return value
-    return int(value) if JOB_COLUMNS.get(name, _OWN).kind == "count" else float(value)
+def plain_speed(value: Any) -> bool:
+    """Whether a value is a plain number of steps/s."""
+    return type(value) in _NUMBERS and 0 <= value <= LARGEST_NUMBER
 
 
 def facts_of(jobs: Facts, ids: pd.Index | None = None) -> dict[Any, Mapping[Any, Any]]:
     """Return what is known of each job by column.
 
-    A mapping of mappings is by job; with the `ids` of jobs, any other is of columns by name.
+    A mapping of mappings is by job; with the `ids` of jobs, one without any is of columns by name.
     """
     if not isinstance(jobs, pd.DataFrame):
         known = mapping("jobs", jobs, "a table, or a mapping such as {'job': {'weight': 2.0}}")
-        by_job = all(isinstance(facts, Mapping) for facts in known.values())
-        no_jobs = ids is not None and not any(job in ids for job in known)  # one's own columns
-        columns = not by_job or no_jobs or all(name in JOB_COLUMNS for name in known)
-        if ids is None or not columns or (by_job and all(job in ids for job in known)):
+        if ids is None or any(job in ids and isinstance(known[job], Mapping) for job in known):
             return {
                 job: mapping(f"What is known of job {written(job)}", facts, "a mapping by column")
                 for job, facts in known.items()
@@ -150,45 +116,24 @@ def read_jobs(
     if given is None:
         return tensor, [{}] * len(tensor.jobs)
     facts = facts_of(given, tensor.jobs)
-    for job in tensor.jobs:
-        if job not in facts:
-            raise unknown_name("job in the throughput tensor (not in the jobs table)", job, facts)
-    for job in facts:
-        if job not in tensor.jobs:
-            kind = "job in the jobs table (not in the throughput tensor)"
-            raise unknown_name(kind, job, tensor.jobs)
+    aligned(pd.DataFrame(index=pd.Index([*facts], tupleize_cols=False)), tensor.jobs)
     return tensor, [facts[job] for job in tensor.jobs]
 
 
-def table_of(columns: Mapping[str, list[Any]], index: pd.Index) -> pd.DataFrame:
-    """Return a table of columns of any values, pairs among them."""
-    each = {name: pd.Series(column, index, dtype=object) for name, column in columns.items()}
-    return pd.DataFrame(each, index).infer_objects()
+def said(name: str, facts: Mapping[str, Any]) -> Any:
+    """Return the value of a column, or what `solve` takes where it does not tell.
 
-
-def columns_of(rows: Iterable[Row]) -> dict[str, list[Any]]:
-    """Return what was said of jobs by column.
-
-    What was said of some jobs only is what `solve` takes by default of the others; a column without
-    such a value is left out, as no policy that needs it would have taken those jobs.
+    ``...`` for nothing: no policy that needs the column would have taken the job.
     """
-    facts = [each for _, each in rows]
-    columns = {
-        name: [each[name] if name in each else _default(name, each) for each in facts]
-        for name in sorted({*()}.union(*facts))
-    }
-    return {name: column for name, column in columns.items() if ... not in column}
-
-
-def _default(name: str, facts: Mapping[str, Any]) -> Any:
-    """Return what `solve` takes of a job of which a column does not tell; `...` for nothing."""
+    if name in facts:
+        return facts[name]
+    if name in _ASSUMED:
+        return _ASSUMED[name]
     if name == "steps_remaining":
         return facts.get("total_steps", ...)
     if name == "isolated_elapsed_s":
         return facts.get("elapsed_s", 0.0)
-    if column_named(name).optional:
-        return None
-    return {**DEFAULTS, "arrival_s": 0.0, "pinned": False, "now_s": 0.0}.get(name, ...)
+    return None if column_named(name).optional else ...
 
 
 def options_on(options: pd.Index | None, cluster: Cluster) -> pd.Index:
@@ -198,9 +143,7 @@ def options_on(options: pd.Index | None, cluster: Cluster) -> pd.Index:
     types = types_of(options)
     if options.nlevels > 1:
         return options[types.isin(cluster.accelerators)]
-    label = dict(zip(types, options, strict=True))
-    columns: pd.Index = pd.Index([label.get(name, name) for name in cluster.accelerators])
-    return columns
+    return options[types.get_indexer(pd.Index(cluster.accelerators))]
 
 
 def types_of(options: pd.Index) -> pd.Index:
@@ -210,7 +153,7 @@ def types_of(options: pd.Index) -> pd.Index:
 
 
 def with_options(known: pd.Index | None, new: pd.Index, cluster: Cluster) -> pd.Index:
-    """Add to the options of a session what a cluster has and jobs are told under.
+    """Return the options of a session with what a cluster has and jobs are told under.
 
     Raises
     ------
@@ -229,18 +172,13 @@ def with_options(known: pd.Index | None, new: pd.Index, cluster: Cluster) -> pd.
             raise unknown_name("accelerator type of this session", name, valid)
     if new.nlevels > 1:
         return first.append(new[~new.isin(first)])
-    label = dict(zip(types_of(new), new, strict=True))
-    there = {*types_of(first)}
-    more = (label.get(name, name) for name in valid if name not in there)
-    longer: pd.Index = pd.Index([*first, *more])
-    return longer
+    named = {str(option): option for option in (*cluster.accelerators, *new, *first)}
+    every: pd.Index = pd.Index([*named.values()])
+    return every
 
 
-def under(tensor: ThroughputTensor, options: pd.Index) -> list[tuple[float, ...]]:
-    """Return steps/s of each job under the options of a session, 0 where nothing was said."""
-    own = tensor.values
-    if options.nlevels == 1:
-        label = dict(zip(types_of(options), options, strict=True))
-        own = own.set_axis([label[name] for name in types_of(tensor.options)], axis=1)
-    full = own.reindex(columns=options, fill_value=0.0).to_numpy(dtype=float)
-    return [*map(tuple, full.tolist())]
+def speeds_by_option(tensor: ThroughputTensor, options: pd.Index) -> list[dict[Any, float]]:
+    """Return steps/s of each job by option, as the session calls them."""
+    called = dict(zip(map(name_in_cluster, options), options, strict=True))
+    labels = [called[name_in_cluster(option)] for option in tensor.options]
+    return [dict(zip(labels, row, strict=True)) for row in tensor.values.to_numpy().tolist()]

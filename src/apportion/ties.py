@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 import string
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from apportion.checks import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -167,12 +169,17 @@ def _order_of_ids(ids: pd.Index) -> Ints:
     numbers = _numbers_behind_one_text(texts)
     if numbers is not None:
         return np.argsort(numbers, kind="stable")
-    texts = [each.replace("\n", " ") for each in texts]
-    order = sorted(range(len(texts)), key=texts.__getitem__)  # tells 7 from 07
-    parts = _NUMBER.split("\n".join(texts))  # every other one a number
+    keys = [*map(key_of_id, texts)]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+
+
+def key_of_id(job: Any) -> tuple[Any, ...]:
+    """Return what ids of one kind are sorted by: numbers by value, in texts as well."""
+    if not isinstance(job, str) and is_number(job):
+        return 0, job
+    parts = _NUMBER.split(str(job))  # every other one a number
     parts[1::2] = [f"\0{len(digits):06d}{digits}" for digits in parts[1::2]]  # longer is larger
-    keys = "".join(parts).split("\n")
-    return np.array(sorted(order, key=keys.__getitem__), dtype=np.intp)
+    return 1, "".join(parts), str(job)  # tells 7 from 07
 
 
 def _numbers_behind_one_text(texts: list[str]) -> Ints | None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.allocation_files import plain_value
 from apportion.checks import label
+from apportion.cluster import Cluster
 from apportion.cluster.accelerators import ACCELERATORS
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, refuse_misplaced
-from apportion.policies.sessions import session_files
 from apportion.service.certified import Accounts
 from apportion.service.checking import (
     check_value,
@@ -29,7 +30,6 @@ from apportion.service.messages import SPEED
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from apportion.cluster import Cluster
     from apportion.estimators import EstimatedSpeeds
     from apportion.service.messages import ServiceMessage
 
@@ -296,7 +296,7 @@ class Known(Accounts):
         """Return what is not by job, as JSON holds it."""
         return {
             **{name: deepcopy(getattr(self, name)) for name in _REST},
-            "cluster": session_files.plain_cluster(self.cluster),
+            "cluster": plain_cluster(self.cluster),
             "estimates": None if self.estimates is None else self.estimates.state(),
         }
 
@@ -306,7 +306,7 @@ class Known(Accounts):
 
     def restore(self, rest: Mapping[str, Any], entries: Iterable[tuple[str, str, Any]]) -> None:
         """Take up what `rest` and `entries` gave."""
-        self.cluster = session_files.cluster_of(rest["cluster"])
+        self.cluster = Cluster(**{**rest["cluster"], "gpus": dict(rest["cluster"]["gpus"])})
         for name in _REST:
             setattr(self, name, rest.get(name, getattr(self, name)))
         for name in TABLES:
@@ -317,3 +317,13 @@ class Known(Accounts):
         if self.estimates is not None:
             self.estimates.restore(rest["estimates"])
         self._note_fits(self.facts)
+
+
+def plain_cluster(cluster: Cluster) -> dict[str, Any]:
+    """Return a cluster as lists, texts and numbers."""
+    return {
+        "gpus": [list(each) for each in cluster.gpus.items()],
+        "gpus_per_machine": plain_value(cluster.gpus_per_machine),
+        "machines_per_rack": cluster.machines_per_rack,
+        "prices_per_gpu_hour": dict(cluster.prices_per_gpu_hour),
+    }

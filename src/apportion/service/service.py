@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from apportion.annotations import explained
 from apportion.cluster import Cluster
 from apportion.errors import ApportionError, InputError
-from apportion.policies.sessions import session_files
 from apportion.service.deciding import Deciding
 from apportion.service.decisions import record_of, state_answer
+from apportion.service.known import plain_cluster
 from apportion.service.live import AskAgainError, LiveState
 from apportion.service.messages import FORMAT, ServiceMessage, read_message, refusal
 from apportion.service.store import MessageStore
@@ -85,7 +85,7 @@ class DecisionService:
         about = {
             "format": FORMAT,
             "policy": repr(decider),
-            "cluster": session_files.plain_cluster(workers),
+            "cluster": plain_cluster(workers),
             "references": None
             if estimates is None
             else [*map(str, estimates.columns), estimates.digest()],

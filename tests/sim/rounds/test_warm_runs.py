@@ -12,7 +12,7 @@ import apportion as ap
 from apportion.policies import solve_instance
 
 if TYPE_CHECKING:
-    from apportion.policies.core.warm_start import WarmStart
+    from apportion.policies.core.program import Program
 
 POLICIES = (
     *(
@@ -52,12 +52,12 @@ def drawn(seed: int) -> tuple[str, ap.Workload, dict[str, int], dict[str, Any]]:
 def test_runs_are_the_same_warm_and_anew(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, solve = list[str](), solve_instance
 
-    def noted(*asked: Any, start: WarmStart, **options: Any) -> Any:
+    def noted(*asked: Any, start: Program, **options: Any) -> Any:
         found = solve(*asked, start=start, **options)
         paths.append(start.path)
         return found
 
-    def anew(*asked: Any, start: WarmStart, **options: Any) -> Any:
+    def anew(*asked: Any, start: Program, **options: Any) -> Any:
         return solve(*asked, **options)
 
     for seed in seeds:
