@@ -1,10 +1,10 @@
 """One linear program after the other in HiGHS, to as many digits as are asked for.
 
 The program is ``max t`` such that ``u(x) >= held + t * wanted`` and whatever else holds of x; only
-``held`` and ``wanted`` change. Every row is an equation, with its slack as one more column. HiGHS stops at
-errors of 1e-10, more than some jobs are to have. Refined, the errors of its point become the limits
-and costs of a program of the same matrix, scaled up to 1, whose point corrects the first; and so on
-(Gleixner, Steffy, Wolter, "Iterative refinement for linear programming", 2016).
+``held`` and ``wanted`` change. Every row is an equation, with its slack as one more column. HiGHS
+stops at errors of 1e-10, more than some jobs are to have. Refined, the errors of its point become
+the limits and costs of a program of the same matrix, scaled up to 1, whose point corrects the
+first; and so on (Gleixner, Steffy, Wolter, "Iterative refinement for linear programming", 2016).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PRECISE = Context(prec=120, traps=[])
 """Arithmetic of decimals in which points are refined."""
 EXACT, TIE = 1e-33, 1e-21
 """Error of a refined point, and dual value of one that may be zero, in numbers around 1."""
-_STEP, _FAR, _APART, _MOST_ROUNDS = 2.0**40, 1e9, 1e6, 40
+_STEP, _FAR, _APART, _MOST_ROUNDS = 2.0**40, 1e6, 1e6, 40
 """Digits that one round adds at most, what is as good as infinite to it, by how much more the two
 objectives may differ than either side is off, and rounds."""
 decimals: Any = np.frompyfunc(Decimal, 1, 1)
@@ -151,8 +151,12 @@ class LevelProgram:
 
     def _solve(self, posed: Program) -> Point:
         """Solve from the last basis, or if that ends badly from what limits leave."""
-        point = linear_optimum(posed, self._basis)
-        return point if point.status == "optimal" else optimum(posed, self._slacks())
+        for basis in (self._basis, self._slacks()):
+            point = linear_optimum(posed, basis)
+            if point.status == "optimal":
+                return point
+        # What HiGHS calls it does not matter: all that it misses is counted.
+        return point if point.status == "Unknown" else optimum(posed)
 
     def _keep(self, posed: Program, point: Point) -> None:
         """Keep a point, and what its dual values prove: no allocation has a larger t than that.
@@ -160,7 +164,7 @@ class LevelProgram:
         Shares of time are up to 1; variables of a policy's own are taken to be within ten times
         their value.
         """
-        x, limits = point.x, self.program.b.size
+        x = point.x
         y = np.where(posed.upper[self._size :] > 0, np.maximum(point.y, 0.0), point.y)
         most = 10 * np.abs(x)
         most[: self._size] = np.maximum(most[: self._size], 1 / self.program.column)
@@ -210,7 +214,7 @@ class LevelProgram:
 
 def _scale(error: float, last: float) -> float:
     """Return by what an error is 1, at most so many times the last scale."""
-    return float(_power_of_two(max(min(1 / max(error, EXACT * EXACT), last * _STEP), 1.0)))
+    return float(_power_of_two(max(min(1 / max(error, EXACT), last * _STEP), 1.0)))
 
 
 def _power_of_two(sizes: Any) -> Any:

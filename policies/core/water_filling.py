@@ -375,17 +375,20 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
 
 def _filled(program: LevelProgram, rising: _Rising) -> Filled:
     """Fill in floats, and once more in decimals where these may have led astray."""
-    few = program.rows.size <= _FEW
-    try:
-        filled = fill(program, rising.path(exact=False), exact=False)
-        if filled.doubt <= _CERTAIN or not few:
-            return filled
-    except SolveError as error:
-        if not few:
-            raise
-        _LOG.info("filled in decimals: %s", error)
-    with localcontext(PRECISE):
-        return fill(program, rising.path(exact=True), exact=True)
+    filled, failed = None, SolveError()
+    for exact in (False, True) if program.rows.size <= _FEW else (False,):
+        try:
+            with localcontext(PRECISE):
+                filled = fill(program, rising.path(exact=exact), exact=exact)
+        except SolveError as error:
+            _LOG.info("levels in %s: %s", "decimals" if exact else "floats", error)
+            failed = error
+            continue
+        if filled.doubt <= _CERTAIN:
+            break
+    if filled is None:
+        raise failed
+    return filled
 
 
 def _prices(program: LevelProgram, first: _Stop, capacity: Floats) -> Floats:
