@@ -24,7 +24,7 @@ import logging
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from decimal import localcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import cvxpy as cp
 import numpy as np
@@ -39,12 +39,15 @@ from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apportion.policies.base import Policy
     from apportion.policies.core.canonical import Point
     from apportion.policies.instance import Instance
-    from apportion.policies.water_filling import Rates
     from apportion.types import Bools, Floats
 
+Rates: TypeAlias = "Callable[[Bools], Floats]"
+"""How fast jobs climb, given which can: 0 for those that are not, and not 0 for all."""
 _LOG = logging.getLogger(__name__)
 _CERTAIN = 1e-9
 """Doubt in a level with which rounding errors are of no account."""
