@@ -228,10 +228,11 @@ def _read_off(e: cp.Expression, up: bool, p: SpeedProblem) -> Form | None:
     curved = [each for each in e.atoms() if not issubclass(each, AffAtom)]
     if e.is_affine():
         sign = 1.0 if up else -1.0
-        form = Form.gain(sign * _slope(e, u), sign * float(_at(e, u, np.zeros(jobs))))
-        return replace(form, maximise=up)
-    drawn = np.random.default_rng(0).uniform(0.2, 1.0, (2, jobs)) * p.instance.fastest_throughput
-    x, other = drawn  # not in proportion, or a logarithm of a sum would pass for a sum of them
+        constant = float(_at(e, u, np.zeros(jobs)))  # a gradient is one at some point
+        return replace(Form.gain(sign * _slope(e, u), sign * constant), maximise=up)
+    unit = p.instance.fastest_throughput
+    # Not in proportion, or a logarithm of a sum would pass for a sum of logarithms.
+    x, other = np.random.default_rng(0).uniform(0.2, 1.0, (2, jobs)) * unit
     if isinstance(e, cp.min if up else cp.max) and e.args[0].shape == u.shape:
         each, rest = e.args[0], [atom for atom in curved if atom is not type(e)]
         if up and not rest:
@@ -239,11 +240,11 @@ def _read_off(e: cp.Expression, up: bool, p: SpeedProblem) -> Form | None:
             return Form.level(k) if _same(_at(each, u, x), k * x) else None
         if up or any(atom is not _INVERSE for atom in rest):
             return None
-        one, two = _at(each, u, x), _at(each, u, 2 * x)
+        one, two = _at(each, u, unit), _at(each, u, 2 * unit)
         k = 2 * (one - two)
         offset = np.where(one - k > 1e-13 * one, one - k, 0.0)
-        form = Form.inverse(k * x, offset)
-        return form if _same(_at(each, u, other), offset + form.k / other) else None
+        form = Form.inverse(k * unit, offset)
+        return form if _same(_at(each, u, x), offset + form.k / x) else None
     if not up or any(atom is not cp.log for atom in curved):
         return None
     value = float(_at(e, u, x))
@@ -257,11 +258,7 @@ def _ratio(made: cp.Expression, paid: cp.Expression, p: SpeedProblem) -> Form | 
     variables = [[each.id for each in side.variables()] for side in (made, paid)]
     if variables != [[p.throughput.id], [p.X.id]] or not (made.is_affine() and paid.is_affine()):
         return None
-    constants = (
-        _at(made, p.throughput, np.zeros(p.instance.jobs)),
-        _at(paid, p.X, np.zeros(p.X.shape)),
-    )
-    if any(constants):
+    if _at(made, p.throughput, np.zeros(p.instance.jobs)) or _at(paid, p.X, np.zeros(p.X.shape)):
         return None
     price = _slope(paid, p.X).reshape(p.X.shape, order="F")
     return Form.ratio(_slope(made, p.throughput), price)
