@@ -94,8 +94,6 @@ if TYPE_CHECKING:
     from apportion.policies.solution import Solution as Solution
     from apportion.policies.solver import solve_instance as solve_instance
     from apportion.policies.strategy_proof import StrategyProof as StrategyProof
-    from apportion.policies.water_filling import RatesOfGroups as RatesOfGroups
-    from apportion.policies.water_filling import WaterFilling as WaterFilling
 
 
 if not TYPE_CHECKING:  # or a checker would take any name for one of these

@@ -83,7 +83,8 @@ class Policy(ABC):
         objective is a sum of a value for each job and option. What the first job gets is as good
         as can be, what the second gets is as good as the first one's leaves possible, and so on.
     ``utility(p)``, ``rates(p)``
-        What rises in water filling, and how fast (`apportion.policies.WaterFilling`).
+        What rises in water filling, and how fast: `rates` returns a function of which jobs can
+        still rise, shape (jobs,), that returns rates >= 0, 0 for the others.
     ``pairs_to_consider(instance)``
         Pairs of jobs that may share GPUs, shape (pairs, 2). Without it all do that run faster so.
     ``next_change_s(now_s)``

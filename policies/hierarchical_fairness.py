@@ -5,22 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+import cvxpy as cp
 import numpy as np
 
 from apportion.checks import number
 from apportion.errors import InputError, unknown_name
+from apportion.policies.base import Policy
 from apportion.policies.instance import Instance
 from apportion.policies.problem import Problem
 from apportion.policies.solver import solve_instance
-from apportion.policies.water_filling import RatesOfGroups, WaterFilling
 from apportion.ties import ranks
 
 if TYPE_CHECKING:
-    from apportion.policies.base import Policy
-    from apportion.policies.water_filling import Rates
+    from apportion.policies.core.water_filling import Rates
     from apportion.types import Bools, Floats, Ints
 
 
@@ -34,7 +34,7 @@ _LEAST = 1e-9
 
 
 @dataclass(frozen=True)
-class HierarchicalFairness(WaterFilling):
+class HierarchicalFairness(Policy):
     r"""Share between entities by weight, and within each by a policy of its own.
 
     .. math:: \max_X \min_i \frac{\mathrm{thr}_i}{r_i \, \mathrm{eq}_i},\ r_i =
@@ -93,66 +93,75 @@ class HierarchicalFairness(WaterFilling):
         super().__post_init__()
         for entity, weight in self.weights.items():
             number(f"The weight of entity {entity!r}", weight, strict=True)
-        for entity in self._named() if self.weights else ():
-            if entity not in self.weights:
-                raise unknown_name("entity in inner", entity, self.weights)
+        for path in self._within:
+            if path and self.weights and path not in self.weights:
+                raise unknown_name("entity in inner", path, self.weights)
         own = [policy for policy in self._within.values() if policy]
         read = dict.fromkeys(sorted({name for policy in own for name in policy.columns}))
         object.__setattr__(self, "columns", tuple(dict.fromkeys(("weight", "entity", *read))))
         traits = _PASSED_ON & {one for policy in own for one in policy.traits}
         object.__setattr__(self, "traits", type(self).traits | traits)
 
+    def objective(self, p: Problem) -> cp.Maximize:
+        """State the height of the first level."""
+        rate = self.rates(p)(np.ones(p.count.size, dtype=bool))
+        rising = np.flatnonzero(rate > 0)
+        return cp.Maximize(cp.min(cp.multiply(1 / rate[rising], self.utility(p)[rising])))
+
+    def utility(self, p: Problem) -> cp.Expression:
+        """State the throughput relative to the equal share."""
+        return cp.multiply(1 / p.equal_share_throughput, p.throughput)
+
     def rates(self, p: Problem) -> Rates:
         """Split the entities' rates over the jobs that can still rise."""
-        names = p.instance.entities
-        leaf = p.column("entity").astype(int)
-        self._check_weights(names)
-        wanted, order = self._inside(p, leaf)
+        names, entity = p.instance.entities, p.column("entity").astype(int)
+        self._check_entities(names)
+        wanted, place = self._inside(p, entity)
         gpus = p.count * p.scale_factor
-        return RatesOfGroups(len(names), leaf, order, wanted, gpus, partial(self._split, names))
+        split = lru_cache(lambda alive: self._split(names, np.array(alive)))
 
-    def _inside(self, p: Problem, leaf: Ints) -> tuple[Floats, Floats]:
+        def rates(active: Bools) -> Floats:
+            part, first = np.where(active, wanted, 0.0), np.full(len(names), np.inf)
+            np.minimum.at(first, entity[active], place[active])
+            part[place != first[entity]] = 0.0
+            of_entity = np.bincount(entity, part, len(names))
+            alive = of_entity > 0
+            passed_on = split(tuple(alive.tolist())) / np.where(alive, of_entity, 1.0)
+            return np.asarray(passed_on[entity] * part / gpus)
+
+        return rates
+
+    def _inside(self, p: Problem, entity: Ints) -> tuple[Floats, Floats]:
         """Return what each job is to have of its entity's rate, and its place in line there.
 
         Whoever has the first place has it to himself; jobs of one place divide it.
         """
         names = p.instance.entities
-        if self._named():
-            _tell_of_unknown(self._named(), names)
-        there = np.bincount(leaf, minlength=len(names)) > 0
-        wanted, order = p.count * p.weight, np.zeros(leaf.size)
-        within = [
-            self._inner_of(name) if some else None
-            for name, some in zip(names, there.tolist(), strict=True)
-        ]
-        for policy in {id(one): one for one in within if one}.values():
-            its = np.array([one is policy for one in within])
+        share = self._split(names, np.bincount(entity, minlength=len(names)) > 0)
+        wanted, place = p.count * p.weight, np.zeros(entity.size)
+        for k, name in enumerate(names):
+            jobs, policy = np.flatnonzero(entity == k), self._inner_of(name)
+            if policy is None or not jobs.size:
+                continue
             if hasattr(policy, "order"):  # quicker than ``isinstance``
                 told = p if policy.heterogeneity_aware else Problem(p.instance.blind_to_types())
-                here, place = its[leaf], policy.order(told)
-                order[here] = ranks(place[here], relative=_ROUNDING)
-                continue
-            share = self._split(names, there)
-            for entity in np.flatnonzero(its):
-                here = np.flatnonzero(leaf == entity)
-                wanted[here], order[here] = _divided(p, policy, here, float(share[entity]))
-        return np.asarray(wanted, dtype=float), np.asarray(order, dtype=float)
+                place[jobs] = ranks(policy.order(told)[jobs], relative=_ROUNDING)
+            else:
+                wanted[jobs], place[jobs] = _divided(p, policy, jobs, float(share[k]))
+        return np.asarray(wanted, dtype=float), place
 
-    def _check_weights(self, names: tuple[str, ...]) -> None:
+    def _check_entities(self, names: tuple[str, ...]) -> None:
         """Name an entity without a weight; one with a weight may have no jobs for now."""
-        if not self.weights:
-            return
-        nodes = {node for name in names for node in _path(name)}
-        for node in sorted(nodes):
+        nodes = sorted({node for name in names for node in _path(name)})
+        for node in nodes if self.weights else ():
             if node not in self.weights:
                 raise InputError(
                     f"Entity {node!r} has no weight; weights are given for "
                     f"{', '.join(map(repr, self.weights))}."
                 )
-
-    def _named(self) -> tuple[str, ...]:
-        """Return the paths of which there is an inner policy of their own."""
-        return tuple(self.inner) if isinstance(self.inner, Mapping) else ()
+        for path in self._within:
+            if path and path not in nodes:
+                _tell_of_unknown(path, tuple(nodes))
 
     @cached_property
     def _within(self) -> dict[str, Policy | None]:
@@ -162,41 +171,27 @@ class HierarchicalFairness(WaterFilling):
 
     def _inner_of(self, entity: str) -> Policy | None:
         """Inner policy of an entity: its own, or that of the nearest entity above."""
-        while entity and entity not in self._within:
-            entity = entity.rpartition("/")[0]
-        return self._within.get(entity)
+        named = [path for path in ("", *_path(entity)) if path in self._within]
+        return self._within[named[-1]] if named else None
 
     def _split(self, names: tuple[str, ...], alive: Bools) -> Floats:
-        """Return the rate of each leaf entity, given which are alive."""
-        return _split_among(names, tuple(self.weights.items()), tuple(alive.tolist()))
+        """Split the rate down the tree: siblings that are alive share by weight."""
+        living = {node for k in np.flatnonzero(alive).tolist() for node in _path(names[k])}
+        total: dict[str, float] = {}
+        for node in sorted(living):
+            parent = node.rpartition("/")[0]
+            total[parent] = total.get(parent, 0.0) + self.weights.get(node, 1.0)
+        rates = np.zeros(len(names))
+        for k in np.flatnonzero(alive).tolist():
+            part = [self.weights.get(n, 1.0) / total[n.rpartition("/")[0]] for n in _path(names[k])]
+            rates[k] = np.prod(part)
+        return rates
 
 
 @lru_cache
-def _split_among(
-    names: tuple[str, ...], weights: tuple[tuple[str, float], ...], alive: tuple[bool, ...]
-) -> Floats:
-    """Split the rate down the tree: siblings that are alive share by weight."""
-    weight_of, paths = dict(weights), [_path(name) for name in names]
-    living = {node for path, lives in zip(paths, alive, strict=True) if lives for node in path}
-    total: dict[str, float] = {}
-    for node in sorted(living):
-        parent = node.rpartition("/")[0]
-        total[parent] = total.get(parent, 0.0) + weight_of.get(node, 1.0)
-    rates = np.zeros(len(names))
-    for place in np.flatnonzero(alive).tolist():
-        part = [weight_of.get(n, 1.0) / total[n.rpartition("/")[0]] for n in paths[place]]
-        rates[place] = np.prod(part)
-    rates.flags.writeable = False
-    return rates
-
-
-@lru_cache
-def _tell_of_unknown(named: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Warn, once, of paths without jobs: misspelt, or their jobs have left or were not drawn."""
-    known = sorted({node for name in names for node in _path(name)})
-    for entity in named:
-        if entity not in known:
-            _LOG.warning("No job is of it: %s", unknown_name("entity in inner", entity, known))
+def _tell_of_unknown(path: str, nodes: tuple[str, ...]) -> None:
+    """Warn, once, of a path without jobs: misspelt, or its jobs have left or were not drawn."""
+    _LOG.warning("No job is of it: %s", unknown_name("entity in inner", path, nodes))
 
 
 def _policy(inner: Any) -> Policy | None:

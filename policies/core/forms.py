@@ -15,7 +15,7 @@ The expression stays the definition. It is evaluated at two throughputs, and com
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -81,47 +81,54 @@ class Form:
 
     kind: str
     k: Floats
-    offset: Floats
+    offset: Floats = field(default_factory=lambda: np.zeros(1))
     maximise: bool = True
     constant: float = 0.0
     price: Floats | None = None
     limits: tuple[tuple[Floats, float], ...] = ()
     inexact: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Refuse numbers that are none, or of which there is not one for each job."""
+        k, offset, price = self.k, np.asarray(self.offset), self.price
+        positive = self.kind in ("level", "inverse", "log")
+        if k.ndim != 1 or not np.isfinite(k).all() or (positive and not (k > 0).all()):
+            which = "numbers above 0" if positive else "finite numbers"
+            raise InputError(f"k of Form.{self.kind} must be {which}, one for each job.")
+        if not (np.isfinite(offset).all() and (offset >= 0).all() and offset.size in (1, k.size)):
+            raise InputError(
+                "offset of Form.inverse must be finite numbers >= 0, one for each job."
+            )
+        if np.ndim(self.constant) or not np.isfinite(self.constant):
+            raise InputError(f"constant of a Form must be a finite number; it is {self.constant}.")
+        if price is not None and (price.ndim != 2 or not np.isfinite(price).all()):
+            raise InputError("price of Form.ratio must be finite numbers, of each row and option.")
+        object.__setattr__(self, "offset", np.broadcast_to(offset, k.shape) + 0.0)
+
     @classmethod
     def level(cls, k: ArrayLike) -> Form:
         """Maximise the least of ``k u``; k > 0."""
-        return cls("level", _positive("level", k), np.zeros(np.size(k)))
+        return cls("level", _numbers(k))
 
     @classmethod
     def inverse(cls, k: ArrayLike, offset: ArrayLike = 0.0) -> Form:
         """Minimise the largest of ``offset + k / u``; k > 0, offset >= 0."""
-        factor = _positive("inverse", k)
-        added = _finite(offset)
-        if not (np.isfinite(added).all() and (added >= 0).all() and added.size in (1, factor.size)):
-            raise InputError(
-                "offset of Form.inverse must be finite numbers >= 0, one for each job."
-            )
-        added = np.broadcast_to(added, factor.shape)
-        return cls("inverse", factor, added + 0.0, maximise=False)
+        return cls("inverse", _numbers(k), _numbers(offset), maximise=False)
 
     @classmethod
     def gain(cls, k: ArrayLike, constant: float = 0.0) -> Form:
         """Maximise ``k @ u + constant``."""
-        return cls("gain", _numbers("gain", k), np.zeros(np.size(k)), constant=_constant(constant))
+        return cls("gain", _numbers(k), constant=_numbers(constant)[()])
 
     @classmethod
     def log(cls, k: ArrayLike, constant: float = 0.0) -> Form:
         """Maximise ``k @ log(u) + constant``; k > 0."""
-        return cls("log", _positive("log", k), np.zeros(np.size(k)), constant=_constant(constant))
+        return cls("log", _numbers(k), constant=_numbers(constant)[()])
 
     @classmethod
-    def ratio(cls, k: ArrayLike, price: Floats) -> Form:
+    def ratio(cls, k: ArrayLike, price: ArrayLike) -> Form:
         """Maximise ``k @ u / sum(price * X)``; price of shape (rows, options)."""
-        prices = _finite(price)
-        if prices.ndim != 2 or not np.isfinite(prices).all():
-            raise InputError("price of Form.ratio must be finite numbers, of each row and option.")
-        return cls("ratio", _numbers("ratio", k), np.zeros(np.size(k)), price=prices)
+        return cls("ratio", _numbers(k), price=_numbers(price))
 
     @property
     def about_worst(self) -> bool:
@@ -163,32 +170,12 @@ class Form:
         return replace(self, k=self.k[rows], offset=self.offset[rows], price=price)
 
 
-def _finite(numbers: ArrayLike) -> Floats:
+def _numbers(numbers: Any) -> Floats:
     """Return numbers as an array; NaN for what is none."""
     try:
         return np.asarray(numbers, dtype=float)
     except (TypeError, ValueError):
         return np.array(np.nan)
-
-
-def _constant(number: float) -> float:
-    if _finite(number).ndim or not np.isfinite(_finite(number)):
-        raise InputError(f"constant of a Form must be a finite number; it is {number!r}.")
-    return float(number)
-
-
-def _numbers(kind: str, k: ArrayLike) -> Floats:
-    numbers = _finite(k)
-    if numbers.ndim != 1 or not np.isfinite(numbers).all():
-        raise InputError(f"k of Form.{kind} must be finite numbers, one for each job.")
-    return numbers
-
-
-def _positive(kind: str, k: ArrayLike) -> Floats:
-    numbers = _numbers(kind, k)
-    if not (numbers > 0).all():
-        raise InputError(f"k of Form.{kind} must be numbers above 0, one for each job.")
-    return numbers
 
 
 def read(policy: Policy, instance: Instance) -> Form | None:
@@ -216,99 +203,78 @@ def stated_form(policy: Policy, p: SpeedProblem) -> Form | None:
     A subclass that states another objective without a form is read off.
     """
     if (form := form_of(policy, p)) is not None:
-        return _checked(form, policy, p)
+        if not isinstance(form, Form) or form.k.shape != (p.instance.jobs,):
+            raise InputError(
+                f"form(p) of {policy!r} must return a Form with one number for each job."
+            )
+        return form
     goal = policy.objective(p)
     if not isinstance(goal, cp.Maximize | cp.Minimize):
         return None  # who solves it as it stands says what is wrong
-    up, e = isinstance(goal, cp.Maximize), goal.args[0]
+    with np.errstate(all="ignore"):
+        try:
+            return _read_off(goal.args[0], isinstance(goal, cp.Maximize), p)
+        except InputError:  # numbers that no form has
+            return None
+
+
+def _read_off(e: cp.Expression, up: bool, p: SpeedProblem) -> Form | None:
+    """Read numbers off an expression, evaluated at two throughputs, and compare at a third."""
+    u, jobs = p.throughput, p.instance.jobs
     if isinstance(e, DivExpression) and not e.args[1].is_constant():
-        return _ratio(e, p) if up else None
-    if [each.id for each in e.variables()] != [p.throughput.id]:
+        return _ratio(*e.args, p) if up else None
+    if [each.id for each in e.variables()] != [u.id]:
         return None
     curved = [each for each in e.atoms() if not issubclass(each, AffAtom)]
-    with np.errstate(all="ignore"):
-        if e.is_affine():
-            return _gain(e, up, p)
-        if isinstance(e, cp.min if up else cp.max) and e.args[0].shape == p.throughput.shape:
-            rest = [each for each in curved if each is not type(e)]
-            if all(each is _INVERSE for each in rest):
-                return _inverse(e.args[0], p) if rest else _level(e.args[0], up, p)
-        elif up and all(each is cp.log for each in curved):
-            return _log(e, p)
-    return None
+    if e.is_affine():
+        sign = 1.0 if up else -1.0
+        constant = float(_at(e, u, np.zeros(jobs)))  # a gradient is one at some point
+        return replace(Form.gain(sign * _slope(e, u), sign * constant), maximise=up)
+    unit = p.instance.fastest_throughput
+    # Not in proportion, or a logarithm of a sum would pass for a sum of logarithms.
+    x, other = np.random.default_rng(0).uniform(0.2, 1.0, (2, jobs)) * unit
+    if isinstance(e, cp.min if up else cp.max) and e.args[0].shape == u.shape:
+        each, rest = e.args[0], [atom for atom in curved if atom is not type(e)]
+        if up and not rest:
+            k = _at(each, u, np.ones(jobs))
+            return Form.level(k) if _same(_at(each, u, x), k * x) else None
+        if up or any(atom is not _INVERSE for atom in rest):
+            return None
+        one, two = _at(each, u, unit), _at(each, u, 2 * unit)
+        k = 2 * (one - two)
+        offset = np.where(one - k > 1e-13 * one, one - k, 0.0)
+        form = Form.inverse(k * unit, offset)
+        return form if _same(_at(each, u, x), offset + form.k / x) else None
+    if not up or any(atom is not cp.log for atom in curved):
+        return None
+    value = float(_at(e, u, x))
+    k = _slope(e, u) * x
+    _at(e, u, other)
+    form = Form.log(k, value - float(k @ np.log(x)))
+    return form if _same(_slope(e, u) * other, k) else None
 
 
-def _checked(form: Form, policy: Policy, p: Problem) -> Form:
-    if not isinstance(form, Form) or form.k.shape != (p.instance.jobs,):
-        raise InputError(f"form(p) of {policy!r} must return a Form with one number for each job.")
-    return form
+def _ratio(made: cp.Expression, paid: cp.Expression, p: SpeedProblem) -> Form | None:
+    variables = [[each.id for each in side.variables()] for side in (made, paid)]
+    if variables != [[p.throughput.id], [p.X.id]] or not (made.is_affine() and paid.is_affine()):
+        return None
+    if _at(made, p.throughput, np.zeros(p.instance.jobs)) or _at(paid, p.X, np.zeros(p.X.shape)):
+        return None
+    price = _slope(paid, p.X).reshape(p.X.shape, order="F")
+    return Form.ratio(_slope(made, p.throughput), price)
 
 
-def _at(e: cp.Expression, p: SpeedProblem, u: Floats) -> Floats:
-    p.throughput.save_value(u)
+def _at(e: cp.Expression, variable: cp.Variable, value: Floats) -> Floats:
+    variable.save_value(value)
     return np.asarray(e.value, dtype=float)
 
 
-def _third(instance: Instance, seed: int = 0) -> Floats:
-    """Return throughputs at which what was read is compared with the expression.
-
-    Those of two seeds are not in proportion, or a logarithm of a sum would pass for a sum of them.
-    """
-    drawn = np.random.default_rng(seed).uniform(0.2, 1.0, instance.jobs)
-    return np.asarray(instance.fastest_throughput * drawn)
-
-
-def _fits(there: Floats, expected: Floats, k: Floats) -> bool:
-    return bool(np.isfinite(k).all() and np.allclose(there, expected, rtol=_SAME, atol=0.0))
-
-
-def _level(e: cp.Expression, up: bool, p: SpeedProblem) -> Form | None:
-    k, x = _at(e, p, np.ones(p.instance.jobs)), _third(p.instance)
-    fits = up and _fits(_at(e, p, x), k * x, k) and (k > 0).all()
-    return Form.level(k) if fits else None
-
-
-def _inverse(e: cp.Expression, p: SpeedProblem) -> Form | None:
-    unit, x = np.maximum(p.instance.fastest_throughput, 1e-300), _third(p.instance)
-    one, two = _at(e, p, unit), _at(e, p, 2 * unit)
-    k = 2 * (one - two)
-    offset = np.where(one - k > 1e-13 * one, one - k, 0.0)
-    fits = _fits(_at(e, p, x), offset + k * unit / x, k) and (k > 0).all()
-    return Form.inverse(k * unit, offset) if fits else None
-
-
-def _gain(e: cp.Expression, up: bool, p: SpeedProblem) -> Form | None:
-    sign = 1.0 if up else -1.0
-    constant, k = float(_at(e, p, np.zeros(p.instance.jobs))), _slope(e, p.throughput)
-    if not np.isfinite([constant, *k]).all():
-        return None
-    return replace(Form.gain(sign * k, sign * constant), maximise=up)
-
-
-def _log(e: cp.Expression, p: SpeedProblem) -> Form | None:
-    x = _third(p.instance)
-    value = float(_at(e, p, x))
-    k = _slope(e, p.throughput) * x
-    other = _third(p.instance, 1)
-    _at(e, p, other)
-    fits = _fits(_slope(e, p.throughput) * other, k, k) and (k > 0).all()
-    return Form.log(k, value - float(k @ np.log(x))) if fits else None
-
-
-def _ratio(e: cp.Expression, p: SpeedProblem) -> Form | None:
-    made, paid = e.args
-    variables = [[each.id for each in side.variables()] for side in e.args]
-    if variables != [[p.throughput.id], [p.X.id]] or not (made.is_affine() and paid.is_affine()):
-        return None
-    p.X.save_value(np.zeros(p.X.shape))
-    if float(_at(made, p, np.zeros(p.instance.jobs))) or float(paid.value):
-        return None
-    price = _slope(paid, p.X).reshape(p.X.shape, order="F")
-    return Form.ratio(_slope(made, p.throughput), price) if np.isfinite(price).all() else None
+def _same(there: Floats, expected: Floats) -> bool:
+    return np.allclose(there, expected, rtol=_SAME, atol=0.0)
 
 
 def _slope(e: cp.Expression, variable: cp.Variable) -> Floats:
-    """Return the gradient of an expression, the entries of the variable first."""
+    """Return the gradient of an expression, (entries of the variable, entries of it), flat."""
     gradient = e.grad[variable]
     dense = gradient.toarray() if hasattr(gradient, "toarray") else gradient
     return np.asarray(dense, dtype=float).ravel(order="F")
@@ -321,16 +287,12 @@ def _upper_bounds(constraint: Any, p: Problem) -> list[tuple[Floats, float]] | N
     low, high = constraint.args
     if not (low.is_affine() and high.is_constant() and [v.id for v in low.variables()] == [p.X.id]):
         return None
-    p.X.save_value(np.zeros(p.X.shape))
-    most = np.ravel(high.value - np.asarray(low.value, dtype=float), order="F")
-    gradient = low.grad[p.X]
-    dense = np.asarray(
-        gradient.toarray() if hasattr(gradient, "toarray") else gradient, dtype=float
-    )
-    amounts = dense.reshape(p.X.size, most.size)
+    most = np.ravel(high.value - _at(low, p.X, np.zeros(p.X.shape)), order="F")
+    amounts = _slope(low, p.X).reshape((p.X.size, most.size), order="F").T
     if not ((amounts >= 0).all() and (most > 0).all() and np.isfinite(most).all()):
         return None
+    shape = p.X.shape
     return [
-        (amount.reshape(p.X.shape, order="F"), float(bound))
-        for amount, bound in zip(amounts.T, most, strict=True)
+        (amount.reshape(shape, order="F"), float(bound))
+        for amount, bound in zip(amounts, most, strict=True)
     ]

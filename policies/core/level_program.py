@@ -1,18 +1,16 @@
 """One linear program after the other in HiGHS, to as many digits as are asked for.
 
-The program is ``max t`` such that ``u(x) >= t * wanted`` and whatever else holds of x; only
-``wanted`` changes. HiGHS stops at errors of 1e-10, more than some jobs are to have. Refined, the
-errors of its point become the limits and costs of a program of the same matrix, scaled up to 1,
-whose point corrects the first; and so on. Sums are kept in whole numbers of 2**-400 meanwhile
-(Gleixner, Steffy, Wolter, "Iterative refinement for linear programming", 2016).
+The program is ``max t`` such that ``u(x) >= held + t * wanted`` and whatever else holds of x; only
+``held`` and ``wanted`` change. Every row is an equation, with its slack as one more column. HiGHS
+stops at errors of 1e-10, more than some jobs are to have. Refined, the errors of its point become
+the limits and costs of a program of the same matrix, scaled up to 1, whose point corrects the
+first; and so on (Gleixner, Steffy, Wolter, "Iterative refinement for linear programming", 2016).
 """
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
-from fractions import Fraction
-from functools import cached_property
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import highspy
@@ -20,49 +18,23 @@ import numpy as np
 from scipy import sparse
 
 from apportion.errors import SolveError
-from apportion.policies.core.canonical import Point
+from apportion.policies.core.certificate import dual_bound, violation
+from apportion.policies.core.conic import optimum
+from apportion.policies.core.highs import linear_optimum
 
 if TYPE_CHECKING:
-    from apportion.policies.core.canonical import Program
-    from apportion.types import Bools, Floats, Ints
+    from apportion.policies.core.canonical import Point, Program
+    from apportion.types import Bools, Floats
 
-_LOG = logging.getLogger(__name__)
-_ONE = 1 << 400
-"""The number 1 in units of whole numbers."""
-EXACT, TIE = 2.0**-110, 2.0**-70
+PRECISE = Context(prec=120, traps=[])
+"""Arithmetic of decimals in which points are refined."""
+EXACT, TIE = 1e-33, 1e-21
 """Error of a refined point, and dual value of one that may be zero, in numbers around 1."""
-_ROUNDING = 2.0**-40
-"""Error of a point of HiGHS that is no rounding error, in numbers around 1."""
-_STEP, _FAR, _APART, _MOST_ROUNDS = 2.0**40, 1e9, 1e6, 40
+_STEP, _FAR, _APART, _MOST_ROUNDS = 2.0**40, 1e6, 1e6, 40
 """Digits that one round adds at most, what is as good as infinite to it, by how much more the two
 objectives may differ than either side is off, and rounds."""
-_OPTIONS = {
-    "output_flag": False,
-    "threads": 1,
-    "presolve": "off",
-    "simplex_strategy": 4,  # primal: what is reached is feasible in the next program
-    "primal_feasibility_tolerance": 1e-10,
-    "dual_feasibility_tolerance": 1e-10,
-    "small_matrix_value": 1e-12,
-}
-_whole: Any = np.frompyfunc(lambda number: int(Fraction(number) * _ONE), 1, 1)
-
-
-def fractions(numbers: Any) -> Any:
-    """Return floats as the fractions that they are; shape as given."""
-    return np.array([Fraction(each) for each in np.ravel(numbers).tolist()], dtype=object).reshape(
-        np.shape(numbers)
-    )
-
-
-def _times(one: Any, other: Any) -> Any:
-    """Multiply whole numbers of units."""
-    return (one * other) // _ONE
-
-
-def _floats(numbers: Any) -> Floats:
-    """Return whole numbers of units as floats."""
-    return np.asarray(numbers / _ONE, dtype=float)
+decimals: Any = np.frompyfunc(Decimal, 1, 1)
+"""Turns floats into the decimals that they are."""
 
 
 class LevelProgram:
@@ -75,277 +47,174 @@ class LevelProgram:
         else is stated, all of it linear. Bounds are 0 or infinite.
     column
         Place of t.
-    capacities, jobs
-        Rows of the first kind, and of the second.
+    times
+        Rows of the time of each job.
 
     Attributes
     ----------
     program
         The same in numbers around 1, without t.
-    rows
-        The demands, shape (jobs,).
-    x, y, reduced
-        Columns, dual values of rows and reduced costs of columns in the last point, scaled.
+    rows, unit
+        The demands, and by what they are multiplied there, shape (jobs,) each.
+    point, reduced
+        The last point, and the reduced costs of its columns and slacks.
     every, solved
-        Nothing known of columns and rows yet; programs that were solved.
+        Columns and slacks that need not be 0, nothing being known yet; programs that were solved.
     error
         By what part of itself t may be larger.
     """
 
-    error: float
-
-    def __init__(self, program: Program, column: int, capacities: int, jobs: int) -> None:
+    def __init__(self, program: Program, column: int, times: slice) -> None:
         A = program.A.copy()
-        entries = slice(A.indptr[column], A.indptr[column + 1])
-        self.rows, self.column = np.sort(A.indices[entries]), column
-        A.data[entries] = 0.0
-        A.eliminate_zeros()
+        self._entries, self.column = slice(A.indptr[column], A.indptr[column + 1]), column
+        A.data[self._entries] = 0.0
         scaled = replace(program, A=A, c=np.zeros(A.shape[1])).scaled()
-        scaled.column[column] = 1.0
-        self._capacity, self._time = slice(capacities), slice(capacities, capacities + jobs)
-        limits, self._size = scaled.b.size, scaled.c.size
-        self._costs = np.zeros(self._size + limits)
-        self._costs[column] = -1.0
-        self.program = replace(scaled, c=self._costs[: self._size])
-        self._entries, self._b = np.zeros(jobs), scaled.b
-        low = np.where(np.isfinite(scaled.lower), 0.0, -np.inf)
-        self._lower = np.append(low, np.zeros(limits))
-        up = np.append(np.isfinite(scaled.upper), scaled.equality)
-        self._upper = np.where(up, 0.0, np.inf)
-        both = sparse.hstack([scaled.A, sparse.eye_array(limits)], format="csc")
-        self._A = both.tocoo()
-        self._exact: tuple[Any, Any] | None = None
-        self.every = ~up[: self._size], scaled.equality.copy()
-        self.solved = 0
-        self._load(both)
-
-    @property
-    def unit(self) -> Floats:
-        """By what what is demanded of each job is multiplied, shape (jobs,)."""
-        return self.program.row[self.rows]
-
-    @cached_property
-    def _makes(self) -> tuple[Ints, Ints, Floats, Floats, Bools]:
-        """What jobs make: job, column, how much of what rises for how much time, and all of whom.
-
-        The last are the jobs of whom that is known: more of a column takes time, and it is no less
-        than 0.
-        """
-        A, entries = self.program.A.tocsr(), self.program.A.tocsr()[self.rows].tocoo()
-        (job, cell), made = entries.coords, -entries.data
-        needed = np.asarray(A[self._time][job, cell]).ravel() if job.size else made
-        strange = (needed <= 0) | (made < 0) | (self._lower[cell] < 0)
-        return (
-            np.asarray(job, dtype=np.intp),
-            np.asarray(cell, dtype=np.intp),
-            made,
-            needed,
-            ~np.isin(np.arange(self.rows.size), job[strange]),
+        self.rows, self._size, limits = A.indices[self._entries], scaled.c.size, scaled.b.size
+        scaled.column[column], scaled.c[column] = 1.0, -1.0
+        self.program, self.unit, self._times = scaled, scaled.row[self.rows], times
+        slack = np.where(scaled.equality, 0.0, np.inf)
+        self._program = replace(
+            scaled,
+            P=sparse.csc_array((self._size + limits,) * 2),
+            c=np.append(scaled.c, np.zeros(limits)),
+            A=sparse.csc_array(sparse.hstack([scaled.A, sparse.eye_array(limits)])),
+            equality=np.ones(limits, dtype=bool),
+            lower=np.append(scaled.lower, np.zeros(limits)),
+            upper=np.append(scaled.upper, slack),
         )
+        self.every, self.solved = self._program.upper > 0, 0
+        self._basis = self._slacks()
+
+    def _slacks(self) -> highspy.HighsBasis:
+        """Return the basis of what limits leave."""
+        status, basis = highspy.HighsBasisStatus, highspy.HighsBasis()
+        finite = np.isfinite(self._program.lower[: self._size]).tolist()
+        at_limit = [status.kLower if each else status.kZero for each in finite]
+        rows = self.program.b.size
+        basis.col_status = [*at_limit, *[status.kBasic] * rows]
+        basis.row_status = [status.kLower] * rows
+        basis.valid = True
+        return basis
 
     def most(self, open_: Bools, *, exact: bool) -> Any:
         """Return what each job makes with all of its time on some columns, infinite if not known.
 
-        In floats or in fractions, shape (jobs,).
+        That is known if more of a column takes time, and it is no less than 0. In floats or in
+        decimals, shape (jobs,).
         """
-        job, cell, made, needed, known = self._makes
-        told = fractions if exact else np.asarray
-        own, b = open_[cell] & known[job], self.program.b
+        A, b, known = self.program.A.tocsr(), self.program.b, np.ones(self.rows.size, dtype=bool)
+        entries = A[self.rows].tocoo()
+        (job, cell), made = entries.coords, -entries.data
+        needed = np.asarray(A[self._times].tocsr()[job, cell]).ravel()
+        here = cell != self.column
+        strange = here & ((needed <= 0) | (made < 0) | (self.program.lower[cell] < 0))
+        known[job[strange]] = False
+        own, told = here & open_[cell] & known[job], decimals if exact else np.asarray
         most = told(np.zeros(known.size))
         np.maximum.at(most, job[own], told(made[own]) / told(needed[own]))
-        most = (most * told(b[self._time]) + told(b[self.rows])) / told(self.unit)
+        most = (most * told(b[self._times]) + told(b[self.rows])) / told(self.unit)
         return np.where(known, most, np.inf)
 
-    @cached_property
-    def worth(self) -> tuple[Floats, float]:
-        """What all GPUs bound: ``sum of worth * u <= bound``, as all of each type are worth one.
+    def posed(self, held: Floats, wanted: Floats, program: Program) -> Program:
+        """Return a program, with or without slacks, that demands something of each job."""
+        A, b = program.A.copy(), program.b.copy()
+        A.data[self._entries] = wanted * self.unit
+        b[self.rows] -= held * self.unit
+        return replace(program, A=A, b=b)
 
-        What one makes costs the part of a type that it needs for it at least. Zeros where that
-        cannot be told.
-        """
-        job, cell, made, _, known = self._makes
-        b, capacity = self.program.b, self._capacity
-        there = b[capacity] > 0
-        part = np.divide(1.0, b[capacity], out=np.zeros(there.size), where=there)
-        cost = np.maximum(part @ self.program.A.tocsr()[capacity], 0.0)
-        cost /= np.maximum(np.bincount(cell, minlength=cost.size), 1)  # each pays its part
-        worth = np.full(self.rows.size, np.inf)
-        np.minimum.at(worth, job[known[job]], (cost[cell] / made)[known[job]])
-        worth[np.isinf(worth)] = 0.0
-        return worth * self.unit, float(np.count_nonzero(there) + worth @ b[self.rows])
-
-    def _load(self, A: sparse.csc_array) -> None:
-        """Pass the program to HiGHS, which begins with what limits leave as the basis."""
-        self._highs, program = highspy.Highs(), highspy.HighsLp()
-        for option, value in _OPTIONS.items():
-            self._highs.setOptionValue(option, value)
-        program.num_row_, program.num_col_ = A.shape
-        program.col_cost_, program.col_lower_, program.col_upper_ = (
-            self._costs,
-            self._lower,
-            self._upper,
-        )
-        program.row_lower_ = program.row_upper_ = self._b
-        matrix = program.a_matrix_
-        matrix.format_ = highspy.MatrixFormat.kColwise
-        matrix.start_, matrix.index_, matrix.value_ = A.indptr, A.indices, A.data
-        self._highs.passModel(program)
-        status = highspy.HighsBasisStatus
-        finite = np.isfinite(self._lower[: self._size]).tolist()
-        of_column = [status.kLower if each else status.kZero for each in finite]
-        basis = highspy.HighsBasis()
-        basis.col_status = [*of_column, *[status.kBasic] * A.shape[0]]
-        basis.row_status = [status.kLower] * A.shape[0]
-        basis.valid = True
-        self._highs.setBasis(basis)
-
-    def maximise(self, wanted: Any, *, exact: bool) -> tuple[Any, Any]:
+    def maximise(self, held: Any, wanted: Any) -> tuple[Any, Any]:
         """Return the largest t, and the dual values of the demands, whose sum times wanted is 1.
 
         Parameters
         ----------
-        wanted
-            Floats, or fractions for a refined point; shape (jobs,).
+        held, wanted
+            Floats, or decimals for a refined point; shape (jobs,).
 
         Raises
         ------
         SolveError
             If HiGHS finds no optimum.
         """
-        unit = self.unit
-        size = float(_power_of_two(np.asarray(wanted, dtype=float) @ unit / wanted.size))
-        entries = np.asarray(wanted, dtype=float) * unit / size
-        for job in np.flatnonzero(entries != self._entries).tolist():
-            self._highs.changeCoeff(int(self.rows[job]), self.column, entries[job])
-        self._entries, self.solved = entries, self.solved + 1
-        x, y = self._run()
-        if not exact:
-            missed = self._misses(x)
-            if missed > _ROUNDING:  # by a little, which others may have a lot of
-                try:
-                    start = _whole(x), _whole(y), _whole(entries)
-                    x, y = map(_floats, self._refined(*start, _ROUNDING * _ROUNDING)[:2])
-                    missed = 0.0
-                except SolveError as error:
-                    _LOG.info("kept a point that misses limits by %.1e: %s", missed, error)
-            self._keep(x, y)
-            if missed > _ROUNDING:
-                self.error += missed * float(np.abs(y).sum()) / max(abs(x[self.column]), 1e-300)
-            return x[self.column] / size, y[self.rows] * unit / size
-        entries = _times(_whole(wanted), _whole(unit / size))
-        x, y, paid = self._refined(_whole(x), _whole(y), entries, EXACT)
-        self._keep(_floats(x), _floats(y))
-        self.reduced, self.error = _floats(paid[: self._size]), EXACT
-        scale = Fraction(size) * _ONE
-        dual = np.array([Fraction(each) for each in y[self.rows].tolist()], dtype=object)
-        return Fraction(x[self.column]) / scale, dual * fractions(unit) / scale
+        rough = np.asarray(wanted, dtype=float)
+        size = float(_power_of_two((rough @ self.unit) / np.count_nonzero(rough)))
+        posed = self.posed(np.asarray(held, dtype=float), rough / size, self._program)
+        point, self.solved = self._solve(posed), self.solved + 1
+        self._basis = point.basis or self._slacks()
+        if wanted.dtype == float:
+            self._keep(posed, point)
+            return point.x[self.column] / size, self.point.y[self.rows] * self.unit / size
+        unit = decimals(self.unit)
+        x, y, paid = self._refined(posed, point, held * unit, wanted * unit / Decimal(size))
+        self.point = replace(point, x=np.asarray(x, dtype=float), y=np.asarray(y, dtype=float))
+        self.reduced, self.error = np.asarray(paid, dtype=float), EXACT
+        return x[self.column] / Decimal(size), y[self.rows] * unit / Decimal(size)
 
-    def _run(self) -> tuple[Floats, Floats]:
-        """Solve from the last basis, or from nothing, or by the dual method."""
-        for strategy in (4, 4, 1):
-            self._highs.setOptionValue("simplex_strategy", strategy)
-            self._highs.run()
-            status, found = self._highs.getModelStatus(), self._highs.getSolution()
-            if status == highspy.HighsModelStatus.kOptimal:
-                break
-            self._highs.clearSolver()
-        good = highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kUnknown
-        if status not in good or not (found.value_valid and found.dual_valid):
-            word = self._highs.modelStatusToString(status)
-            raise SolveError(f"Water filling found no level: HiGHS says {word}.")
+    def _solve(self, posed: Program) -> Point:
+        """Solve from the last basis, or if that ends badly from what limits leave."""
+        for basis in (self._basis, self._slacks()):
+            point = linear_optimum(posed, basis)
+            if point.status == "optimal":
+                return point
         # What HiGHS calls it does not matter: all that it misses is counted.
-        return np.array(found.col_value), -np.array(found.row_dual)
+        return point if point.status == "Unknown" else optimum(posed)
 
-    def _misses(self, x: Floats) -> float:
-        """Return by how much a point misses a limit, at most, in numbers around 1."""
-        left = self._b.copy()
-        np.subtract.at(left, self._A.coords[0], self._A.data * x[self._A.coords[1]])
-        left[self.rows] -= self._entries * x[self.column]
-        return max(
-            float(np.abs(left).max()),
-            float((self._lower - x).max()),
-            float((x - self._upper).max()),
-        )
-
-    def _keep(self, x: Floats, y: Floats) -> None:
+    def _keep(self, posed: Program, point: Point) -> None:
         """Keep a point, and what its dual values prove: no allocation has a larger t than that.
 
         Shares of time are up to 1; variables of a policy's own are taken to be within ten times
         their value.
         """
-        row, column, data = self._A.coords[0], self._A.coords[1], self._A.data
-        free = np.isfinite(self._upper[self._size :])
-        y = np.where(free, y, np.maximum(y, 0.0))
-        paid = self._costs.copy()
-        np.add.at(paid, column, data * y[row])
-        paid[self.column] += self._entries @ y[self.rows]
-        self.x, self.reduced = x[: self._size], paid[: self._size]
-        most = np.maximum(1 / self.program.column, 10 * np.abs(self.x))
-        low, up = self._lower[: self._size], self._upper[: self._size]
-        short = np.where(up > 0, np.where(low < 0, np.abs(self.reduced), -self.reduced), 0.0)
-        t, rounding = abs(float(self.x[self.column])), 2.0**-52 * float(np.abs(self._b) @ np.abs(y))
-        bound = float(self._b @ y) + float(np.maximum(short, 0.0) @ most)
-        self.error = (abs(bound - t) + rounding) / max(t, 1e-300)
-        self.y = y
+        x = point.x
+        y = np.where(posed.upper[self._size :] > 0, np.maximum(point.y, 0.0), point.y)
+        most = 10 * np.abs(x)
+        most[: self._size] = np.maximum(most[: self._size], 1 / self.program.column)
+        lower, upper = np.maximum(posed.lower, -most), np.minimum(posed.upper, most)
+        t, sizes = float(x[self.column]), np.abs(posed.b) @ np.abs(y)
+        apart = abs(dual_bound(replace(posed, offset=0.0), 0 * x, y, lower, upper) + t)
+        missed = violation(posed, x) * float(np.abs(y).sum()) if not point.exact else 0.0
+        self.error = (apart + missed + 2.0**-52 * float(sizes)) / max(t, 1e-300)
+        self.point, self.reduced = replace(point, y=y), posed.reduced(0 * x, y)
 
-    def posed(self, wanted: Floats) -> Program:
-        """Return the program that demands something."""
-        entries = (wanted * self.unit, (self.rows, np.full(self.rows.size, self.column)))
-        A = self.program.A + sparse.csc_array(entries, shape=self.program.A.shape)
-        return replace(self.program, A=sparse.csc_array(A))
-
-    def point(self) -> Point:
-        """Return the last point."""
-        return Point(self.x, self.y, "optimal", "highs", exact=True)
-
-    def _refined(self, x: Any, y: Any, entries: Any, until: float) -> tuple[Any, Any, Any]:
-        """Correct a point, round by round, in whole numbers of units; with its reduced costs."""
-        if self._exact is None:
-            self._exact = _whole(self._A.data), _whole(self._b)
-        data, b = self._exact
-        row, column = self._A.coords
+    def _refined(
+        self, posed: Program, point: Point, held: Any, wanted: Any
+    ) -> tuple[Any, Any, Any]:
+        """Correct a point, round by round, in decimals; with its reduced costs."""
+        row, column = posed.A.indices, np.repeat(np.arange(posed.c.size), np.diff(posed.A.indptr))
+        data, b = decimals(posed.A.data), decimals(self.program.b)
+        data[self._entries] = wanted
+        b[self.rows] -= held
+        x, y = decimals(point.x), decimals(point.y)
+        low, up = np.isfinite(posed.lower), np.isfinite(posed.upper)
         primal = dual = 1.0
-        held, slack = np.isfinite(self._lower), np.isfinite(self._upper)
         for turn in range(_MOST_ROUNDS):
-            left, paid = b.copy(), _whole(self._costs)
-            np.subtract.at(left, row, _times(data, x[column]))
-            left[self.rows] -= _times(entries, x[self.column])
-            np.add.at(paid, column, _times(data, y[row]))
-            paid[self.column] += _times(entries, y[self.rows]).sum()
-            out = _floats(left), np.where(held, _floats(x), 0.0), np.where(slack, _floats(x), 0.0)
-            missed = max(np.abs(out[0]).max(), -out[1].min(), out[2].max())
-            costs = np.where(slack, 0.0, _floats(paid))
-            over = max(-costs[held].min(), np.abs(costs[~held]).max())
-            apart = abs(_floats(-x[self.column] + _times(b, y).sum()))
-            if max(missed, over, apart) <= until:
-                break
+            left, paid = b.copy(), decimals(posed.c)
+            np.subtract.at(left, row, data * x[column])
+            np.add.at(paid, column, data * y[row])
+            near, costs, short = (np.asarray(each, dtype=float) for each in (x, paid, left))
+            missed = max(np.abs(short).max(), -near[low].min(), near[up].max(initial=0.0))
+            over = max(-costs[~up].min(), np.abs(costs[~(up | low)]).max())
+            apart = abs(float(b @ y - x[self.column]))
+            if max(missed, over, apart) <= EXACT:
+                return x, y, paid
             primal, dual = _scale(missed, primal), _scale(over, dual)
             if apart > _APART * max(missed, over):  # what is left is far on one side
                 far = float(_power_of_two(1 / apart))
                 primal, dual = (1.0, far) if turn % 2 else (far, 1.0)
-            lower = np.where(held, np.maximum(-primal * _floats(x), -_FAR), -np.inf)
-            upper = np.where(slack, -primal * _floats(x), np.inf)
-            self._pose(np.minimum(dual * _floats(paid), _FAR), lower, upper, primal * _floats(left))
-            try:
-                by_x, by_y = self._run()
-            finally:
-                self._pose(self._costs, self._lower, self._upper, self._b)
-            x, y = x + _whole(by_x) // int(primal), y + _whole(by_y) // int(dual)
-        else:
-            raise SolveError("Water filling found no level to enough digits.")
-        return x, y, paid
-
-    def _pose(self, costs: Floats, lower: Floats, upper: Floats, right: Floats) -> None:
-        """Tell HiGHS of other costs and limits."""
-        columns, rows = (np.arange(each, dtype=np.int32) for each in (costs.size, right.size))
-        self._highs.changeColsCost(columns.size, columns, costs)
-        self._highs.changeColsBounds(columns.size, columns, lower, upper)
-        self._highs.changeRowsBounds(rows.size, rows, right, right)
+            now = replace(
+                posed,
+                c=np.minimum(dual * costs, _FAR),
+                b=primal * short,
+                lower=np.where(low, np.maximum(-primal * near, -_FAR), -np.inf),
+                upper=np.where(up, -primal * near, np.inf),
+            )
+            by = self._solve(now)
+            x, y = x + decimals(by.x) / Decimal(primal), y + decimals(by.y) / Decimal(dual)
+        raise SolveError("Water filling found no level to enough digits.")
 
 
 def _scale(error: float, last: float) -> float:
     """Return by what an error is 1, at most so many times the last scale."""
-    return float(_power_of_two(max(min(1 / max(error, EXACT * EXACT), last * _STEP), 1.0)))
+    return float(_power_of_two(max(min(1 / max(error, EXACT), last * _STEP), 1.0)))
 
 
 def _power_of_two(sizes: Any) -> Any:

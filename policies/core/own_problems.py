@@ -10,7 +10,7 @@ The policies of the package are not looked at; tests do that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -23,14 +23,11 @@ from apportion.policies.core.unsolvable import solvable
 from apportion.policies.problem import Problem
 
 if TYPE_CHECKING:
-    from apportion.policies.core.forms import Form
     from apportion.policies.instance import Instance
     from apportion.types import Floats, Ints
 
-    Values: TypeAlias = tuple[float, Floats, Floats]
-
-_SAME, _TINY = 1e-9, 1e-12
-"""Relative and absolute distance of values that are the same but for rounding."""
+_TINY = 1e-12
+"""Number that is none but for rounding."""
 _SIZES = (1.0, 1e-3, 1e3)
 """Of drawn shares: what is undefined about some is compared about others, feasible or not."""
 
@@ -49,7 +46,8 @@ def check_stated(policy: Policy, instance: Instance) -> None:
     p = Problem(instance, read_by=policy)
     try:
         with solvable(policy):
-            if _in_numbers(policy, p) is not None:
+            plain = type(policy).constraints is Policy.constraints
+            if plain and form_of(policy, p) is not None and not earlier_objectives(policy, p):
                 return
             objective, stated = policy.objective(p), policy.constraints(p)
             earlier = earlier_objectives(policy, p)
@@ -78,17 +76,13 @@ def check_stated(policy: Policy, instance: Instance) -> None:
                 f"such as p.throughput >= 1, which compares an expression of p."
                 f"{answered_by(policy, 'constraints')}"
             )
-    _check_parameters(policy, [objective, *earlier, *constraints])
-
-
-def _check_parameters(policy: Policy, stated: list[Any]) -> None:
-    for each in stated:
-        for parameter in () if isinstance(each, bool) else each.parameters():
-            if parameter.value is None:
-                raise InputError(
-                    f"The parameter {parameter.name()!r} of {policy!r} has no value; give it one, "
-                    f"cp.Parameter(value=...), or write the number itself."
-                )
+    declared = [objective, *earlier, *(each for each in constraints if not isinstance(each, bool))]
+    for parameter in (each for one in declared for each in one.parameters()):
+        if parameter.value is None:
+            raise InputError(
+                f"The parameter {parameter.name()!r} of {policy!r} has no value; give it one, "
+                f"cp.Parameter(value=...), or write the number itself."
+            )
 
 
 def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
@@ -107,9 +101,6 @@ def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
     counted = classes.with_columns({**classes.columns, "count": copies.astype(float)})
     single = classes.subset(class_of, np.ones(class_of.size))
     try:
-        over_classes, over_jobs = (_in_numbers(policy, Problem(i)) for i in (counted, single))
-        if over_classes is not None and over_jobs is not None:
-            return _same_forms(over_classes, over_jobs, copies, class_of)
         one, other = _Stated(policy, counted), _Stated(policy, single)
         axes = [_axes(*each) for each in zip(one.variables, other.variables, strict=True)]
         known = False
@@ -118,47 +109,29 @@ def counts_as_jobs(policy: Policy, classes: Instance) -> bool:
             drawn = [size * rng.uniform(0.1, 1.0, each.shape) for each in one.variables]
             apart = [size * rng.uniform(0.1, 1.0, each.shape) for each in other.variables]
             alike, first = other.at(_spread(drawn, axes, class_of)), other.at(apart)
-            if not _same(one.at(drawn), alike):
+            if one.at(drawn) != alike or other.at(_spread(apart, axes, exchanged)) != first:
                 return False
-            if not _same(first, other.at(_spread(apart, axes, exchanged))):
-                return False
-            known = known or bool(np.isfinite([alike[0], first[0]]).all())
+            known = known or bool(np.isfinite([float(alike[0]), float(first[0])]).all())
         return known
     except Exception:  # what it is that fails shows where the problem is stated over all jobs
         return False
-
-
-def _in_numbers(policy: Policy, p: Problem) -> Form | None:
-    """Return the form of a policy that states nothing beside it, else ``None``."""
-    plain = type(policy).constraints is Policy.constraints
-    return form_of(policy, p) if plain and not earlier_objectives(policy, p) else None
-
-
-def _same_forms(classes: Form, jobs: Form, copies: Ints, class_of: Ints) -> bool:
-    """Whether each job of a class has its part of the numbers of the class."""
-    part = np.ones(copies.size) if classes.about_worst else 1.0 / copies
-    pairs = [(part * classes.k, jobs.k), (classes.offset, jobs.offset)]
-    if classes.price is not None and jobs.price is not None:
-        pairs.append((part[:, None] * classes.price, jobs.price))
-    same = all(np.allclose(one[class_of], other, rtol=_SAME, atol=0.0) for one, other in pairs)
-    return same and bool(np.isclose(classes.constant, jobs.constant, rtol=_SAME, atol=_TINY))
 
 
 class _Stated:
     """What a policy states of an instance, to be evaluated."""
 
     def __init__(self, policy: Policy, instance: Instance) -> None:
-        p = Problem(instance)
-        self.objective = policy.objective(p)
-        self.limits = [each for each in policy.constraints(p) if not isinstance(each, bool)]
-        self.limits += [Inequality(each.args[0], 0) for each in earlier_objectives(policy, p)]
-        stated = (self.objective, *self.limits)
+        self._p = p = Problem(instance)
+        self._form, self._objective = form_of(policy, p), policy.objective(p)
+        self._limits = [each for each in policy.constraints(p) if not isinstance(each, bool)]
+        self._limits += [Inequality(each.args[0], 0) for each in earlier_objectives(policy, p)]
+        stated = (self._objective, *self._limits)
         found = {each.id: each for part in stated for each in part.variables()}
         found.pop(p.X.id, None)
         self.variables = [p.X, *(found[each] for each in sorted(found))]
 
-    def at(self, values: list[Floats]) -> Values:
-        """Return the objective, and left - right of inequalities and of equalities, sorted.
+    def at(self, values: list[Floats]) -> tuple[str, set[str], set[str]]:
+        """Return the objective, and left - right of inequalities and of equalities, to 9 digits.
 
         Parameters
         ----------
@@ -172,13 +145,19 @@ class _Stated:
         """
         for variable, each in zip(self.variables, values, strict=True):
             variable.value = variable.project(each)
-        sides: dict[type, list[Any]] = {Inequality: [np.zeros(0)], Equality: [np.zeros(0)]}
+        sides: dict[type, set[str]] = {Inequality: set(), Equality: set()}
         with np.errstate(all="ignore"):
-            for limit in self.limits:
-                sides[type(limit)].append(np.ravel(limit.expr.value))
-            value = float(np.asarray(self.objective.args[0].value).item())
-        low, equal = (np.sort(np.concatenate(each)) for each in sides.values())
-        return value, low, equal
+            for limit in self._limits:
+                sides[type(limit)].update(map(_digits, np.ravel(limit.expr.value).tolist()))
+            value = self._objective.args[0].value
+            if self._form is not None:
+                value = self._form.value(np.asarray(self._p.throughput.value), values[0])
+        return _digits(float(np.asarray(value).item())), *sides.values()
+
+
+def _digits(number: float) -> str:
+    """Return what of a number is not due to rounding errors."""
+    return f"{number if abs(number) > _TINY else 0.0:.9g}"
 
 
 def _axes(variable: cp.Variable, single: cp.Variable) -> list[int]:
@@ -195,22 +174,3 @@ def _spread(values: list[Floats], axes: list[list[int]], place: Ints) -> list[Fl
             each = each.take(place, axis=axis)
         found.append(each)
     return found
-
-
-def _same(one: Values, other: Values) -> bool:
-    """Whether objectives are equal, and each limit of one problem is also one of the other."""
-    if not np.isclose(one[0], other[0], rtol=_SAME, atol=_TINY, equal_nan=True):
-        return False
-    return all(
-        _within(mine, theirs) and _within(theirs, mine)
-        for mine, theirs in zip(one[1:], other[1:], strict=True)
-    )
-
-
-def _within(some: Floats, among: Floats) -> bool:
-    """Whether each of some numbers is, but for rounding, among others, which are sorted."""
-    if not some.size or not among.size:
-        return not some.size
-    place = np.searchsorted(among, some)
-    near = among[np.clip([place - 1, place], 0, among.size - 1)]
-    return bool(np.isclose(some, near, rtol=_SAME, atol=_TINY, equal_nan=True).any(axis=0).all())

@@ -2,9 +2,11 @@
 
 All active jobs rise along a path: at a height each has a level, up to what it makes with all of its
 time, where it stops and the others go on without it. The largest part t of the levels of a height
-that an allocation can have, and the dual values y of these levels, are a linear program's::
+that an allocation can have, where frozen jobs keep theirs, is a linear program's, and its dual
+values y bound the levels of every other allocation::
 
-    max t  such that  u(x) >= t * level(height),       sum of y * u(x) <= t  for every allocation
+    max t  such that  u(x) >= t * level(height),  or >= level of a frozen job
+    sum of y * u(x) <= t * sum of y * level over active jobs + sum of y * level over frozen ones
 
 The next height is the last one whose levels are within that bound; heights approach the last that
 is possible from above, and end there in a few programs (Newton's method). Whoever has y > 0 there
@@ -12,18 +14,17 @@ can rise no further in any allocation that leaves the others what they have: it 
 others go on. At least one job is, so there are at most as many such levels as jobs.
 
 Levels build upon each other, and little may be left of one for the next. What rounding errors may
-have done to them is counted; if it may show, all is done once more in fractions
+have done to the heights is counted; if it may show, all is done once more in decimals of 120 digits
 (`apportion.policies.core.level_program`), in which a job rises or does not.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from bisect import bisect_right
-from dataclasses import replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from decimal import localcontext
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import cvxpy as cp
 import numpy as np
@@ -33,17 +34,20 @@ from apportion.policies.core.certificate import make_feasible, relative_gap
 from apportion.policies.core.faces import least_duals
 from apportion.policies.core.forms import SpeedProblem, stated_form
 from apportion.policies.core.general import Statement, evenness, most_even, optimum_of, over_earlier
-from apportion.policies.core.level_program import EXACT, TIE, LevelProgram, fractions
+from apportion.policies.core.level_program import EXACT, PRECISE, TIE, LevelProgram, decimals
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Attempted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apportion.policies.base import Policy
     from apportion.policies.core.canonical import Point
     from apportion.policies.instance import Instance
-    from apportion.policies.water_filling import Rates
     from apportion.types import Bools, Floats
 
+Rates: TypeAlias = "Callable[[Bools], Floats]"
+"""How fast jobs climb, given which can: 0 for those that are not, and not 0 for all."""
 _LOG = logging.getLogger(__name__)
 _CERTAIN = 1e-9
 """Doubt in a level with which rounding errors are of no account."""
@@ -57,148 +61,101 @@ _COUNTS = 1e-7
 """Part of the largest dual value from which on one counts. Whoever is wrongly left out is frozen by
 the next program, in which nobody rises and it has the largest."""
 _FEW = 200
-"""Jobs up to which levels are proved in fractions, and ties are evened."""
+"""Jobs up to which levels are proved in decimals, and ties are evened."""
 _MOST_STEPS = 200
 
 
-class Path(Protocol):
-    """Levels of jobs by one height; numbers are floats or fractions."""
+@dataclass(eq=False)
+class Path:
+    """Levels of jobs by one height; numbers are floats or decimals.
 
-    def begin(self, active: Bools, level: Any, most: Any) -> Any:
-        """Start from levels of which some are frozen; return a height to begin with.
+    Each job climbs at its rate, and where it has climbed h its level is
+    ``factor * h / (1 - offset * h)``. Rates change where a job makes all that it can, and stops.
+
+    Attributes
+    ----------
+    rates
+        How fast jobs climb, given who can; floats.
+    factor, offset
+        Shape (jobs,) each.
+    """
+
+    rates: Rates
+    factor: Any
+    offset: Any
+    _pieces: list[tuple[Any, Any, Any, Bools]] = field(default_factory=list)
+
+    def begin(self, active: Bools, level: Any, most: Any) -> tuple[Any, bool]:
+        """Start from levels of which some are frozen; return where the first job stops, if any.
 
         `most` is what each job makes if it runs all the time.
         """
-        ...
+        self._frozen, self._most, self._start = level, most, active
+        self._top = np.where(most < np.inf, self._climbed(most), np.inf)
+        self._pieces = [(level[0] * 0, self._climbed(level), self._rates(active), active)]
+        stops = self._goes_on()
+        return (self._pieces[-1][0] if stops else level[0] * 0 + 1), stops
 
-    def at(self, height: Any) -> tuple[Any, Any, Bools]:
-        """Return all levels at a height, how fast they rise there, and who makes all it can."""
-        ...
+    def _climbed(self, level: Any) -> Any:
+        return level / (self.factor + self.offset * level)
 
-    def last(self, dual: Any, bound: Any) -> Any:
-        """Return the last height at which ``dual @ level <= bound``."""
-        ...
-
-
-class Together:
-    """Levels ``rate t / (1 - offset t)``, as of objectives about the worst off job.
-
-    That is the throughput at which ``offset + rate / u`` is 1 / t, or without offsets ``u / rate``
-    is t.
-    """
-
-    def __init__(self, rate: Any, offset: Any) -> None:
-        self._rate, self._offset = rate, offset
-
-    def begin(self, active: Bools, level: Any, most: Any) -> Any:
-        """Begin where the first one makes all that it can."""
-        self._active, self._frozen, self._most = active, level, most
-        rate, offset = self._rate, self._offset
-        with np.errstate(invalid="ignore", divide="ignore"):
-            own, limit = most / (rate + offset * most), 1 / np.where(offset > 0, offset, _NOTHING)
-        self._own = np.where(most < np.inf, own, np.where(offset > 0, limit, np.inf))
-        self._first, self._top = self._own[active].min(), self._own[active].max()
-        return self._first if self._first < np.inf else level[0] * 0 + 1
-
-    def at(self, height: Any) -> tuple[Any, Any, Bools]:
-        """Return all levels at a height, how fast they rise there, and who makes all it can."""
-        rises = self._active & (self._own > height)
-        left = np.where(rises, 1 - self._offset * height, 1)
-        level = np.where(rises, self._rate * height / left, self._most)
-        rise = np.where(rises, self._rate / left**2, 0)
-        return np.where(self._active, level, self._frozen), rise, self._active & ~rises
-
-    def last(self, dual: Any, bound: Any) -> Any:
-        """Go from tangent to tangent, or to the middle where one leads out (Newton's method)."""
-        low, high = 0, self._top
-        height = self._first if self._first < np.inf else self._frozen[0] * 0 + 1
-        if high < np.inf and dual @ self.at(high)[0] <= bound:
-            return high
-        for _ in range(_MOST_STEPS):
-            level, rise, _ = self.at(height)
-            over, slope = dual @ level - bound, dual @ rise
-            low, high = (low, height) if over > 0 else (height, high)
-            new = height - over / slope if slope > 0 else low
-            if not low < new < high:
-                new = (low + high) / 2 if high < np.inf else 2 * height
-            last, height = height, _cut(new)
-            if abs(height - last) <= _still(height):
-                break
-        return height
-
-
-class PassedOn:
-    """Levels that rise at rates; they change where a job stops.
-
-    Parameters
-    ----------
-    rates
-        How fast levels rise, given who can; floats.
-    """
-
-    def __init__(self, rates: Rates) -> None:
-        self._rates = rates
-
-    def begin(self, active: Bools, level: Any, most: Any) -> Any:
-        """Begin where the first one makes all that it can."""
-        self._most = most
-        self._heights, self._stops = [level[0] * 0], [(active, level, self._speed(active))]
-        self._start = active
-        self._goes_on()
-        return self._heights[-1] if len(self._heights) > 1 else level[0] * 0 + 1
-
-    def _speed(self, active: Bools) -> Any:
-        """Return the rates, as fractions if levels are."""
-        rate = self._rates(active) if active.any() else np.zeros(active.size)
-        return fractions(rate) if self._most.dtype == object else rate
+    def _rates(self, active: Bools) -> Any:
+        """Return the rates, as decimals if levels are."""
+        rate = self.rates(active) if active.any() else np.zeros(active.size)
+        return decimals(rate) if self._most.dtype == object else rate
 
     def _goes_on(self) -> bool:
         """Find the next stop; False if nobody will."""
-        active, level, rate = self._stops[-1]
-        rising = rate > 0
-        left = np.full(rate.size, np.inf, dtype=self._most.dtype)
-        left[rising] = (self._most[rising] - level[rising]) / rate[rising]
-        step = left.min()
-        if step == np.inf:
+        height, climbed, rate, active = self._pieces[-1]
+        rises = (rate > 0) & (self._top < np.inf)
+        if not rises.any():
             return False
-        stopped = left <= step
-        level = np.where(stopped, self._most, level + rate * max(step, 0))
+        left = (self._top[rises] - climbed[rises]) / rate[rises]
+        step = max(left.min(), 0)
+        stopped = np.zeros(active.size, dtype=bool)
+        stopped[rises] = left <= step
+        climbed = np.where(stopped, self._top, climbed + rate * step)
         active = active & ~stopped
-        self._heights.append(self._heights[-1] + max(step, 0))
-        self._stops.append((active, level, self._speed(active)))
+        self._pieces.append((height + step, climbed, self._rates(active), active))
         return True
+
+    def _in_piece(self, place: int, height: Any) -> tuple[Any, Any]:
+        """Return levels on a piece of the path, and how fast they rise."""
+        begins, climbed, rate, active = self._pieces[place]
+        climbed = climbed + rate * (height - begins)
+        left = np.where(active, 1 - self.offset * climbed, 1)
+        level = np.where(active, self.factor * climbed / left, self._most)
+        return np.where(self._start, level, self._frozen), rate * self.factor / left**2
 
     def at(self, height: Any) -> tuple[Any, Any, Bools]:
         """Return all levels at a height, how fast they rise there, and who makes all it can."""
-        while self._heights[-1] <= height and self._goes_on():
+        while self._pieces[-1][0] <= height and self._goes_on():
             pass
-        place = bisect_right(self._heights, height) - 1
-        active, level, rate = self._stops[place]
-        return level + rate * (height - self._heights[place]), rate, self._start & ~active
+        place = bisect_right(self._pieces, height, key=lambda piece: piece[0]) - 1
+        return *self._in_piece(place, height), self._start & ~self._pieces[place][3]
 
     def last(self, dual: Any, bound: Any) -> Any:
-        """Go from stop to stop."""
-        place = 0
-        while place + 1 < len(self._stops) or self._goes_on():
-            if dual @ self._stops[place + 1][1] > bound:
+        """Return the last height at which ``dual @ level <= bound``: infinite if all are."""
+        place, level = 0, None
+        while place + 1 < len(self._pieces) or self._goes_on():
+            level = self._in_piece(place + 1, self._pieces[place + 1][0])[0]
+            if dual @ level > bound:
                 break
             place += 1
-        _, level, rate = self._stops[place]
-        slope, over = dual @ rate, bound - dual @ level
-        if not slope > 0:
-            return self._heights[place]
-        return _cut(self._heights[place] + max(over, 0) / slope)
-
-
-def _cut(number: Any) -> Any:
-    """Return a fraction to so many digits, a float as it is."""
-    whole = 1 << 400
-    return Fraction(int(number * whole), whole) if isinstance(number, Fraction) else number
-
-
-def _still(height: Any) -> Any:
-    """Return by how much a height moves that rounding errors move."""
-    return height * (Fraction(1, 1 << 300) if isinstance(height, Fraction) else 1e-16)
+        begins = self._pieces[place][0]
+        height = self._pieces[place + 1][0] if place + 1 < len(self._pieces) else begins
+        if not self._pieces[place][2].any():
+            return begins
+        for turn in range(_MOST_STEPS):  # Newton's method: levels are convex between stops
+            level, rise = self._in_piece(place, height)
+            slope = dual @ rise
+            if not slope > 0:
+                return np.inf if height == begins else begins
+            new = height - (dual @ level - bound) / slope
+            if turn and not new < height:
+                break
+            height = max(new, begins)
+        return height
 
 
 class Filled(NamedTuple):
@@ -212,19 +169,15 @@ class Filled(NamedTuple):
         By what part of itself a level may be off, at most.
     first
         Where the first level ended; ``None`` if no job can have anything.
-    steps
-        Linear programs.
-    open, tight
-        Columns that need not be 0 in all such allocations; rows that are tight in them.
+    open
+        Columns and slacks that need not be 0 in all such allocations.
     """
 
     level: Floats
     most: Floats
     doubt: float
     first: _Stop | None
-    steps: int
     open: Bools
-    tight: Bools
 
 
 class _Stop(NamedTuple):
@@ -238,13 +191,13 @@ class _Stop(NamedTuple):
         Levels there, how fast they rise, and who makes all it can, shape (jobs,) each.
     dual, over
         ``sum of dual * u <= sum of dual * level + over`` in every allocation; floats.
-    open, tight
-        Columns without a reduced cost at these, rows with a dual value.
+    open
+        Columns and slacks without a reduced cost at these.
     point
         That has these levels.
     """
 
-    height: Any
+    height: float
     own: float
     level: Any
     rise: Floats
@@ -252,7 +205,6 @@ class _Stop(NamedTuple):
     dual: Floats
     over: float
     open: Bools
-    tight: Bools
     point: Point
 
 
@@ -260,68 +212,65 @@ def _last_with_room(
     program: LevelProgram, path: Path, active: Bools, level: Any, most: Any
 ) -> _Stop:
     """Rise until there is room for nothing higher."""
-    exact, first = level.dtype == object, path.begin(active, level, most)
-    tie, rounding, close = (TIE, EXACT, 2.0**-90) if exact else (_TIE, 2.0**-52, 1e-13)
-    own = float(first) if path.at(first)[2].any() else np.inf
-    dual: Any
-    bound: Any
-    dual, bound = program.worth
-    dual, bound = (fractions(dual), Fraction(bound)) if exact else (dual, bound)
-    error, (open_, tight) = 0.0, program.every
-    height = path.last(dual, bound)
-    height, sure = (height, True) if height < np.inf else (first, False)
+    exact = level.dtype == object
+    tie, rounding, close = (TIE, EXACT, 1e-27) if exact else (_TIE, 2.0**-52, 1e-13)
+    first, stops = path.begin(active, level, most)
+    height, sure, error, open_ = first, False, 0.0, program.every
+    dual, bound, held = 0 * level, level[0] * 0, np.where(active, 0 * level, level)
     for _ in range(_MOST_STEPS):
-        wanted, rise, full = path.at(height)
+        reached, rise, full = path.at(height)
+        wanted = np.where(active, reached, 0 * level)
         if not (wanted > 0).any():
             break
-        part, new = program.maximise(wanted, exact=exact)
+        part, new = program.maximise(held, wanted)
         if sure and 1 - part <= close:
             break
-        dual, bound, error = new, part * (new @ wanted), program.error
-        open_, tight = program.reduced <= tie, program.y > tie
+        dual, bound, error = new, part * (new @ wanted) + new @ held, program.error
+        open_ = program.reduced <= tie
         higher = path.last(dual, bound)
         if sure and higher >= height:
             break
-        height, sure = higher, True
-    over = abs(float(bound - dual @ wanted)) + (error + rounding) * float(bound)
+        height, sure = (higher, True) if higher < np.inf else (2 * height, False)
+    over = abs(float(bound - dual @ reached)) + (error + rounding) * float(bound)
     dual, rise = (np.asarray(each, dtype=float) for each in (dual, rise))
-    return _Stop(height, own, wanted, rise, full, dual, over, open_, tight, program.point())
+    own = float(first) if stops else np.inf
+    return _Stop(float(height), own, reached, rise, full, dual, over, open_, program.point)
 
 
 def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
-    """Raise levels along a path until nobody can rise any further, in floats or in fractions.
+    """Raise levels along a path until nobody can rise any further, in floats or in decimals.
 
     Raises
     ------
     SolveError
         If a level was not found.
     """
-    open_, tight = program.every
+    open_, counts = program.every, TIE if exact else _COUNTS
     most = program.most(open_, exact=exact)
     size = np.where(most < np.inf, most, 0)
     level, size = 0 * size, size.astype(float)
-    counts = TIE if exact else _COUNTS
     active, err, first = np.ones(size.size, dtype=bool), 0 * size, None
     while (active := active & (level < most)).any():
         stop = _last_with_room(program, path, active, level, most)
         cost = stop.dual * active
         worth = cost * np.where(most < np.inf, size, float(stop.level.max()))
-        priced = (worth > counts * worth.max()) & ~stop.full
+        priced = active & (worth > counts * worth.max()) & ~stop.full
         stopped = priced | stop.full
         if not stopped.any():
             raise SolveError("Water filling found nobody who can rise no further.")
         first = first or stop
         # By so much may all together, at their dual values, have more than is said.
-        over = stop.over + stop.dual @ np.where(active, 0.0, err)
-        alone, all_ = np.where(priced, cost, np.inf), float(cost @ stop.rise)
-        by = np.maximum(over / alone, stop.rise * (over / all_ if all_ > 0 else 0.0))
-        err = np.where(active, np.maximum(err, by), err)
-        open_, tight = open_ & stop.open, tight | stop.tight
+        over, speed = (
+            stop.over + stop.dual @ np.where(active, 0.0, err),
+            cost @ (priced * stop.rise),
+        )
+        if speed > 0:
+            err = np.where(active, np.maximum(err, stop.rise * (over / speed)), err)
+        open_ = open_ & stop.open
         level, active = np.where(active, stop.level, level), active & ~stopped
         most = program.most(open_, exact=exact)  # what others have leaves only these to them
     reached = level.astype(float)
-    worst = _FIRST_ORDER * _part(err, reached, size)
-    return Filled(reached, size, worst, first, program.solved, open_, tight)
+    return Filled(reached, size, _FIRST_ORDER * _part(err, reached, size), first, open_)
 
 
 class _Rising(NamedTuple):
@@ -331,31 +280,27 @@ class _Rising(NamedTuple):
     ----------
     utility
         What rises, shape (jobs,).
-    rate, offset
-        ``offset + rate / utility`` is what the worst off job has most of, or ``utility / rate``
-        least of where `inverse` is not so; shape (jobs,) each.
+    rates, factor, offset
+        Those of its `Path`.
     inverse
-        Which of them.
-    rates
-        How fast utilities rise, of a policy that passes rates on.
+        Whether ``offset + factor / utility`` is minimised, and not ``utility / factor`` maximised.
     inexact
         Relative error of these numbers.
     """
 
     utility: cp.Expression
-    rate: Floats
+    rates: Rates
+    factor: Floats
     offset: Floats
     inverse: bool
-    rates: Rates | None
     inexact: float
 
     @classmethod
     def of(cls, policy: Policy, p: Problem) -> _Rising:
         """Ask a policy that passes rates on, or read its objective."""
         if hasattr(policy, "rates") and hasattr(policy, "utility"):
-            rates = policy.rates(p)
-            rate = rates(np.ones(p.count.size, dtype=bool))
-            return cls(policy.utility(p), rate, 0 * rate, False, rates, p.inexact)
+            rates, one = policy.rates(p), np.ones(p.count.size)
+            return cls(policy.utility(p), rates, one, 0 * one, False, p.inexact)
         speeds = SpeedProblem(p.instance)
         form = stated_form(policy, speeds)
         if form is None or not form.about_worst:
@@ -364,22 +309,25 @@ class _Rising(NamedTuple):
                 "cp.min of a multiple of p.throughput, or minimise cp.max over its inverse."
             )
         inverse = form.kind == "inverse"
-        rate = form.k if inverse else 1 / form.k
-        return cls(p.throughput, rate, form.offset, inverse, None, speeds.inexact)
+        factor = form.k if inverse else 1 / form.k
+        return cls(p.throughput, _all_alike, factor, form.offset, inverse, speeds.inexact)
 
     def path(self, *, exact: bool) -> Path:
-        """Return how jobs rise, in floats or in fractions."""
-        if self.rates is not None:
-            return PassedOn(self.rates)
-        told = fractions if exact else np.asarray
-        return Together(told(self.rate), told(self.offset))
+        """Return how jobs rise, in floats or in decimals."""
+        told = decimals if exact else np.asarray
+        return Path(self.rates, told(self.factor), told(self.offset))
 
     def objective(self, made: Floats) -> float:
         """Return the first level at some utilities."""
-        rises = self.rate > 0
-        if not self.inverse:
-            return float((made[rises] / self.rate[rises]).min())
-        return float((self.offset + self.rate / np.maximum(made, 1e-300)).max())
+        rate = self.rates(np.ones(made.size, dtype=bool)) * self.factor
+        if self.inverse:
+            return float((self.offset + rate / np.maximum(made, 1e-300)).max())
+        return float((made[rate > 0] / rate[rate > 0]).min())
+
+
+def _all_alike(active: Bools) -> Floats:
+    """Climb all at 1."""
+    return active.astype(float)
 
 
 def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempted:
@@ -393,7 +341,7 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
         If the policy's constraints cannot hold together or are not linear, it states no levels, or
         one of these was not found.
     """
-    clock, p, step = [time.perf_counter()], Problem(instance), cp.Variable(name="step")
+    p, step = Problem(instance), cp.Variable(name="step")
     rising = _Rising.of(policy, p)
     stated = Statement.about(policy, p, cp.Maximize(step))
     demand = rising.utility >= cp.multiply(np.ones(instance.jobs), step)
@@ -403,63 +351,57 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
         raise InputError(f"{policy!r} is lexicographic: its constraints must be linear.")
     if stated.earlier:
         compiled, _ = over_earlier(policy, stated, compiled.scaled())
-    clock.append(time.perf_counter())
-    program = LevelProgram(compiled, compiled.columns[step.id], instance.hard.size, instance.jobs)
+    hard = instance.hard
+    times = slice(hard.size, hard.size + instance.jobs)
+    program = LevelProgram(compiled, compiled.columns[step.id], times)
     try:
         filled = _filled(program, rising)
     except SolveError:
         optimum_of(policy, stated, compiled.scaled(), None)  # tells which constraints cannot hold
         raise
-    clock.append(time.perf_counter())
-    X, _ = stated.at(program.program, program.x)
+    X, _ = stated.at(program.program, program.point.x[: program.program.c.size])
     if second_stage and instance.jobs <= _FEW:
         X = _evened(stated, program, filled, rising.utility)
-    clock.append(time.perf_counter())
     made, first = np.asarray(rising.utility.value, dtype=float), filled.first
     value, bound, prices = rising.objective(made), 0.0, np.zeros(instance.capacity.size)
     if first is not None:
-        height = min(float(first.height), first.own)
-        bound = 1 / height if rising.inverse and height > 0 else height
-        if first.own > float(first.height) * (1 + _TIE):
-            prices[instance.hard] = _prices(program, first, instance.capacity[instance.hard])
+        bound = min(first.height, first.own)
+        bound = 1 / bound if rising.inverse and bound > 0 else bound
+        if first.own > first.height * (1 + _TIE):
+            prices[hard] = _prices(program, first, instance.capacity[hard])
             prices *= bound**2 if rising.inverse else 1.0
-    missed = _missed(rising.utility, filled.level, filled.most)
+    missed = _missed(rising.utility, filled)
     gap = max(relative_gap(value, bound), filled.doubt, missed, p.inexact, rising.inexact)
-    stats = {
-        "solver": "highs",
-        "rows": instance.rows,
-        "steps": filled.steps,
-        **dict(zip(("compile_s", "solve_s", "second_stage_s"), np.diff(clock), strict=True)),
-    }
+    stats = {"solver": "highs", "rows": instance.rows, "steps": program.solved}
     return Attempted(X, value, gap, prices, stats)
 
 
 def _filled(program: LevelProgram, rising: _Rising) -> Filled:
-    """Fill in floats, and once more in fractions where these may have led astray."""
-    few = program.rows.size <= _FEW
-    try:
-        filled = fill(program, rising.path(exact=False), exact=False)
-    except SolveError as error:
-        if not few:
-            raise
-        _LOG.info("filled in fractions: %s", error)
-    else:
-        if filled.doubt <= _CERTAIN or not few:
-            return filled
-    return fill(program, rising.path(exact=True), exact=True)
+    """Fill in floats, and once more in decimals where these may have led astray."""
+    filled, failed = None, SolveError()
+    for exact in (False, True) if program.rows.size <= _FEW else (False,):
+        try:
+            with localcontext(PRECISE):
+                filled = fill(program, rising.path(exact=exact), exact=exact)
+        except SolveError as error:
+            _LOG.info("levels in %s: %s", "decimals" if exact else "floats", error)
+            failed = error
+            continue
+        if filled.doubt <= _CERTAIN:
+            break
+    if filled is None:
+        raise failed
+    return filled
 
 
 def _prices(program: LevelProgram, first: _Stop, capacity: Floats) -> Floats:
     """Return by how much one more unit of each resource raises the first level, the least ones."""
-    rows, y, unit = np.arange(capacity.size), first.point.y, program.unit
-    size = float((y[program.rows] * unit) @ first.rise)
-    posed = program.posed(first.rise / size)
-    x, b = first.point.x.copy(), posed.b.copy()
-    x[program.column], b[program.rows] = (
-        0.0,
-        b[program.rows] - unit * np.asarray(first.level, dtype=float),
-    )
-    y = least_duals(replace(posed, b=b), replace(first.point, x=x), rows, capacity)
+    rows, point, posed = np.arange(capacity.size), first.point, program.program
+    size = float((point.y[program.rows] * program.unit) @ first.rise)
+    posed = program.posed(np.asarray(first.level, dtype=float), first.rise / size, posed)
+    x = point.x[: posed.c.size].copy()
+    x[program.column] = 0.0
+    y = least_duals(posed, replace(point, x=x, exact=True), rows, capacity)
     return np.asarray(np.maximum(y[rows], 0.0) * posed.row[rows] / size)
 
 
@@ -469,20 +411,19 @@ def _evened(
     """Return the most even shares of time at which all have their levels, set in the variables."""
     p, posed, rows = stated.p, program.program, program.rows
     X, cells = np.asarray(p.X.value, dtype=float), stated.place(p.X, posed)
-    room = posed.b - posed.A @ program.x
-    room[rows] = np.inf
-    if (program.x > _TIE)[cells][filled.open[cells]].all() and (filled.tight | (room > _TIE)).all():
+    open_ = filled.open.copy()
+    open_[posed.c.size + rows] = False
+    if (program.point.x[open_] > _TIE).all():
         return X  # there is no other
-    right, tight = posed.b.copy(), filled.tight.copy()
+    right, columns = posed.b.copy(), posed.c.size
     right[rows] -= program.unit * filled.level
-    tight[rows] = True
-    lower, upper = posed.lower.copy(), np.where(filled.open, posed.upper, 0.0)
+    lower, upper = posed.lower.copy(), np.where(open_[:columns], posed.upper, 0.0)
     lower[program.column] = upper[program.column] = 0.0
-    face = replace(posed, b=right, equality=tight, lower=lower, upper=upper)
+    face = replace(posed, b=right, equality=~open_[columns:], lower=lower, upper=upper)
     weight = evenness(p.instance).ravel(order="F") * posed.column[cells] ** 2
     even, _ = stated.at(face, most_even(face, cells, weight).x)
     p.X.value = even = _at_their_levels(even, p, utility, filled.level)
-    if _missed(utility, filled.level, filled.most) > _TIE:
+    if _missed(utility, filled) > _TIE:
         p.X.value = even = X
     return even
 
@@ -496,10 +437,10 @@ def _at_their_levels(X: Floats, p: Problem, utility: cp.Expression, level: Float
     return make_feasible(X, p.instance)
 
 
-def _missed(utility: cp.Expression, level: Floats, most: Floats) -> float:
+def _missed(utility: cp.Expression, filled: Filled) -> float:
     """Return by what part of itself a level is missed, at most."""
-    off = np.abs(np.asarray(utility.value, dtype=float) - level)
-    return _part(off, level, most)
+    off = np.abs(np.asarray(utility.value, dtype=float) - filled.level)
+    return _part(off, filled.level, filled.most)
 
 
 def _part(off: Floats, level: Floats, most: Floats) -> float:
