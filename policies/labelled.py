@@ -229,7 +229,7 @@ def read(
         _check_pinned(policy, given, tensor)
     order = GivenOrder.of(given, tensor.options)
     names, types, named = tensor.type_labels, tensor.accelerator_of_option, given.resource_names
-    if names is not types or names.tolist() != [*named]:
+    if names.tolist() != [*named]:
         label = dict(zip(types, names, strict=True))
         names = pd.Index([*map(label.get, named, named)])
     labels = tensor.rows, tensor.jobs, tensor.options, names
