@@ -117,7 +117,9 @@ def solve(
     tensor: Any = throughput_tensor
     if hasattr(tensor, "solved_by"):
         _refuse_beside(tensor, workers=workers, jobs=jobs, resources=resources or None, pairs=pairs)
-        return tensor.solved_by(chosen, fallback=fallback, time_limit_s=time_limit_s, gap=gap)
+        how: dict[str, Any] = {"fallback": fallback, "time_limit_s": time_limit_s, "gap": gap}
+        found: Allocation = tensor.solved_by(chosen, **how)
+        return found
     if workers is not None or jobs is not None or not isinstance(tensor, ThroughputTensor):
         tensor = ThroughputTensor.of(tensor, workers=workers, jobs=jobs)
     problem = read(chosen, tensor, resources, gang_packing=gang_packing)
