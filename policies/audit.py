@@ -108,7 +108,7 @@ def audit(
     instance = instance_of(tensor, tensor.cluster, columns)
     if (instance.count != 1).any():
         raise InputError("An audit is of single jobs; leave out the column 'count'.")
-    X, has = allocation.X.to_numpy(dtype=float), allocation.throughput.to_numpy(dtype=float)
+    X, has = np.asarray(allocation.X, float), np.asarray(allocation.throughput, float)
     weight = instance.columns["weight"]
     gpus = instance.capacity[instance.option_accelerator]
     alone = _made_of(instance, (weight / weight.sum())[:, None] * gpus)
@@ -141,12 +141,12 @@ def _made_of(instance: Instance, bundles: Floats) -> Floats:
 def _envy(instance: Instance, X: Floats, has: Floats, jobs: pd.Index) -> pd.DataFrame:
     """List who would make more of what another one holds, at equal weights, the worst first."""
     weight, held = instance.columns["weight"], X * instance.columns["scale_factor"][:, None]
-    rows = []
+    rows, labels = [], jobs.tolist()
     for other, bundle in enumerate(held):
         made = _made_of(instance, bundle * (weight / weight[other])[:, None])
         ratio = np.divide(made, has, out=np.where(made > 0, np.inf, 1.0), where=has > 0)
         who = np.flatnonzero(ratio > 1 + TELLING)
-        rows += [(jobs[job], jobs[other], float(ratio[job])) for job in who]
+        rows += [(labels[job], labels[other], float(ratio[job])) for job in who.tolist()]
     table = pd.DataFrame(rows, columns=["job", "other", "ratio"])
     return table.sort_values("ratio", ascending=False, kind="stable", ignore_index=True)
 

@@ -117,7 +117,9 @@ def solve(
     tensor: Any = throughput_tensor
     if hasattr(tensor, "solved_by"):
         _refuse_beside(tensor, workers=workers, jobs=jobs, resources=resources or None, pairs=pairs)
-        return tensor.solved_by(chosen, fallback=fallback, time_limit_s=time_limit_s, gap=gap)
+        how: dict[str, Any] = {"fallback": fallback, "time_limit_s": time_limit_s, "gap": gap}
+        found: Allocation = tensor.solved_by(chosen, **how)
+        return found
     if workers is not None or jobs is not None or not isinstance(tensor, ThroughputTensor):
         tensor = ThroughputTensor.of(tensor, workers=workers, jobs=jobs)
     problem = read(chosen, tensor, resources, gang_packing=gang_packing)
@@ -229,7 +231,7 @@ def read(
         _check_pinned(policy, given, tensor)
     order = GivenOrder.of(given, tensor.options)
     names, types, named = tensor.type_labels, tensor.accelerator_of_option, given.resource_names
-    if names is not types or names.tolist() != [*named]:
+    if names.tolist() != [*named]:
         label = dict(zip(types, names, strict=True))
         names = pd.Index([*map(label.get, named, named)])
     labels = tensor.rows, tensor.jobs, tensor.options, names

@@ -144,4 +144,4 @@ def _usage(demand: Floats, spans: Sequence[int], rotations: int) -> sparse.coo_a
         format="csr",
     )
     held.resize(rotations, sum(spans))
-    return held.reshape(1, -1)
+    return sparse.coo_array(held.reshape(1, -1))

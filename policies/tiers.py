@@ -76,7 +76,9 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, scale_factor: Ints) -
     if tier is None:
         return GangPacking([], np.full(len(tensor.options), np.inf), "")
     kinds = tensor.accelerator_of_option
-    sizes = {kind: (cluster.machine_size(kind), cluster.rack_size(kind)) for kind in kinds.unique()}
+    sizes = {
+        kind: (cluster.machine_size(kind), cluster.rack_size(kind)) for kind in dict.fromkeys(kinds)
+    }
     most = [
         (*sizes[kind], None)[inside] or np.inf for kind, inside in zip(kinds, tier, strict=True)
     ]
@@ -87,7 +89,7 @@ def pack_gangs(tensor: ThroughputTensor, cluster: Cluster, scale_factor: Ints) -
     each = gang[:, None] if tensor.gpus_of_option is None else tensor.gpus_of_option.astype(int)
     gangs = np.where(runs & (each <= largest), each, 0)
     resources, notes = [], []
-    for accelerator in filter(cluster.gpus.get, kinds.unique()):
+    for accelerator in filter(cluster.gpus.get, sizes):
         for inside, gpus in enumerate(sizes[accelerator]):
             here = (kinds == accelerator) & (tier <= inside)
             if gpus is None or not here.any():

@@ -14,7 +14,7 @@ from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import check_jobs, column_named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Jobs = pd.DataFrame | Mapping[str, Any]
 
 
-def cluster_of(workers: Workers, options: Sequence[Any] = ()) -> Cluster:
+def cluster_of(workers: Workers, options: Iterable[Any] = ()) -> Cluster:
     """Make a cluster of what users write.
 
     Parameters
@@ -36,8 +36,8 @@ def cluster_of(workers: Workers, options: Sequence[Any] = ()) -> Cluster:
     if not isinstance(workers, (list, tuple, np.ndarray)):
         return Cluster.of(workers)  # type: ignore[arg-type]
     counts = list(np.atleast_1d(np.asarray(workers, dtype=object)))
-    if len(options):
-        example = dict(zip(map(str, options), counts, strict=False))
+    if names := [*dict.fromkeys(map(str, options))]:
+        example = dict(zip(names, counts, strict=False))
         raise InputError(
             f"A list of GPU counts goes with an array of throughputs; where types have names, "
             f"give them: workers={example!r}."

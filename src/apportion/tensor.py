@@ -111,7 +111,7 @@ class ThroughputTensor:
                 f"0 under every option. Give it a positive throughput somewhere, or leave it out."
             )
         if self.workers is not None:
-            cluster = cluster_of(self.workers, self.accelerator_of_option.unique().tolist())
+            cluster = cluster_of(self.workers, self.accelerator_of_option)
             object.__setattr__(self, "workers", cluster)
         if self.jobs_table is not None:
             object.__setattr__(self, "jobs_table", jobs_table(self.jobs_table, self.jobs))
@@ -157,7 +157,7 @@ class ThroughputTensor:
         """Return the same throughputs with other workers or facts about the jobs, if given."""
         other = copy(self)
         if workers is not None:
-            cluster = cluster_of(workers, self.accelerator_of_option.unique().tolist())
+            cluster = cluster_of(workers, self.accelerator_of_option)
             object.__setattr__(other, "workers", cluster)
         if jobs is not None:
             object.__setattr__(other, "jobs_table", jobs_table(jobs, self.jobs))
@@ -253,10 +253,9 @@ class ThroughputTensor:
         return cast("pd.Index", self.option_level("accelerator")).rename(None)
 
     @cached_property
-    def accelerator_of_option(self) -> pd.Index:
-        """Name of the accelerator type of each option, as in a cluster."""
-        labels = self.type_labels
-        return labels if isinstance(labels.dtype, pd.StringDtype) else labels.map(str)
+    def accelerator_of_option(self) -> NDArray[np.object_]:
+        """Name of the accelerator type of each option, as in a cluster, shape (options,)."""
+        return np.array([*map(str, self.type_labels.tolist())], dtype=object)
 
     @cached_property
     def gpus_of_option(self) -> NDArray[np.float64] | None:
