@@ -64,7 +64,10 @@ class RoundPlaces:
         """
         options: list[tuple[int, int, int, int]] = []
         for kind, gpus in enumerate(free):
-            machines, racks = np.argwhere(gpus > 0).tolist(), gpus.any(axis=1).nonzero()[0].tolist()
+            machines, racks = (
+                np.argwhere(gpus > 0).tolist(),
+                np.flatnonzero(gpus.sum(axis=1)).tolist(),
+            )
             options += [(kind, MACHINE, rack, machine) for rack, machine in machines]
             options += [(kind, RACK, rack, -1) for rack in racks]
             options.append((kind, NETWORK, -1, -1))

@@ -66,8 +66,9 @@ def check_devices(
         assert sum(gpus for _, _, gpus in taken.where) == job.gpus
         assert len(taken.where) == 1 or places.tier[at] > 0
         assert len({rack for rack, _, _ in taken.where}) == 1 or places.tier[at] == 2
-        for *place, gpus in taken.where:
-            held[taken.kind, *place] = held.get((taken.kind, *place), 0) + gpus
+        for rack, machine, gpus in taken.where:
+            place = taken.kind, rack, machine
+            held[place] = held.get(place, 0) + gpus
     for (kind, rack, machine), gpus in held.items():
         assert gpus <= cluster.free[kind][rack][machine]
 
