@@ -136,7 +136,7 @@ def one_round(rng: np.random.Generator, planner: RoundPlanner, plain: Plain) -> 
     )
     got = [(tuple(sorted({*jobs})), k) for jobs, k in zip(members, planner.options, strict=True)]
     assert got == [(row.jobs, k) for row, k in chosen]
-    assert not plan.declined
+    assert not planner.declined
     had = {job: (row.on, row.devices) for row in plain.rows if row.devices for job in row.jobs}
     for row in plain.rows:
         row.on, row.devices = None, []
@@ -148,7 +148,7 @@ def one_round(rng: np.random.Generator, planner: RoundPlanner, plain: Plain) -> 
     assert planner.where == has
     fresh = [had.get(job) != has[job] for job in plan.gangs.job.tolist()]
     assert plan.starts.tolist() == fresh
-    assert plan.stopped.tolist() == sorted(job for job in had if had[job] != has.get(job))
+    assert plan.stop.tolist() == sorted(job for job in had if had[job] != has.get(job))
     together = [(row.on, device) for row in plain.rows for device in row.devices]
     assert len(set(together)) == len(together) <= sum(plain.gpus)
     seconds = rng.choice([LENGTH, LENGTH, 37.0, 61.0], len(chosen))
