@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,7 +73,6 @@ class GangTable:
         self.served_s: Floats = np.empty(0)
         none = np.empty((0, self.kind.size))
         self.target = self.speed = self.received_s = self.owed_s = none
-        self._forget()
 
     def add(self, first: Ints, second: Ints, gpus: Ints, speed: Floats) -> None:
         """Add rows that have no share yet; ``speed`` is of shape (rows, options)."""
@@ -100,12 +100,10 @@ class GangTable:
         """Which rows are of one job, shape (rows,)."""
         return np.asarray(self.first == self.second)
 
-    @property
+    @cached_property
     def has_pairs(self) -> bool:
         """Whether there are rows of pairs."""
-        if self._pairs is None:
-            self._pairs = not self.single.all()
-        return self._pairs
+        return not self.single.all()
 
     def rows_of(self, first: Ints, second: Ints) -> Ints:
         """Return the row of each of some jobs (the same one twice), or pairs; -1 for none."""
@@ -158,19 +156,15 @@ class GangTable:
         self.served_s[rows] = add_repeatedly(self.served_s[rows], seconds, times)
         self.elapsed_s = float(add_repeatedly(self.elapsed_s, longest, times))
 
-    @property
+    @cached_property
     def wanted(self) -> tuple[Ints, Ints, Floats]:
         """Rows and options with a share, and it, see `wanted_shares`."""
-        if self._wanted is None:
-            self._wanted = wanted_shares(self.target, self.speed, self.owed_s, self.preference)
-        return self._wanted
+        return wanted_shares(self.target, self.speed, self.owed_s, self.preference)
 
-    @property
+    @cached_property
     def preference(self) -> Ints:
         """Which of its options each row takes first where priorities are equal."""
-        if self._preference is None:
-            self._preference = preferences(self.speed, self.first, self._by_name)
-        return self._preference
+        return preferences(self.speed, self.first, self._by_name)
 
     def by_priority(self, *, behind_only: bool = False) -> tuple[Ints, Ints]:
         """Sort rows and options by share wanted over time received, highest first.
@@ -230,20 +224,15 @@ class GangTable:
         line, place = np.take_along_axis(widest, liked, axis=1).nonzero()
         return rows[line], liked[line, place]
 
-    @property
+    @cached_property
     def all_fit(self) -> bool:
         """Whether each row holds one job, wants one option, and there are GPUs for all of them."""
-        if self._all_fit is None:
-            rows, options, _ = self.wanted
-            each_once = rows.size == self.first.size == np.unique(rows).size
-            needed = np.bincount(self.kind[options], self.gpus[rows], self.capacity.size)
-            fits = not (needed > self.capacity).any()
-            self._all_fit = bool(each_once and fits and not self.has_pairs)
-        return self._all_fit
+        rows, options, _ = self.wanted
+        each_once = rows.size == self.first.size == np.unique(rows).size
+        needed = np.bincount(self.kind[options], self.gpus[rows], self.capacity.size)
+        return bool(each_once and not self.has_pairs and (needed <= self.capacity).all())
 
     def _forget(self) -> None:
         """Drop what follows from target, speed and rows."""
-        self._wanted: tuple[Ints, Ints, Floats] | None = None
-        self._preference: Ints | None = None
-        self._all_fit: bool | None = None
-        self._pairs: bool | None = None
+        for name in ("has_pairs", "wanted", "preference", "all_fit"):
+            vars(self).pop(name, None)

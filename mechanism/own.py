@@ -24,10 +24,6 @@ WHOLE = frozenset({int, *(np.dtype(code).type for code in np.typecodes["AllInteg
 """Types of whole numbers, as what is asked for any number of jobs is checked by: not of truths."""
 
 
-_RENAMED = {"hears": "event_driven", "lasts_s": "valid_for_s", "steady_s": "unchanged_until_s"}
-"""Names of an earlier release: unread, they would be silently without effect."""
-
-
 class Decides(Protocol):
     """The least that a scheduler of one's own has; the rest of a `Scheduler` has defaults."""
 
@@ -59,9 +55,6 @@ class Watched:
     def __init__(self, scheduler: Any, label: str, about: About, lost_s: Floats) -> None:
         self.name, self._own = f"Scheduler {label!r}", scheduler
         self._about, self._at_start_s = about, lost_s
-        for old, new in _RENAMED.items():
-            if hasattr(scheduler, old) and not hasattr(scheduler, new):
-                self._refuse(f"has {old}, which is called {new} now")
         self.event_driven = bool(getattr(scheduler, "event_driven", True))
         self._before: dict[int, Held] = {}
 

@@ -18,7 +18,7 @@ import numpy as np
 from apportion.mechanism.gang_table import GangTable
 from apportion.mechanism.placements.counts import BestFit, choose
 from apportion.mechanism.placements.strategy import Gang
-from apportion.mechanism.scheduler import MACHINE, NETWORK, NOBODY, RACK, Gangs
+from apportion.mechanism.scheduler import MACHINE, NETWORK, NOBODY, RACK, Decision, Gangs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from apportion.mechanism.devices import Held
     from apportion.mechanism.placement import Placer
     from apportion.mechanism.scheduler import Placement
-    from apportion.types import Bools, Floats, Int64s, Ints
+    from apportion.types import Floats, Int64s, Ints
 
 
 class Spot(NamedTuple):
@@ -87,27 +87,6 @@ class Room:
         return spot
 
 
-class Plan(NamedTuple):
-    """The gangs of a round.
-
-    Attributes
-    ----------
-    gangs
-        A line for each gang, behind them one for the second job of each pair.
-    starts
-        Whether each line's job is new on these devices, shape (lines,).
-    stopped
-        Jobs that ran in the round before and have lost their devices: they wait, or have moved.
-    declined
-        Whether the placement had no devices for some gang that was to run.
-    """
-
-    gangs: Gangs
-    starts: Bools
-    stopped: Ints
-    declined: bool
-
-
 class _Pick(NamedTuple):
     """A gang of the next round: its row and option, where it packs, and whether GPUs are lent."""
 
@@ -152,6 +131,8 @@ class RoundPlanner:
         Rows that run in the round under way, and the options at which their time counts.
     where
         Devices of each job in it.
+    declined
+        Whether the placement had no devices for some gang that was to run.
     resources
         What rows hold at each option beside GPUs, shape (rows, options, resources), and how much
         there is, shape (resources,); ``None`` for nothing. For one round.
@@ -177,6 +158,7 @@ class RoundPlanner:
         self._kind, self._tier = self.table.kind.tolist(), np.tile(tier, capacity.size).tolist()
         self.rows = self.options = NOBODY
         self.where: dict[int, Held] = {}
+        self.declined = False
         self.resources: tuple[Floats, Floats] | None = None
 
     def hold(self, job: int, held: Held, model: str) -> None:
@@ -223,7 +205,7 @@ class RoundPlanner:
             return False
         return held is None or bool((held[0][rows, options].sum(axis=0) <= held[1]).all())
 
-    def plan(self, *, leases: bool = True) -> Plan:
+    def plan(self, *, leases: bool = True) -> Decision:
         """Choose the gangs of the next round and give them devices; some may get none and wait.
 
         Without `leases` all give their devices back first, and start again.
@@ -232,13 +214,13 @@ class RoundPlanner:
         if not leases:
             self.placer.release([*self.placer.held])
             self.table.running[:] = -1
-        declined = self._place(self._select())
+        self._place(self._select())
         gangs = self._gangs()
         now = self.where = dict(zip(gangs.job.tolist(), gangs.devices, strict=True))
         starts = [had.get(job) != held for job, held in now.items()]
         lost = [job for job, own in before.items() if not had or now.get(job) != own]
         stopped = np.array(sorted(lost), dtype=np.intp)
-        return Plan(gangs, np.array(starts, dtype=bool), stopped, declined)
+        return Decision(gangs, np.array(starts, dtype=bool), stopped)
 
     # Who runs.
 
@@ -311,8 +293,8 @@ class RoundPlanner:
 
     # Where they run.
 
-    def _place(self, picks: list[_Pick]) -> bool:
-        """Give gangs devices; return whether the placement declined some."""
+    def _place(self, picks: list[_Pick]) -> None:
+        """Give gangs devices."""
         table, devices, tiers = self.table, self.placer.devices, self.table.tiers
         had = dict(devices.held)
         stopped = had.keys() - {pick.gang.job for pick in picks if self._lies(pick)}
@@ -334,7 +316,7 @@ class RoundPlanner:
                 self.options[line] += devices.tier(pick.gang.job) - pick.option % tiers
         table.running[:] = -1
         table.running[self.rows] = self.options
-        return len(there) < len(picks)
+        self.declined = len(there) < len(picks)
 
     def _lies(self, pick: _Pick) -> bool:
         """Tell whether a gang has what its option gives it already."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.mechanism.round_planner import RoundPlanner
-from apportion.mechanism.scheduler import NOBODY, Decision
+from apportion.mechanism.scheduler import NOBODY
 from apportion.mechanisms.past import told_otherwise
 
 if TYPE_CHECKING:
     from apportion.mechanism.job_table import JobTable
     from apportion.mechanism.placement import Placer
-    from apportion.mechanism.scheduler import Event, GangProgress
+    from apportion.mechanism.scheduler import Decision, Event, GangProgress
     from apportion.mechanism.shares import Sharing
     from apportion.mechanisms.past import Past
     from apportion.types import Floats, Ints
@@ -119,10 +119,10 @@ class InRounds:
         if resolved:
             table.aim(jobs.active, sharing.solve(event.now_s))
         self._hold(event.now_s)
-        gangs, starts, stopped, declined = self._planner.plan(leases=self._leases)
-        self._steady_s = self._steady_until(declined)
-        lost_s = 0.0 if self._lost_s is None else jobs.lost_s(gangs.job, self._lost_s)
-        return Decision(gangs, starts, stopped, lost_s=lost_s, resolved=resolved)
+        decision = self._planner.plan(leases=self._leases)
+        self._steady_s = self._steady_until()
+        lost_s = 0.0 if self._lost_s is None else jobs.lost_s(decision.gangs.job, self._lost_s)
+        return decision._replace(lost_s=lost_s, resolved=resolved)
 
     def valid_for_s(self, now_s: float) -> float:
         """Return the length of a round, seconds."""
@@ -166,11 +166,11 @@ class InRounds:
         # Rounds that begin before this are over before anything else holds.
         self._same_s = held.until_s - self._round_s
 
-    def _steady_until(self, declined: bool) -> float:
+    def _steady_until(self) -> float:
         """Return until when every round will be as this one if nobody comes or goes."""
         planner = self._planner
         # What is declined while nobody has anything is declined for good.
-        nobody = not planner.rows.size and (declined or not planner.table.wanted[0].size)
+        nobody = not planner.rows.size and (planner.declined or not planner.table.wanted[0].size)
         same = nobody or (self._leases and planner.settled)
         if self._sharing.changed or not same:
             return -np.inf

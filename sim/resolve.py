@@ -198,8 +198,8 @@ class Resolver:
         alone = X[: active.size]
         types = self.jobs.capacity.size
         by_type = alone.reshape(active.size, types, alone.shape[1] // types)
-        all_the_time = (by_type >= 1 - LEAST_SHARE).any(axis=2)
-        somewhere = all_the_time.any(axis=1)
+        all_the_time = by_type.max(axis=2) >= 1 - LEAST_SHARE
+        somewhere = np.logical_or.reduce(all_the_time, axis=1)
         self._running_on[active] = np.where(somewhere, all_the_time.argmax(axis=1), -1.0)
         return Shares(alone, pairs, X[active.size :])
 

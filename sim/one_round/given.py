@@ -125,7 +125,7 @@ class RoundState:
         jobs, now_s = _with_clock(_with_steps(jobs))
         _check_time(received, now_s - jobs["arrival_s"])
         owed = _read_seconds("owed", given["owed"], ids, cluster, signed=True)
-        part = np.zeros(len(ids), dtype=bool)
+        part: Any = np.zeros(len(ids), dtype=bool)
         if available is not None:
             part = fitting(speeds, available.cluster, gpus).any(axis=1)
         told = speeds, running, available, part, received, owed

@@ -76,12 +76,6 @@ class OwnConstraints:
         self._who: tuple[bytes, bytes] | None = None
         self._known: dict[float, StatedResources] = {}
 
-    @property
-    def restless(self) -> bool:
-        """Whether they may change though nobody comes or goes."""
-        lasting = self._lasting and self._changing is None
-        return states_constraints(self._policy) and not lasting
-
     def next_change_s(self, now_s: float) -> float:
         """Return when the problem of the policy is another one next, as it says.
 

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from apportion.mechanism.placements.counts import EmptiestFirst, choose
+from apportion.mechanism.scheduler import MACHINE, NETWORK, RACK, Placement, can_hold, tier_of
 from apportion.policies.instance import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from apportion.types import Floats, Ints
+    from apportion.types import Floats, Int64s, Ints
 
-    Free = list[list[int]]
-    Spread = Callable[[int, int, Free], Mapping[tuple[int, int], int] | None]
+    Spread = Callable[[int, int, Int64s], Placement | None]
 
-_MACHINE, _RACK, _NETWORK = range(3)
 _NOTHING: Mapping[int, Taken] = MappingProxyType({})
 
 
 class Taken(NamedTuple):
-    """GPUs of one gang: the type, and how many in which machine of which rack."""
+    """GPUs of one gang: the type, and where they are."""
 
     kind: int
-    gpus: Mapping[tuple[int, int], int]
+    where: Placement
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,35 +43,34 @@ class RoundPlaces:
     Attributes
     ----------
     free
-        Free GPUs by type, rack and machine.
+        Free GPUs of each machine by type, shape (racks, machines per rack) each.
     kind, tier
         Type and tier of each option, shape (options,).
     rack, machine
         Its rack and machine, -1 where it has none; shape (options,).
     """
 
-    free: Sequence[Sequence[Sequence[int]]]
+    free: Sequence[Int64s]
     kind: Ints
     tier: Ints
     rack: Ints
     machine: Ints
 
     @classmethod
-    def of(cls, free: Sequence[Sequence[Sequence[int]]]) -> RoundPlaces:
-        """List the options of what is free by type, rack and machine; places without any are none.
+    def of(cls, free: Sequence[Int64s]) -> RoundPlaces:
+        """List the options of what is free; places without any are none.
 
         Within a type come machines, then racks, then all of it.
         """
-        options = []
-        for kind, racks in enumerate(free):
-            options += [
-                (kind, _MACHINE, rack, machine)
-                for rack, machines in enumerate(racks)
-                for machine, gpus in enumerate(machines)
-                if gpus > 0
-            ]
-            options += [(kind, _RACK, rack, -1) for rack, each in enumerate(racks) if sum(each)]
-            options.append((kind, _NETWORK, -1, -1))
+        options: list[tuple[int, int, int, int]] = []
+        for kind, gpus in enumerate(free):
+            machines, racks = (
+                np.argwhere(gpus > 0).tolist(),
+                np.flatnonzero(gpus.sum(axis=1)).tolist(),
+            )
+            options += [(kind, MACHINE, rack, machine) for rack, machine in machines]
+            options += [(kind, RACK, rack, -1) for rack in racks]
+            options.append((kind, NETWORK, -1, -1))
         return cls(free, *np.array(options, dtype=np.intp).T)
 
     def problem(
@@ -89,10 +88,10 @@ class RoundPlaces:
         columns
             Columns of the jobs table, each of shape (jobs,).
         """
-        of_type = np.array([sum(map(sum, racks)) for racks in self.free], dtype=float)
-        room = np.array([sum(map(sum, self.inside_of(at))) for at in range(self.kind.size)])
+        of_type = np.array([gpus.sum() for gpus in self.free], dtype=float)
+        room = np.array([self.inside_of(at).sum() for at in range(self.kind.size)])
         # Machines and racks are resources, each of the option that it is.
-        local = np.flatnonzero(self.tier < _NETWORK)
+        local = np.flatnonzero(self.tier < NETWORK)
         kind, rack, machine = (each[local] for each in (self.kind, self.rack, self.machine))
         within = (self.kind[:, None] == kind) & (self.rack[:, None] == rack)
         within &= (machine < 0) | (self.machine[:, None] == machine)
@@ -110,10 +109,8 @@ class RoundPlaces:
 
     def option_of(self, held: Taken) -> int:
         """Return the option of which GPUs are, by the tightest tier that holds them; -1 if none."""
-        racks = {rack for rack, _ in held.gpus}
-        rack = next(iter(racks)) if len(racks) == 1 else -1
-        machine = next(iter(held.gpus))[1] if len(held.gpus) == 1 else -1
-        tier = _MACHINE if machine >= 0 else _RACK if rack >= 0 else _NETWORK
+        (first, *_), tier = held.where, tier_of(held.where)
+        rack, machine = first[0] if tier < NETWORK else -1, first[1] if tier == MACHINE else -1
         same = (self.kind == held.kind) & (self.tier == tier)
         found = np.flatnonzero(same & (self.rack == rack) & (self.machine == machine))
         return int(found[0]) if found.size else -1
@@ -145,78 +142,63 @@ class RoundPlaces:
             given, by rack and machine; returns as many GPUs of it as the gang has. By default, and
             for ``None``, those described above.
         """
-        left = [[list(machines) for machines in racks] for racks in self.free]
+        left = [gpus.copy() for gpus in self.free]
         taken: list[Taken | None] = [None] * option.size
         for job in self._again(option, scale, before):
             taken[job] = before[job]
-            _remove(left[before[job].kind], before[job].gpus)
-        order = sorted(
-            np.flatnonzero(option >= 0).tolist(), key=lambda j: (self.tier[option[j]], -scale[j], j)
-        )
-        for job in order:
-            if taken[job] is not None:
-                continue
+            _remove(left[before[job].kind], before[job].where)
+        new = [job for job in np.flatnonzero(option >= 0).tolist() if taken[job] is None]
+        for job in sorted(new, key=lambda job: (self.tier[option[job]], -scale[job], job)):
             kind = int(self.kind[option[job]])
             free = self.inside_of(int(option[job]), left[kind])
-            gpus = None if spread is None else spread(job, kind, free)
-            gpus = _packed(free, int(scale[job])) if gpus is None else gpus
-            taken[job] = Taken(kind, gpus)
-            _remove(left[kind], gpus)
+            where = None if spread is None else spread(job, kind, free)
+            if where is None:
+                where = choose(free, int(scale[job]), NETWORK, EmptiestFirst())
+            taken[job] = Taken(kind, where)
+            _remove(left[kind], where)
         return taken
 
-    def inside_of(self, option: int, racks: Sequence[Sequence[int]] | None = None) -> Free:
+    def inside_of(self, option: int, free: Int64s | None = None) -> Int64s:
         """Return what is free of a type, or left, in the place of an option; nothing elsewhere."""
-        racks = self.free[int(self.kind[option])] if racks is None else racks
+        free = self.free[int(self.kind[option])] if free is None else free
         rack, machine = int(self.rack[option]), int(self.machine[option])
-        return [
-            [gpus if rack in (-1, r) and machine in (-1, m) else 0 for m, gpus in enumerate(each)]
-            for r, each in enumerate(racks)
-        ]
+        inside = np.zeros_like(free)
+        place = (
+            slice(None) if rack < 0 else rack,
+            slice(None) if machine < 0 else machine,
+        )
+        inside[place] = free[place]
+        return inside
 
     def _again(self, option: Ints, scale: Ints, before: Mapping[int, Taken]) -> list[int]:
         """Tell which gangs can have what they had, whatever GPUs of their places others choose."""
-        machines = [[list(each) for each in racks] for racks in self.free]
-        racks = [[sum(each) for each in kind] for kind in self.free]
+        machines, racks = [gpus.copy() for gpus in self.free], [g.sum(axis=1) for g in self.free]
         for job in np.flatnonzero(option >= 0).tolist() if before else ():
-            at = int(option[job])
-            kind, rack, machine = int(self.kind[at]), int(self.rack[at]), int(self.machine[at])
+            kind, rack, machine = (
+                int(of[option[job]]) for of in (self.kind, self.rack, self.machine)
+            )
             if machine >= 0:
-                machines[kind][rack][machine] -= int(scale[job])
+                machines[kind][rack, machine] -= scale[job]
             if rack >= 0:
-                racks[kind][rack] -= int(scale[job])
+                racks[kind][rack] -= scale[job]
         found = []
         for job, held in before.items():
             if option[job] < 0 or self.option_of(held) != option[job]:
                 continue
-            kind, tier = held.kind, int(self.tier[option[job]])
-            if tier == _MACHINE:
+            tier, own = int(self.tier[option[job]]), np.zeros_like(racks[held.kind])
+            if tier == MACHINE:
                 found.append(job)
                 continue
-            own = [0] * len(racks[kind])
-            for (rack, _), gpus in held.gpus.items():
-                own[rack] += gpus if tier == _NETWORK else 0
-            fits = all(machines[kind][r][m] >= gpus for (r, m), gpus in held.gpus.items())
-            if fits and all(has >= gpus for has, gpus in zip(racks[kind], own, strict=True)):
+            for rack, _, gpus in held.where if tier == NETWORK else ():
+                own[rack] += gpus
+            fits = can_hold(machines[held.kind], held.where) and (racks[held.kind] >= own).all()
+            if fits:
                 found.append(job)
-                _remove(machines[kind], held.gpus)
-                racks[kind] = [has - gpus for has, gpus in zip(racks[kind], own, strict=True)]
+                _remove(machines[held.kind], held.where)
+                racks[held.kind] -= own
         return found
 
 
-def _packed(free: Free, gpus: int) -> dict[tuple[int, int], int]:
-    """Take GPUs out of machines: of racks with most free, there of machines with most."""
-    places = [(r, m) for r, machines in enumerate(free) for m in range(len(machines))]
-    found: dict[tuple[int, int], int] = {}
-    for rack, machine in sorted(
-        places, key=lambda at: (-sum(free[at[0]]), -free[at[0]][at[1]], at)
-    ):
-        some = min(gpus, free[rack][machine])
-        if some:
-            found[rack, machine] = some
-            gpus -= some
-    return found
-
-
-def _remove(free: Free, gpus: Mapping[tuple[int, int], int]) -> None:
-    for (rack, machine), count in gpus.items():
-        free[rack][machine] -= count
+def _remove(free: Int64s, where: Placement) -> None:
+    for rack, machine, gpus in where:
+        free[rack, machine] -= gpus

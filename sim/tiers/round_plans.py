@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,12 +26,11 @@ from apportion.sim.tiers.round_places import RoundPlaces, Taken
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from apportion.mechanism.leases.active import ActiveLeases
     from apportion.mechanism.leases.rules import Rule
     from apportion.policies import Instance, Policy
-    from apportion.types import Bools, Floats, Ints
+    from apportion.sim.tiers.round_places import Spread
+    from apportion.types import Bools, Floats, Int64s, Ints
 
 
 _LIMIT_S = 3600.0
@@ -114,7 +113,7 @@ class RoundPlans(JobQueue):
         )
         tiers = one.places.tier[option].tolist()
         return [
-            Candidate(job, each.kind, tier, tier, _placement(each))
+            Candidate(job, each.kind, tier, tier, each.where)
             for job, each, tier in zip(one.jobs.job.tolist(), taken, tiers, strict=True)
             if each is not None
         ]
@@ -174,41 +173,32 @@ class _Round:
 
     def __init__(self, jobs: WaitingJobs, opened: Bools, leases: ActiveLeases) -> None:
         self.jobs, self.opened, self._leases = jobs, opened, leases
-        self.places = RoundPlaces.of([pool.free.tolist() for pool in leases.pools])
-        self._before: dict[int, tuple[int, Placement]] = {}
-        for position, job in enumerate(jobs.job.tolist()):
-            before = leases.before(job)
-            if before is not None:
-                self._before[position] = before
+        self.places = RoundPlaces.of([pool.free for pool in leases.pools])
+        had = [leases.before(job) for job in jobs.job.tolist()]
+        self._before = {at: Taken(*each) for at, each in enumerate(had) if each is not None}
         liked = [self._likes(position) for position in range(jobs.job.size)]
-        self.liked = np.array(
-            [-1 if each is None else self.places.option_of(each) for each in liked]
-        )
+        options = [-1 if each is None else self.places.option_of(each) for each in liked]
+        self.liked = np.array(options)
 
     def kept(self, option: Ints) -> Mapping[int, Taken]:
         """Return what jobs have had where they have been given it, and nothing there is better."""
         found = {}
-        for position, (kind, placement) in self._before.items():
+        for position, held in self._before.items():
             at = int(option[position])
-            held = _taken(kind, placement)
             if at >= 0 and self.places.option_of(held) == at:
-                free = np.array(self.places.inside_of(at))
-                if self._better(position, kind, free, placement) is None:
+                free = self.places.inside_of(at)
+                if self._better(position, held.kind, free, held.where) is None:
                     found[position] = held
         return found
 
-    def spread(self, option: Ints) -> Any:
+    def spread(self, option: Ints) -> Spread:
         """Return what spreads a gang in its place: as it was, or as it is fastest."""
 
-        def spread(
-            position: int, kind: int, racks: Sequence[Sequence[int]]
-        ) -> Mapping[tuple[int, int], int] | None:
-            free, before = np.array(racks), self._before.get(position)
-            if before is not None and before[0] == kind and can_hold(free, before[1]):
-                return _taken(kind, self._better(position, kind, free, before[1]) or before[1]).gpus
-            widest = int(self.places.tier[option[position]])
-            found = self._fastest(position, kind, free, widest)
-            return None if found is None else _taken(kind, found).gpus
+        def spread(position: int, kind: int, free: Int64s) -> Placement | None:
+            had = self._before.get(position)
+            if had is not None and had.kind == kind and can_hold(free, had.where):
+                return self._better(position, kind, free, had.where) or had.where
+            return self._fastest(position, kind, free, int(self.places.tier[option[position]]))
 
         return spread
 
@@ -216,38 +206,26 @@ class _Round:
         """Return the GPUs that suit a job best, if it matters which of its tier they are."""
         if position in self._before:
             kind, own = self._before[position]
-            free = self._leases.pools[kind].free
+            free = self.places.free[kind]
             if can_hold(free, own):
-                return _taken(kind, self._better(position, kind, free, own) or own)
+                return Taken(kind, self._better(position, kind, free, own) or own)
         if self.opened[position, ::3].any():  # a machine is free: all are alike to it
             return None
         slowdown = self.jobs.slowdown[position]
         kind, tier = divmod(int(np.where(self.opened[position], slowdown, np.inf).argmin()), 3)
-        found = self._fastest(position, kind, self._leases.pools[kind].free, tier)
-        return None if found is None else _taken(kind, found)
+        found = self._fastest(position, kind, self.places.free[kind], tier)
+        return None if found is None else Taken(kind, found)
 
-    def _better(
-        self, position: int, kind: int, free: NDArray[np.int64], own: Placement
-    ) -> Placement | None:
+    def _better(self, position: int, kind: int, free: Int64s, own: Placement) -> Placement | None:
         """Return GPUs that are better for a job than its own and no wider."""
         model, gpus = self._gang(position)
         placing = self._leases.placer.placings[kind]
         return placing.better(free, model, gpus, tier_of(own), own)
 
-    def _fastest(
-        self, position: int, kind: int, free: NDArray[np.int64], widest: int
-    ) -> Placement | None:
+    def _fastest(self, position: int, kind: int, free: Int64s, widest: int) -> Placement | None:
         model, gpus = self._gang(position)
         return self._leases.placer.placings[kind].fastest(free, model, gpus, widest)
 
     def _gang(self, position: int) -> tuple[str, int]:
         job, told = int(self.jobs.job[position]), self.jobs.table
         return told.job_type[job], int(told.scale[job])
-
-
-def _taken(kind: int, placement: Placement) -> Taken:
-    return Taken(kind, {(rack, machine): gpus for rack, machine, gpus in placement})
-
-
-def _placement(taken: Taken) -> Placement:
-    return tuple((rack, machine, gpus) for (rack, machine), gpus in sorted(taken.gpus.items()))

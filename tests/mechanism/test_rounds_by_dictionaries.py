@@ -104,12 +104,11 @@ class Plain:
 
 def begin(rng: np.random.Generator) -> tuple[RoundPlanner, Plain]:
     gpus = rng.integers(1, 5, rng.integers(1, 4)).tolist()
-    options = {"carry_over": bool(rng.random() < 0.5)}
-    lends = bool(rng.random() < 0.6)
+    carries, lends = bool(rng.random() < 0.5), bool(rng.random() < 0.6)
     cluster = Cluster(dict(zip(NAMES, gpus, strict=False)))
     placer = Placer(cluster, "first_fit")
-    planner = RoundPlanner(placer, LENGTH, work_conserving=lends, **options)
-    return planner, Plain(gpus, lends=lends, **options)
+    planner = RoundPlanner(placer, LENGTH, work_conserving=lends, carry_over=carries)
+    return planner, Plain(gpus, lends=lends, carry_over=carries)
 
 
 def add(rng: np.random.Generator, planner: RoundPlanner, plain: Plain, count: int) -> None:
@@ -137,7 +136,7 @@ def one_round(rng: np.random.Generator, planner: RoundPlanner, plain: Plain) -> 
     )
     got = [(tuple(sorted({*jobs})), k) for jobs, k in zip(members, planner.options, strict=True)]
     assert got == [(row.jobs, k) for row, k in chosen]
-    assert not plan.declined
+    assert not planner.declined
     had = {job: (row.on, row.devices) for row in plain.rows if row.devices for job in row.jobs}
     for row in plain.rows:
         row.on, row.devices = None, []
@@ -149,7 +148,7 @@ def one_round(rng: np.random.Generator, planner: RoundPlanner, plain: Plain) -> 
     assert planner.where == has
     fresh = [had.get(job) != has[job] for job in plan.gangs.job.tolist()]
     assert plan.starts.tolist() == fresh
-    assert plan.stopped.tolist() == sorted(job for job in had if had[job] != has.get(job))
+    assert plan.stop.tolist() == sorted(job for job in had if had[job] != has.get(job))
     together = [(row.on, device) for row in plain.rows for device in row.devices]
     assert len(set(together)) == len(together) <= sum(plain.gpus)
     seconds = rng.choice([LENGTH, LENGTH, 37.0, 61.0], len(chosen))
@@ -216,7 +215,10 @@ def test_jobs_that_share_go_on_where_their_devices_are(seed: int) -> None:
         for row in plain.rows[len(singles) :]:
             share = together.get((row.jobs[0], row.jobs[1]), [0.0] * types)
             row.speed = [float(part > 0) for part in share]
-        wanted = [together.get(row.jobs, [0.0] * types) for row in plain.rows[len(singles) :]]  # type: ignore[call-overload]
+        wanted = [
+            together.get((row.jobs[0], row.jobs[1]), [0.0] * types)
+            for row in plain.rows[len(singles) :]
+        ]
         plain.aim([*alone, *wanted])
         for _ in range(4):
             one_round(rng, planner, plain)

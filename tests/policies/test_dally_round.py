@@ -30,7 +30,7 @@ def decided(
     cluster: Cluster, jobs: Sequence[Waiting]
 ) -> tuple[dict[int, Option | None], NDArray[np.intp], RoundPlaces]:
     """Ask the policy; return (type, tier) by job, and what the places are made of."""
-    places, types = RoundPlaces.of(cluster.free), len(cluster.free)
+    places, types = RoundPlaces.of([np.array(racks) for racks in cluster.free]), len(cluster.free)
     speed = np.zeros((len(jobs), types * TIERS))
     for row, job in enumerate(jobs):
         for kind in range(types):
@@ -63,11 +63,12 @@ def check_devices(
         assert (taken is None) == (at < 0)
         if taken is None:
             continue
-        assert sum(taken.gpus.values()) == job.gpus
-        assert len(taken.gpus) == 1 or places.tier[at] > 0
-        assert len({rack for rack, _ in taken.gpus}) == 1 or places.tier[at] == 2
-        for place, gpus in taken.gpus.items():
-            held[taken.kind, *place] = held.get((taken.kind, *place), 0) + gpus
+        assert sum(gpus for _, _, gpus in taken.where) == job.gpus
+        assert len(taken.where) == 1 or places.tier[at] > 0
+        assert len({rack for rack, _, _ in taken.where}) == 1 or places.tier[at] == 2
+        for rack, machine, gpus in taken.where:
+            place = taken.kind, rack, machine
+            held[place] = held.get(place, 0) + gpus
     for (kind, rack, machine), gpus in held.items():
         assert gpus <= cluster.free[kind][rack][machine]
 
@@ -117,7 +118,7 @@ def test_with_labels_nothing_is_printed_that_is_no_number() -> None:
 def test_no_time_is_said() -> None:
     """Without any time to search later jobs take what is free, and the status says so."""
     cluster = Cluster((((4, 3),),), 4, 8)
-    places = RoundPlaces.of(cluster.free)
+    places = RoundPlaces.of([np.array(racks) for racks in cluster.free])
     speed, scale = np.ones((3, TIERS)) * [1, 0, 0], np.array([2, 2, 3])
     columns = {"network_priority": np.zeros(3), "waited_s": np.zeros(3), "order": np.arange(3.0)}
     problem = places.problem(speed, scale, columns)
@@ -128,7 +129,7 @@ def test_no_time_is_said() -> None:
 
 def test_without_regard_to_types_the_first_type_does_as_well_as_a_faster_one() -> None:
     """Speeds are told as if types were alike; what the jobs make is at the speeds they have."""
-    places = RoundPlaces.of([[[2, 2]], [[2, 2]]])
+    places = RoundPlaces.of([np.array([[2, 2]]), np.array([[2, 2]])])
     speed, scale = np.array([[1.0, 1.0, 1.0, 5.0, 5.0, 5.0]] * 3), np.array([2, 2, 2])
     columns = {"network_priority": np.zeros(3), "waited_s": np.zeros(3), "order": np.arange(3.0)}
     problem = places.problem(speed, scale, columns)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ints = NDArray[np.intp]
-    Free = list[list[list[int]]]
+    Free = list[NDArray[np.int64]]
 
 
 def drawn(seed: int) -> tuple[Free, Ints, dict[int, Taken]]:
@@ -31,8 +31,8 @@ def drawn(seed: int) -> tuple[Free, Ints, dict[int, Taken]]:
             place = int(rng.choice(racks)), int(rng.choice(machines))
             gang[place] = gang.get(place, 0) + 1
             free[kind][place] += 1
-        before[job] = Taken(kind, gang)
-    return free.tolist(), scale, before
+        before[job] = Taken(kind, tuple((*at, part) for at, part in sorted(gang.items())))
+    return list(free), scale, before
 
 
 def asked(places: RoundPlaces, scale: Ints, current: Ints | None) -> Ints:
@@ -52,7 +52,7 @@ def fits(taken: list[Taken | None], free: Free) -> bool:
     left = np.array(free)
     for each in taken:
         if each is not None:
-            for (rack, machine), gpus in each.gpus.items():
+            for rack, machine, gpus in each.where:
                 left[each.kind, rack, machine] -= gpus
     return bool((left >= 0).all())
 
@@ -70,7 +70,7 @@ def test_gangs_have_again_what_they_had_and_nobody_anything_twice() -> None:
         for job, each in enumerate(taken):
             assert (each is None) == (option[job] < 0)
             if each is not None:
-                assert sum(each.gpus.values()) == scale[job]
+                assert sum(gpus for _, _, gpus in each.where) == scale[job]
                 again += each == before[job]
                 # As tight as the decision says, and in its place.
                 assert places.tier[places.option_of(each)] <= places.tier[option[job]]
@@ -83,26 +83,26 @@ def test_gangs_have_again_what_they_had_and_nobody_anything_twice() -> None:
 
 def test_a_gang_in_a_rack_leaves_a_machine_to_whom_it_was_given() -> None:
     """It had three GPUs of the machine that another gang has to have now."""
-    places = RoundPlaces.of([[[4, 2, 2]]])
+    places = RoundPlaces.of([np.array([[4, 2, 2]])])
     option, scale = np.array([3, 0]), np.array([4, 4])
     assert places.tier[option].tolist() == [1, 0]
-    had = {0: Taken(0, {(0, 0): 3, (0, 1): 1})}
+    had = {0: Taken(0, ((0, 0, 3), (0, 1, 1)))}
     first, second = places.devices(option, scale, before=had)
-    assert first == Taken(0, {(0, 1): 2, (0, 2): 2})
-    assert second == Taken(0, {(0, 0): 4})
-    spare = {0: Taken(0, {(0, 1): 2, (0, 2): 2})}
+    assert first == Taken(0, ((0, 1, 2), (0, 2, 2)))
+    assert second == Taken(0, ((0, 0, 4),))
+    spare = {0: Taken(0, ((0, 1, 2), (0, 2, 2)))}
     assert places.devices(option, scale, before=spare)[0] == spare[0]
 
 
 def test_a_gang_over_the_network_leaves_a_rack_to_whom_it_was_given() -> None:
-    places = RoundPlaces.of([[[2, 2], [2, 2], [2, 2]]])
+    places = RoundPlaces.of([np.array([[2, 2], [2, 2], [2, 2]])])
     option = np.array([int(np.flatnonzero(places.tier == 2)[0]), 6])
     assert (places.tier[option[1]], places.rack[option[1]]) == (1, 0)
     scale = np.array([4, 4])
-    had = {0: Taken(0, {(0, 0): 1, (1, 0): 2, (2, 0): 1})}
+    had = {0: Taken(0, ((0, 0, 1), (1, 0, 2), (2, 0, 1)))}
     first, second = places.devices(option, scale, before=had)
     assert first is not None
-    assert all(rack != 0 for rack, _ in first.gpus)
-    assert second == Taken(0, {(0, 0): 2, (0, 1): 2})
-    spare = {0: Taken(0, {(1, 0): 1, (1, 1): 1, (2, 0): 1, (2, 1): 1})}
+    assert all(rack != 0 for rack, _, _ in first.where)
+    assert second == Taken(0, ((0, 0, 2), (0, 1, 2)))
+    spare = {0: Taken(0, ((1, 0, 1), (1, 1, 1), (2, 0, 1), (2, 1, 1)))}
     assert places.devices(option, scale, before=spare)[0] == spare[0]

@@ -15,7 +15,7 @@ import apportion as ap
 from apportion.mechanism.devices import Devices
 from apportion.mechanism.leases.active import ActiveLeases
 from apportion.mechanism.placements import PLACEMENTS, Strategy
-from apportion.mechanism.round_planner import Plan, RoundPlanner
+from apportion.mechanism.round_planner import RoundPlanner
 from apportion.mechanisms import MECHANISMS
 from apportion.sim.engine import Fluid
 from apportion.sim.links.runtime import Iterating
@@ -241,7 +241,7 @@ def test_a_joiner_that_starts_for_free_is_caught(monkeypatch: pytest.MonkeyPatch
     load = ap.Workload("two", jobs, pd.DataFrame({"v100": [1.0]}, index=keys), pairs=pairs)
     plan = RoundPlanner.plan
 
-    def of_gangs(planner: RoundPlanner, **how: bool) -> Plan:
+    def of_gangs(planner: RoundPlanner, **how: bool) -> Decision:
         made = plan(planner, **how)
         first = np.arange(made.starts.size) if made.gangs.mate is None else made.gangs.mate
         return made._replace(starts=made.starts & made.starts[first])

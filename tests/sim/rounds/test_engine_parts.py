@@ -459,16 +459,6 @@ def test_times_that_are_none_are_said_in_words(lasts: Any) -> None:
         ap.simulate(Wrong(), workload([50.0], [0.0]), "v100=2")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("hears", "event_driven"), ("lasts_s", "valid_for_s"), ("steady_s", "unchanged_until_s")],
-)
-def test_a_name_of_an_earlier_release_is_not_passed_over(old: str, new: str) -> None:
-    own: Any = type("Old", (), {"decide": Everybody.decide, old: False})()
-    with pytest.raises(InputError, match=rf"has {old}, which is called {new} now"):
-        ap.simulate(own, workload([50.0], [0.0]), "v100=2")
-
-
 @pytest.mark.parametrize("comes", [0.0, 10.0], ids=["alone", "another comes"])
 def test_decisions_that_never_last_are_an_error(comes: float) -> None:
     class Hasty(Everybody):

@@ -8,7 +8,7 @@ import pytest
 from tests.seeds import sampled
 
 from apportion.mechanism.repetition import add_repeatedly, running_sums
-from apportion.mechanism.round_planner import Plan, RoundPlanner
+from apportion.mechanism.round_planner import RoundPlanner
 from apportion.mechanism.rounds import InRounds
 from apportion.sim import Run, Workload, simulate
 from apportion.sim.engine import duty_cycle
@@ -71,10 +71,10 @@ def test_rounds_booked_together_equal_rounds_one_by_one(
 def test_the_mechanism_is_asked_again_only_where_priorities_decide(
     gpus: int, fewer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Plan] = []
+    asked: list[Decision] = []
     plan = RoundPlanner.plan
 
-    def counted(planner: RoundPlanner, **how: bool) -> Plan:
+    def counted(planner: RoundPlanner, **how: bool) -> Decision:
         asked.append(plan(planner, **how))
         return asked[-1]
 
