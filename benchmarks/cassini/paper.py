@@ -78,8 +78,8 @@ def gain(profiles: list[ap.CommunicationProfile], seed: int) -> list[float]:
         longer(together, profiles),
         float(np.mean([longer(each, profiles) for each in by_chance])),
         longer(shifted, profiles),
-        float(np.mean([each.excess_gigabits["link"] / each.end_s for each in by_chance])),
-        shifted.excess_gigabits["link"] / shifted.end_s,
+        float(np.mean([sum(each.marks_gigabits.values()) / each.end_s for each in by_chance])),
+        sum(shifted.marks_gigabits.values()) / shifted.end_s,
         float(np.mean([longer(each, profiles) for each in by_crux])),
     ]
 
