@@ -129,7 +129,7 @@ class Program:
         data = A.data * row[A.indices] * np.repeat(column, np.diff(A.indptr))
         return replace(
             self,
-            P=self._quadratic(column) / cost,
+            P=sparse.csc_array(self._quadratic(column) / cost),
             c=column * self.c / cost,
             A=sparse.csc_array((data, A.indices, A.indptr), shape=A.shape),
             b=row * self.b,
