@@ -41,7 +41,7 @@ class Solution:
     message
         What a reader should know, e.g. which deadlines cannot be met.
     stats
-        Sizes, seconds by stage, solver, ``reduction`` (what was solved in place of the instance)
+        Sizes, solver, ``reduction`` (what was solved in place of the instance)
         and ``tried`` (what came of every attempt, in order).
     pairs
         Jobs of the last rows of `X`, which are pairs that share devices, shape (pairs, 2).

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import cvxpy as cp
 import numpy as np
+from cvxpy.constraints import Equality, Inequality
+from cvxpy.reductions.inverse_data import InverseData
+from cvxpy.utilities.coeff_extractor import CoeffExtractor
 from scipy import sparse
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
     from apportion.types import Bools, Floats
 
 Kind = Literal["second order", "semidefinite", "exponential", "power"]
+_DIMENSIONS = 2
+"""The most that the core of cvxpy knows."""
+_FREE = cp.Variable().attributes
+"""What is asked of a variable of which nothing is asked."""
 _PASSES = 10
 
 
@@ -118,12 +125,13 @@ class Program:
 
     def scaled_by(self, column: Floats, row: Floats, cost: float = 1.0) -> Program:
         """Scale further; rows of one cone need one scale."""
-        by_column = sparse.diags_array(column)
+        A = self.A
+        data = A.data * row[A.indices] * np.repeat(column, np.diff(A.indptr))
         return replace(
             self,
-            P=sparse.csc_array(by_column @ self.P @ by_column / cost),
+            P=sparse.csc_array(self._quadratic(column) / cost),
             c=column * self.c / cost,
-            A=sparse.csc_array(sparse.diags_array(row) @ self.A @ by_column),
+            A=sparse.csc_array((data, A.indices, A.indptr), shape=A.shape),
             b=row * self.b,
             lower=self.lower / column,
             upper=self.upper / column,
@@ -131,6 +139,11 @@ class Program:
             row=self.row * row,
             cost=self.cost * cost,
         )
+
+    def _quadratic(self, column: Floats) -> sparse.csc_array:
+        """Return P in other units of the columns."""
+        by_column = sparse.diags_array(column)
+        return sparse.csc_array(by_column @ self.P @ by_column) if self.P.nnz else self.P
 
     def scaled(self) -> Program:
         """Bring entries, limits and costs to around 1 by powers of two, which round nothing.
@@ -154,8 +167,7 @@ class Program:
             by_column = _middles(column, logs + by_row[row], by_column.size)
         by_row, by_column = (np.clip(np.round(each), -400, 400) for each in (by_row, by_column))
         x = 2.0 ** (by_column[:-1] - by_column[-1])
-        by_x = sparse.diags_array(x)
-        quadratic = np.abs((by_x @ self.P @ by_x).data).max(initial=0.0)
+        quadratic = np.abs(self._quadratic(x).data).max(initial=0.0)
         largest = max(np.abs(x * self.c).max(initial=0.0), quadratic) or 1.0
         return self.scaled_by(x, 2.0 ** (by_row[group] + by_column[-1]), float(largest))
 
@@ -187,10 +199,51 @@ def compile_statement(
     cvxpy.error.DCPError, cvxpy.error.SolverError
         If the problem is not convex by cvxpy's rules, Clarabel has no such cones, or cvxpy fails.
     """
-    if p is None:
-        return _by_reductions(cp.Problem(objective, [*constraints]))
-    stated = cp.Problem(objective, [p.X >= 0, *p.own_limits, *constraints])
-    return _with_shared_limits(_bounds_apart(_by_reductions(stated)), p)
+    shared = [] if p is None else [p.X >= 0, *p.own_limits]
+    stated = cp.Problem(objective, [*shared, *constraints])
+    program = _affine_program(stated) or _by_reductions(stated)
+    return program if p is None else _with_shared_limits(_bounds_apart(program), p)
+
+
+def _affine_program(problem: cp.Problem) -> Program | None:
+    """Compile a linear program by the core of cvxpy; ``None`` for any other problem.
+
+    The reductions, eight of which copy a problem, take three times as long.
+    """
+    limits = sorted(problem.constraints, key=lambda limit: type(limit) is not Equality)
+    if any(type(limit) not in {Equality, Inequality} for limit in limits):
+        return None  # cones, which have several arguments
+    expressions = [*(limit.expr for limit in limits), problem.objective.args[0]]
+    plain = all(each.attributes == _FREE for each in problem.variables())
+    if not plain or problem.parameters() or not all(map(_is_affine, expressions)):
+        return None
+    places, height = InverseData(problem), sum(each.size for each in expressions)
+    try:
+        flat = CoeffExtractor(places, None).affine(expressions)
+    except NotImplementedError:  # of cumsum, for instance, which has variables of its own
+        return None
+    column, row = np.divmod(flat.tocsc().indices, height)
+    shape = (height, places.x_length + 1)
+    A = sparse.csr_array((flat.tocsc().data, (row, column)), shape=shape)
+    goal, own = A[[-1]].toarray()[0], sparse.csc_array(A[:-1])
+    goal = -goal if isinstance(problem.objective, cp.Maximize) else goal
+    equal = sum(limit.size for limit in limits if type(limit) is Equality)
+    return unscaled(
+        sparse.csc_array((places.x_length, places.x_length)),
+        sparse.csc_array(own[:, :-1]),
+        -own[:, [-1]].toarray()[:, 0] + 0.0,
+        np.arange(height - 1) < equal,
+        np.full(places.x_length, -np.inf),
+        c=goal[:-1],
+        columns=places.var_offsets,
+        offset=float(goal[-1]),
+    )
+
+
+def _is_affine(expression: cp.Expression) -> bool:
+    """Whether the core of cvxpy knows an expression, and it is affine."""
+    known = expression._max_ndim() <= _DIMENSIONS and expression._all_support_cpp()
+    return bool(known and expression.size and expression.is_affine() and expression.is_real())
 
 
 def _by_reductions(problem: cp.Problem) -> Program:

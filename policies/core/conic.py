@@ -204,9 +204,10 @@ def _by_newton(program: Program, x: Floats, y: Floats, snap: float) -> tuple[flo
         if step is None or not all(np.isfinite(each).all() for each in step):
             break
         x, y = step
-        # Dual values of cones are made exactly normal to them.
-        held, linear = _held(program, program.b - program.A @ x, y, snap), program.equality.size
-        y[linear:] = -(held.slope.T @ held.multiplier)[linear:]
+        slack = program.b - program.A @ x
+        for cone, at in program.cone_rows():  # make dual values exactly normal to cones
+            held = surface(cone, slack[at], y[at], snap)
+            y[at] = -held.slope.T @ held.multiplier
         error = optimality_error(program, x, y) if np.isfinite(y).all() else np.inf
         since = 0 if error < best[0] / 2 else since + 1
         if error < best[0]:

@@ -8,7 +8,7 @@ that does not end, by an interior point.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
@@ -21,12 +21,8 @@ if TYPE_CHECKING:
     from apportion.policies.core.jobs import Jobs
     from apportion.types import Bools, Floats
 
-Matrix = sparse.csr_array | np.ndarray[Any, np.dtype[np.float64]]
-
 _ZERO = 1e-11
 """Shares and room up to this count as none."""
-_DENSE = 200_000
-"""Entries up to which a matrix is quicker with all of its zeros."""
 
 
 def most_even(
@@ -84,13 +80,11 @@ def most_even(
     return even
 
 
-def least_squares(q: Floats, A: Matrix, b: Floats, equal: Bools, at: Floats) -> Floats:
+def least_squares(q: Floats, A: Floats, b: Floats, equal: Bools, at: Floats) -> Floats:
     """Return x >= 0 with ``A x <= b``, some of them equal, and least ``sum(q * x**2)``.
 
     `at` where that is not found.
     """
-    if sparse.issparse(A) and A.shape[0] * A.shape[1] <= _DENSE:
-        A = A.toarray()
     order = np.argsort(~equal, kind="stable")
     A, b, many = A[order], b[order], int(equal.sum())
     x = _with_active(q, A, b, many)
@@ -108,13 +102,12 @@ def least_squares(q: Floats, A: Matrix, b: Floats, equal: Bools, at: Floats) -> 
     return np.maximum(point.x, 0.0) if point.status == "optimal" else at
 
 
-def _with_active(q: Floats, A: Matrix, b: Floats, many: int) -> Floats | None:
+def _with_active(q: Floats, A: Floats, b: Floats, many: int) -> Floats | None:
     """Take what is violated as equalities; ``None`` unless signs confirm it."""
     rows, zero = np.arange(b.size) < many, np.zeros(q.size, dtype=bool)
     for _ in range(8):
         B = A[rows][:, ~zero]
         K, right = (B * (1.0 / q[~zero])[None]) @ B.T, b[rows]
-        K = K.toarray() if sparse.issparse(K) else K
         try:  # limits that depend on each other make K singular; what its diagonal gets is put back
             factor = cho_factor(K + 1e-10 * np.diag(np.diag(K) + 1e-300), check_finite=False)
         except LinAlgError:

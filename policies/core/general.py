@@ -78,7 +78,12 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool = True) -> A
     """
     p = Problem(instance)
     stated = Statement.about(policy, p, policy.objective(p))
-    program, first = _first_stage(policy, stated, stated.compiled(policy).scaled())
+    scaled = stated.compiled(policy).scaled()
+    optima, start = over_earlier(policy, stated, scaled)
+    program = replace(optima, c=scaled.c, P=scaled.P)
+    if stated.paid is not None:
+        program, start = _over_scale(program, stated.paid).scaled(), None
+    first = optimum_of(policy, stated, program, start)
     open_ = second_stage and not first.unique
     points = _second_stage(stated, program, first) if open_ else iter([first])
     X, value, off = _best_of(stated, program, first, points)
@@ -203,23 +208,6 @@ def _least_of_inverse(policy: Policy, p: Problem, objective: Objective) -> cp.Ex
     return cp.multiply(1 / form.k, p.throughput)
 
 
-def _first_stage(policy: Policy, stated: Statement, scaled: Program) -> tuple[Program, Point]:
-    """Optimise earlier objectives, then the policy's own over their optima.
-
-    Returns
-    -------
-    program
-        That of the policy's own objective, scaled.
-    point
-        Its optimum.
-    """
-    now, start = over_earlier(policy, stated, scaled)
-    own = replace(now, c=scaled.c, P=scaled.P)
-    if stated.paid is not None:
-        own, start = _over_scale(own, stated.paid).scaled(), None
-    return own, optimum_of(policy, stated, own, start)
-
-
 def over_earlier(policy: Policy, stated: Statement, scaled: Program) -> tuple[Program, object]:
     """Return the optima of a policy's earlier objectives as a program, and the last basis."""
     now, start = scaled, None
@@ -291,18 +279,12 @@ def most_even(program: Program, cells: slice, weight: Floats) -> Point:
     In units in which every square weighs the same. In units that suit a linear program the weights
     are the squares of these, and the lightest below what a solver takes for zero.
     """
-    movable = (program.lower < program.upper).astype(float)
-    squares = np.zeros(program.c.size)
-    squares[cells] = 1.0
-    column = squares * movable
-    column[cells] /= np.sqrt(weight / weight.max())
-    linear = np.arange(program.b.size) < program.equality.size
-    entries = abs(program.A)
-    largest = (entries @ sparse.diags_array(column)).max(axis=1).toarray().ravel()
-    row = np.where(linear & (largest > 0), 1 / np.maximum(largest, 1e-300), 1.0)
-    beside = (sparse.diags_array(row) @ entries).max(axis=0).toarray().ravel()
-    column = np.where(column > 0, column, 1 / np.where(beside > 0, beside, 1.0))
-    posed = program.scaled_by(column, row)
+    squares, column = np.zeros(program.c.size), np.ones(program.c.size)
+    squares[cells], column[cells] = 1.0, np.sqrt(weight.max() / weight)
+    movable = column * (program.lower < program.upper)
+    largest = (abs(program.A) @ sparse.diags_array(movable)).max(axis=1).toarray().ravel()
+    largest[program.equality.size :] = 1.0
+    posed = program.scaled_by(column, 1 / np.where(largest > 0, largest, 1.0))
     P = sparse.csc_array(sparse.diags_array(squares))
     point = interior_point(replace(posed, P=P, c=np.zeros(column.size)))
     return replace(point, x=column * point.x)

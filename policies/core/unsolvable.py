@@ -47,17 +47,11 @@ def unsolvable(policy: Policy, error: Exception) -> InputError:
             f"The problem of {policy!r} is not convex by cvxpy's rules: maximise something concave "
             f"or minimise something convex, under convex constraints. cvxpy says: {reason}"
         )
-    if error.__cause__ is not None:
-        return InputError(
-            f"cvxpy cannot compile the objective or the constraints of {policy!r}. State them by "
-            f"atoms that it turns into linear, second-order, exponential or power cones; one that "
-            f"stands inside another can be p.variable(name) under a constraint. cvxpy says: "
-            f"{reason}"
-        )
     return InputError(
-        f"The problem of {policy!r} is none that a solver here can take: variables must be "
-        f"continuous, not integer or boolean; a policy with integral = True has boolean ones "
-        f"of p.variable(name, shape, boolean=True). cvxpy says: {reason}"
+        f"cvxpy cannot compile the objective or the constraints of {policy!r}. State them over "
+        f"variables that are not integer, by atoms that it turns into linear, second-order, "
+        f"exponential or power cones; one that stands inside another can be p.variable(name) under "
+        f"a constraint. Boolean variables are for integral = True. cvxpy says: {reason}"
     )
 
 

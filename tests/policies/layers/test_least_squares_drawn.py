@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from scipy import sparse
 
 from apportion.policies.core.even import least_squares
 
@@ -28,7 +27,7 @@ def test_the_active_set_finds_the_least_squares_that_clarabel_finds(seed: int) -
     weight = rng.uniform(0.1, 2.0, size)
     x = cp.Variable(size)
     shared: list[Any] = [x >= 0, equal @ x == equal @ inside, below @ x <= below @ inside + 0.05]
-    A = sparse.csr_array(np.vstack([equal, below]))
+    A = np.vstack([equal, below])
     b, is_equal = np.append(equal @ inside, below @ inside + 0.05), np.arange(7) < 2
     found = least_squares(weight, A, b, is_equal, inside)
     cp.Problem(cp.Minimize(weight @ cp.square(x)), shared).solve(
