@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apportion.policies.core.jobs import Jobs
-from apportion.policies.core.program import Program
 
 if TYPE_CHECKING:
-    from apportion.policies.core.program import Point
+    from apportion.policies.core.program import Point, Program
     from apportion.types import Floats
 
 _SAME = 1e-13
