@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.policies.core.jobs import Jobs
+from apportion.policies.core.jobs import Jobs, rounded
 
 if TYPE_CHECKING:
     from apportion.policies.core.program import Point, Program
@@ -52,7 +52,7 @@ class Kinds:
         self.unit, self.weight = unit, jobs.count * size
         count = np.bincount(self.of, self.weight)
         self.count = count
-        self.mean = self.means(np.minimum(need, unit))
+        self.mean = rounded(self.means(np.minimum(need, unit)), 44)
         few = jobs.some(first)
         self.jobs = Jobs(
             tau[first],

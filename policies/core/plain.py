@@ -21,7 +21,7 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.policies.core.bargains import best_bargains
 from apportion.policies.core.even import most_even
-from apportion.policies.core.jobs import arrays
+from apportion.policies.core.jobs import arrays, rounded
 from apportion.policies.core.least_prices import least_prices
 from apportion.policies.core.logarithms import maximise_logarithms
 from apportion.policies.core.prices import Gain, Level, maximise
@@ -136,12 +136,6 @@ def gap_of(value: float, bound: float, size: float = 1e-300) -> float:
     return abs(value - bound) / max(abs(value), abs(bound), size)
 
 
-def _to_nine_digits(numbers: Floats) -> Floats:
-    """Round, so that rounding errors of equal shares do not decide between jobs."""
-    part, power = np.frexp(numbers)
-    return np.asarray(np.ldexp(np.rint(part * 2.0**30) / 2.0**30, power))
-
-
 def _spending(jobs: Jobs) -> Floats:
     """Return what a step/s of each job adds to the total that is spent, (rows,)."""
     return 1.0 / np.where(jobs.reference > 0, jobs.reference, np.inf)
@@ -222,7 +216,7 @@ def _affordable(form: Form, point: Point, t: float) -> float:
 
 def _chosen(program: Program, jobs: Jobs, first: Point, need: Floats | None) -> Floats:
     """Spend most among the optima of a program, then most evenly."""
-    gain = _to_nine_digits(_spending(jobs)[:, None] * jobs.T)
+    gain = rounded(_spending(jobs)[:, None] * jobs.T, 30)
     try:
         second = program.spend(jobs, gain, first).among(first)
     except SolveError:
@@ -259,7 +253,7 @@ def _by_prices(form: Form, jobs: Jobs, second_stage: bool) -> Answer:
 
 def _spent(jobs: Jobs, need: Floats, first: Floats | None) -> Floats | None:
     """Return shares that spend most, relative to equal shares, with what is needed."""
-    worth = _to_nine_digits(_spending(jobs))
+    worth = rounded(_spending(jobs) * jobs.fastest, 30) / jobs.fastest
     size = float(jobs.count @ (worth * jobs.fastest)) / float(jobs.capacity.sum())
     start = np.full(jobs.capacity.size, size)
     try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.policies.core.jobs import rounded
 from apportion.policies.core.kinds import Kinds
 from apportion.policies.core.mixes import Mixes, cheapest, most_profitable
 from apportion.policies.core.program import Program, quiet_highs
@@ -217,7 +218,8 @@ def maximise(dual: Dual, start: Floats, first: Floats | None) -> Optimum:
         return Optimum(X, low, best, prices)
     known = dual.buy(prices, low)
     still = np.zeros(jobs.n, bool)
-    still[np.argpartition(_margins(dual, prices, known), _few(jobs) - 1)[: _few(jobs)]] = True
+    margin = np.rint(_margins(dual, prices, known) * 2**40)  # of equals the first come first
+    still[np.argsort(margin, kind="stable")[: _few(jobs)]] = True
     for part, mix in columns:
         still |= (part > 0) & ((mix.a != known.a) | (mix.b != known.b))
     return _finish(dual, prices, low, still)
@@ -276,7 +278,7 @@ def _finish(dual: Dual, prices: Floats, t: float, still: Bools) -> Optimum:
     for _ in range(_MOST_ROUNDS):
         rows = np.flatnonzero(still)
         kinds, used = dual.kinds(t, rows), _used(jobs, known, ~still)
-        few = replace(kinds.jobs, capacity=jobs.capacity - used)
+        few = replace(kinds.jobs, capacity=rounded(jobs.capacity - used, 44))
         if program is None or not program.fits(few):
             program = Program(few)
         program.slots = np.arange(few.n)
@@ -297,6 +299,7 @@ def _finish(dual: Dual, prices: Floats, t: float, still: Bools) -> Optimum:
             per = (_used(jobs, moved, ~still) - used) / unit
             rise = prices @ per + point.part * (point.need @ kinds.means(rises[rows]))
             t = min(t + (point.part - 1) * (point.need @ kinds.mean) / rise, dual.top)
+            prices = prices / rise
             known = _with_speed(jobs, known, dual.demand(t)[0])
             if abs(point.part - 1) > _SETTLED:
                 continue
