@@ -25,12 +25,13 @@ from apportion.policies.core.jobs import arrays, rounded
 from apportion.policies.core.least_prices import least_prices
 from apportion.policies.core.logarithms import maximise_logarithms
 from apportion.policies.core.prices import Gain, Level, maximise
-from apportion.policies.core.program import Point, Program
+from apportion.policies.core.program import Program
 from apportion.policies.solution import Attempted
 
 if TYPE_CHECKING:
     from apportion.policies.core.forms import Form
     from apportion.policies.core.jobs import Jobs
+    from apportion.policies.core.program import Point
     from apportion.policies.core.warm_start import WarmStart
     from apportion.policies.instance import Instance
     from apportion.types import Floats
@@ -170,12 +171,12 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
     if form.about_worst:
         dual: Level | Gain = _levels(form, jobs)
         t = dual.top
-        for _ in range(60):  # from beyond the optimum; dual values say how much worse it must be
+        for _ in range(60):  # from beyond the optimum; prices say which level cannot be passed
             wanted = form.demand(t)[0]
             point = program.level(jobs, wanted)
             if form.kind == "level" or point.part >= 1 - 1e-11:
                 break
-            t = _affordable(form, point, t)
+            t = min(t, dual.bound(point.prices, 60)[0])
         part = min(point.part, 1.0)
         t, need = (t * part if form.kind == "level" else t), wanted * part
         worth = float(point.need @ form.demand(t)[1])
@@ -195,23 +196,6 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
     if second_stage and not point.is_unique:
         X = jobs.fit(_chosen(program, jobs, point, need), need)
     return _answer(form, jobs, X, bound, prices, "highs")
-
-
-def _affordable(form: Form, point: Point, t: float) -> float:
-    """Return the level at which demands cost no more than there is, at the dual values."""
-    y = point.need / max(float(point.need @ form.demand(t)[0]), 1e-300)
-    low, high = t - abs(t), t
-    while y @ form.demand(low)[0] > point.part:
-        low -= 2 * abs(low)
-    for _ in range(200):
-        middle = (low + high) / 2
-        if y @ form.demand(middle)[0] > point.part:
-            high = middle
-        else:
-            low = middle
-        if high - low <= 1e-16 * abs(high):
-            break
-    return high
 
 
 def _chosen(program: Program, jobs: Jobs, first: Point, need: Floats | None) -> Floats:
