@@ -149,7 +149,7 @@ def _gains(form: Form, jobs: Jobs) -> Gain:
 def _levels(form: Form, jobs: Jobs, low: float = -np.inf) -> Level:
     """Return the levels of a form up to the one at which a job is at its fastest."""
     top = form.level_of(jobs.fastest)
-    return Level(jobs, form.demand, low, top, form.kind == "level")
+    return Level(jobs, form.demand, low, top)
 
 
 def _answer(form: Form, jobs: Jobs, X: Floats, bound: float, prices: Floats, by: str) -> Answer:

@@ -97,18 +97,14 @@ class Level:
         Steps/s that each job needs at a level, and how fast they rise.
     low, top
         A level that is reached, and one that cannot be passed.
-    straight
-        Whether demands are affine in the level.
     """
 
     log = False
     worth: Floats | None = None
 
-    def __init__(
-        self, jobs: Jobs, demand: Demand, low: float, top: float, straight: bool = False
-    ) -> None:
+    def __init__(self, jobs: Jobs, demand: Demand, low: float, top: float) -> None:
         self.jobs, self.demand, self.low, self.top = jobs, demand, low, top
-        self.straight, self.t = straight, top
+        self.t = top
 
     def buy(self, prices: Floats, t: float) -> Mixes:
         """Return what jobs buy for a level t."""
@@ -139,7 +135,7 @@ class Level:
 class Gain:
     """Maximise the sum of ``worth * speed``, or of ``worth * log(speed)``, given demands."""
 
-    top, straight = np.inf, True
+    top = np.inf
 
     def __init__(
         self, jobs: Jobs, worth: Floats, demand: Floats | float = 0.0, log: bool = False
@@ -178,7 +174,10 @@ Dual = Level | Gain
 
 @dataclass(eq=False)
 class Optimum:
-    """Shares (``None``: not asked for), their value, certified bound, and prices."""
+    """Shares (``None``: all reach the top level), level or value, certified bound, and prices.
+
+    `are_unique` if no other prices prove the optimum.
+    """
 
     X: Floats | None
     value: float
@@ -270,7 +269,8 @@ def _few(jobs: Jobs) -> int:
 def _finish(dual: Dual, prices: Floats, t: float, still: Bools) -> Optimum:
     """Make an optimum exact: a program over the jobs whose choice is not certain, until it is.
 
-    The others stay on their edges. Newton's method finds the level at which all have their needs.
+    The others stay on their edges of the hull. Newton's method finds the level at which all have
+    what they need.
     """
     jobs = dual.jobs
     known = dual.buy(prices, t)
