@@ -13,16 +13,17 @@ with ``gap = sum of y * (tau - mean of w)`` above. A log of jobs has few kinds o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from apportion.policies.core.jobs import Jobs
-from apportion.policies.core.program import Program
+from apportion.policies.core.jobs import rounded
 
 if TYPE_CHECKING:
-    from apportion.policies.core.program import Point
-    from apportion.types import Floats
+    from apportion.policies.core.jobs import Jobs
+    from apportion.policies.core.program import Point, Program
+    from apportion.types import Floats, Ints
 
 _SAME = 1e-13
 """Relative distance of numbers that are the same but for rounding."""
@@ -48,22 +49,13 @@ class Kinds:
         below = tau < self.w[:, None]
         gain = np.zeros(jobs.n) if worth is None else worth * unit / size
         extra = jobs.extra / size[:, None]
-        parts = [tau, jobs.held / size[:, None], below, gain[:, None], *extra]
-        self.of, first = _alike(np.concatenate(parts, axis=1))
+        held = jobs.held / size[:, None]
+        self.of, first = _alike(np.concatenate([tau, held, below, gain[:, None], *extra], axis=1))
         self.unit, self.weight = unit, jobs.count * size
-        count = np.bincount(self.of, self.weight)
-        self.count = count
-        self.mean = self.means(np.minimum(need, unit))
-        few = jobs.some(first)
-        self.jobs = Jobs(
-            tau[first],
-            parts[1][first],
-            jobs.kind,
-            jobs.capacity,
-            count,
-            few.reference,
-            extra[:, first],
-        )
+        self.count = np.bincount(self.of, self.weight)
+        self.mean = rounded(self.means(np.minimum(need, unit)), 44)
+        own = {"T": tau[first], "held": held[first], "extra": extra[:, first]}
+        self.jobs = replace(jobs.some(first), count=self.count, **own)
         self.below, self.gain = below[first], None if worth is None else gain[first]
 
     def means(self, speed: Floats) -> Floats:
@@ -85,10 +77,10 @@ class Kinds:
         many = np.where(below, 0.0, X).sum(axis=1)[:, None]
         gap = np.where(below, 0.0, X * (self.jobs.T - self.mean[:, None])).sum(axis=1)[:, None]
         b = np.where(below, -many, few) * X / np.where(gap > 0, gap, np.inf)
-        return np.maximum(X[self.of] + (self.w - self.mean[self.of])[:, None] * b[self.of], 0.0)
+        return np.asarray(X[self.of] + (self.w - self.mean[self.of])[:, None] * b[self.of])
 
 
-def _alike(P: Floats) -> tuple[np.ndarray, np.ndarray]:
+def _alike(P: Floats) -> tuple[Ints, Ints]:
     """Return the kind of each row of numbers, and the first row of each kind."""
     key = (P / np.maximum(np.abs(P).max(axis=0), 1e-300)) @ np.sqrt(np.arange(2.0, 2 + P.shape[1]))
     _, first, of = np.unique(np.rint(key * 2**36), return_index=True, return_inverse=True)

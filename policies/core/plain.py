@@ -21,16 +21,17 @@ import numpy as np
 from apportion.errors import SolveError
 from apportion.policies.core.bargains import best_bargains
 from apportion.policies.core.even import most_even
-from apportion.policies.core.jobs import arrays
+from apportion.policies.core.jobs import arrays, rounded
 from apportion.policies.core.least_prices import least_prices
 from apportion.policies.core.logarithms import maximise_logarithms
 from apportion.policies.core.prices import Gain, Level, maximise
-from apportion.policies.core.program import Point, Program
+from apportion.policies.core.program import Program
 from apportion.policies.solution import Attempted
 
 if TYPE_CHECKING:
     from apportion.policies.core.forms import Form
     from apportion.policies.core.jobs import Jobs
+    from apportion.policies.core.program import Point
     from apportion.policies.instance import Instance
     from apportion.types import Floats
 
@@ -134,12 +135,6 @@ def gap_of(value: float, bound: float, size: float = 1e-300) -> float:
     return abs(value - bound) / max(abs(value), abs(bound), size)
 
 
-def _to_nine_digits(numbers: Floats) -> Floats:
-    """Round, so that rounding errors of equal shares do not decide between jobs."""
-    part, power = np.frexp(numbers)
-    return np.asarray(np.ldexp(np.rint(part * 2.0**30) / 2.0**30, power))
-
-
 def _spending(jobs: Jobs) -> Floats:
     """Return what a step/s of each job adds to the total that is spent, (rows,)."""
     return 1.0 / np.where(jobs.reference > 0, jobs.reference, np.inf)
@@ -152,7 +147,7 @@ def _gains(form: Form, jobs: Jobs) -> Gain:
 def _levels(form: Form, jobs: Jobs, low: float = -np.inf) -> Level:
     """Return the levels of a form up to the one at which a job is at its fastest."""
     top = form.level_of(jobs.fastest)
-    return Level(jobs, form.demand, low, top, form.kind == "level")
+    return Level(jobs, form.demand, low, top)
 
 
 def _answer(form: Form, jobs: Jobs, X: Floats, bound: float, prices: Floats, by: str) -> Answer:
@@ -174,12 +169,12 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
     if form.about_worst:
         dual: Level | Gain = _levels(form, jobs)
         t = dual.top
-        for _ in range(60):  # from beyond the optimum; dual values say how much worse it must be
+        for _ in range(60):  # from beyond the optimum; prices say which level cannot be passed
             wanted = form.demand(t)[0]
             point = program.level(jobs, wanted)
             if form.kind == "level" or point.part >= 1 - 1e-11:
                 break
-            t = _affordable(form, point, t)
+            t = min(t, dual.bound(point.prices, 60)[0])
         part = min(point.part, 1.0)
         t, need = (t * part if form.kind == "level" else t), wanted * part
         worth = float(point.need @ form.demand(t)[1])
@@ -202,26 +197,9 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
     return _answer(form, jobs, X, bound, prices, "highs")
 
 
-def _affordable(form: Form, point: Point, t: float) -> float:
-    """Return the level at which demands cost no more than there is, at the dual values."""
-    y = point.need / max(float(point.need @ form.demand(t)[0]), 1e-300)
-    low, high = t - abs(t), t
-    while y @ form.demand(low)[0] > point.part:
-        low -= 2 * abs(low)
-    for _ in range(200):
-        middle = (low + high) / 2
-        if y @ form.demand(middle)[0] > point.part:
-            high = middle
-        else:
-            low = middle
-        if high - low <= 1e-16 * abs(high):
-            break
-    return high
-
-
 def _chosen(program: Program, jobs: Jobs, first: Point, need: Floats | None) -> Floats:
     """Spend most among the optima of a program, then most evenly."""
-    gain = _to_nine_digits(_spending(jobs)[:, None] * jobs.T)
+    gain = rounded(_spending(jobs)[:, None] * jobs.T, 30)
     try:
         second = program.spend(jobs, gain, first).among(first)
     except SolveError:
@@ -258,7 +236,7 @@ def _by_prices(form: Form, jobs: Jobs, second_stage: bool) -> Answer:
 
 def _spent(jobs: Jobs, need: Floats, first: Floats | None) -> Floats | None:
     """Return shares that spend most, relative to equal shares, with what is needed."""
-    worth = _to_nine_digits(_spending(jobs))
+    worth = rounded(_spending(jobs) * jobs.fastest, 30) / jobs.fastest
     size = float(jobs.count @ (worth * jobs.fastest)) / float(jobs.capacity.sum())
     start = np.full(jobs.capacity.size, size)
     try:
