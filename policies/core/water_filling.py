@@ -234,13 +234,14 @@ def _last_with_room(
         part, new = program.maximise(held, wanted)
         if sure and 1 - part <= close:
             break
-        dual, bound, error = new, part * (new @ wanted) + new @ held, program.error
+        made = part * (new @ wanted)
+        dual, bound, error = new, made + new @ held, program.error * float(made)
         open_ = program.reduced <= tie
         higher = path.last(dual, bound)
         if sure and higher >= height:
             break
         height, sure = (higher, True) if higher < np.inf else (2 * height, False)
-    over = abs(float(bound - dual @ reached)) + (error + rounding) * float(bound)
+    over = abs(float(bound - dual @ reached)) + error + rounding * float(bound)
     dual, rise = (np.asarray(each, dtype=float) for each in (dual, rise))
     first, height = float(first) if stops else np.inf, float(height)
     scarce, lowest = first > height * (1 + _TIE), min(first, height)
