@@ -122,9 +122,9 @@ class Path:
         self._pieces.append((height + step, climbed, self._rates(active), active))
         return True
 
-    def _in_piece(self, place: int, height: Any) -> tuple[Any, Any]:
+    def _in_piece(self, piece: Any, height: Any) -> tuple[Any, Any]:
         """Return levels on a piece of the path, and how fast they rise."""
-        begins, climbed, rate, active = self._pieces[place]
+        begins, climbed, rate, active = piece
         climbed = climbed + rate * (height - begins)
         left = np.where(active, 1 - self.offset * climbed, 1)
         level = np.where(active, self.factor * climbed / left, self._most)
@@ -135,18 +135,24 @@ class Path:
         while self._pieces[-1][0] <= height and self._goes_on():
             pass
         place = bisect_right(self._pieces, height, key=lambda piece: piece[0]) - 1
-        return *self._in_piece(place, height), self._start & ~self._pieces[place][3]
+        piece = self._pieces[place]
+        return *self._in_piece(piece, height), self._start & ~piece[3]
 
     def last(self, dual: Any, bound: Any) -> Any:
         """Return the last height at which ``dual @ level <= bound``: infinite if all are."""
-        place, ends = 0, True
-        while ends := place + 1 < len(self._pieces) or self._goes_on():
-            if dual @ self._in_piece(place + 1, self._pieces[place + 1][0])[0] > bound:
-                break
-            place += 1
-        begins, height = self._pieces[place][0], self._pieces[place + ends][0]
+        pieces = self._pieces
+
+        def worth(piece: Any) -> Any:
+            return dual @ self._in_piece(piece, piece[0])[0]
+
+        place = max(bisect_right(pieces, bound, key=worth) - 1, 0)
+        ends = place + 1 < len(pieces)
+        while not ends and self._goes_on():
+            ends = bool(worth(pieces[-1]) > bound)
+            place += not ends
+        begins, height = pieces[place][0], pieces[place + ends][0]
         for turn in range(_MOST_STEPS):  # Newton's method: levels are convex between stops
-            level, rise = self._in_piece(place, height)
+            level, rise = self._in_piece(pieces[place], height)
             slope = dual @ rise
             if not slope > 0:
                 return begins if ends or not rise.any() else np.inf
