@@ -312,16 +312,17 @@ class Instance:
         )
 
     def subset(self, jobs: Ints, count: Floats) -> Instance:
-        """Keep some jobs of a problem whose rows are single jobs, each with a new count."""
-        own = np.arange(jobs.size)
+        """Keep some jobs, each with a new count; rows are then single jobs."""
+        own, speed = np.arange(jobs.size), self.throughput if self.solo else self.solo_speeds.speed
+        usage = None if self.own_usage is None else self.own_usage[self.row_alone[jobs]]
         columns = {name: values[jobs] for name, values in self.columns.items()}
         return replace(
             self,
-            throughput=self.throughput[jobs],
+            throughput=speed[jobs],
             member_row=own,
             member_job=own,
             member_share=np.ones(own.size),
-            own_usage=None if self.own_usage is None else self.own_usage[jobs],
+            own_usage=usage,
             columns={**columns, "count": count},
         )
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
 
-from apportion.policies import Instance, NashWelfare, Policy, Problem, solve_instance
+from apportion.policies import NashWelfare, Policy, Problem, solve_instance
 from apportion.policies.fixed_shares import by_themselves, refuse_combinations_only, total_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from apportion.policies import Instance
     from apportion.policies.solution import Solution
 
 
@@ -57,7 +58,7 @@ class StrategyProof(Policy):
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Limit every job to its part of each option: another would be worth another time."""
         refuse_combinations_only(p.instance)
-        instance = _by_themselves(p.instance)
+        instance = p.instance.subset(np.arange(p.instance.jobs), p.count)
         # What jobs keep hangs on small differences of optimal values, so that these come from the
         # optimum itself and not from what is chosen among the optima, which gives way a little.
         everyone = solve_instance(NashWelfare(), instance, group=False, second_stage=False)
@@ -85,20 +86,3 @@ def _kept(p: Problem, instance: Instance, job: int, everyone: Solution) -> float
     p.inexact = max(p.inexact, float(-np.expm1(-known / weight[job])))
     # A job of weight w counts as w jobs: the others' losses are raised to w_other / w_own.
     return float(min(1.0, np.exp((count[others] * weight[others]) @ loss / weight[job])))
-
-
-def _by_themselves(instance: Instance) -> Instance:
-    """Keep the rows of single jobs, one for each job."""
-    if instance.solo:
-        return instance
-    member = np.empty(instance.rows, dtype=np.intp)
-    member[instance.member_row] = np.arange(instance.member_row.size)
-    own = np.arange(instance.jobs)
-    return replace(
-        instance,
-        throughput=instance.throughput[member[instance.row_alone]],
-        member_row=own,
-        member_job=own,
-        member_share=np.ones(own.size),
-        own_usage=instance.usage[instance.row_alone],
-    )

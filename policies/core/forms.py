@@ -99,7 +99,7 @@ class Form:
             raise InputError(
                 "offset of Form.inverse must be finite numbers >= 0, one for each job."
             )
-        if np.ndim(self.constant) or not np.isfinite(self.constant):
+        if _numbers(self.constant).ndim or not np.isfinite(_numbers(self.constant)):
             raise InputError(f"constant of a Form must be a finite number; it is {self.constant}.")
         if price is not None and (price.ndim != 2 or not np.isfinite(price).all()):
             raise InputError("price of Form.ratio must be finite numbers, of each row and option.")
@@ -118,12 +118,12 @@ class Form:
     @classmethod
     def gain(cls, k: ArrayLike, constant: float = 0.0) -> Form:
         """Maximise ``k @ u + constant``."""
-        return cls("gain", _numbers(k), constant=_numbers(constant)[()])
+        return cls("gain", _numbers(k), constant=constant)
 
     @classmethod
     def log(cls, k: ArrayLike, constant: float = 0.0) -> Form:
         """Maximise ``k @ log(u) + constant``; k > 0."""
-        return cls("log", _numbers(k), constant=_numbers(constant)[()])
+        return cls("log", _numbers(k), constant=constant)
 
     @classmethod
     def ratio(cls, k: ArrayLike, price: ArrayLike) -> Form:
@@ -222,7 +222,7 @@ def _read_off(e: cp.Expression, up: bool, p: SpeedProblem) -> Form | None:
     """Read numbers off an expression, evaluated at two throughputs, and compare at a third."""
     u, jobs = p.throughput, p.instance.jobs
     if isinstance(e, DivExpression) and not e.args[1].is_constant():
-        return _ratio(*e.args, p) if up else None
+        return _ratio(e.args[0], e.args[1], p) if up else None
     if [each.id for each in e.variables()] != [u.id]:
         return None
     curved = [each for each in e.atoms() if not issubclass(each, AffAtom)]

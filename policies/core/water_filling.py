@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import localcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -83,7 +83,10 @@ class Path:
     rates: Rates
     factor: Any
     offset: Any
-    _pieces: list[tuple[Any, Any, Any, Bools]] = field(default_factory=list)
+
+    def in_decimals(self) -> Path:
+        """Return the same path in decimals."""
+        return Path(self.rates, decimals(self.factor), decimals(self.offset))
 
     def begin(self, active: Bools, level: Any, most: Any) -> tuple[Any, bool]:
         """Start from levels of which some are frozen; return where the first job stops, if any.
@@ -119,9 +122,9 @@ class Path:
         self._pieces.append((height + step, climbed, self._rates(active), active))
         return True
 
-    def _in_piece(self, place: int, height: Any) -> tuple[Any, Any]:
+    def _in_piece(self, piece: Any, height: Any) -> tuple[Any, Any]:
         """Return levels on a piece of the path, and how fast they rise."""
-        begins, climbed, rate, active = self._pieces[place]
+        begins, climbed, rate, active = piece
         climbed = climbed + rate * (height - begins)
         left = np.where(active, 1 - self.offset * climbed, 1)
         level = np.where(active, self.factor * climbed / left, self._most)
@@ -132,30 +135,37 @@ class Path:
         while self._pieces[-1][0] <= height and self._goes_on():
             pass
         place = bisect_right(self._pieces, height, key=lambda piece: piece[0]) - 1
-        return *self._in_piece(place, height), self._start & ~self._pieces[place][3]
+        piece = self._pieces[place]
+        return *self._in_piece(piece, height), self._start & ~piece[3]
 
     def last(self, dual: Any, bound: Any) -> Any:
         """Return the last height at which ``dual @ level <= bound``: infinite if all are."""
-        place, level = 0, None
-        while place + 1 < len(self._pieces) or self._goes_on():
-            level = self._in_piece(place + 1, self._pieces[place + 1][0])[0]
-            if dual @ level > bound:
-                break
-            place += 1
-        begins = self._pieces[place][0]
-        height = self._pieces[place + 1][0] if place + 1 < len(self._pieces) else begins
-        if not self._pieces[place][2].any():
-            return begins
+        pieces = self._pieces
+
+        def worth(piece: Any) -> Any:
+            return dual @ self._in_piece(piece, piece[0])[0]
+
+        place = max(bisect_right(pieces, bound, key=worth) - 1, 0)
+        ends = place + 1 < len(pieces)
+        while not ends and self._goes_on():
+            ends = bool(worth(pieces[-1]) > bound)
+            place += not ends
+        begins, height = pieces[place][0], pieces[place + ends][0]
         for turn in range(_MOST_STEPS):  # Newton's method: levels are convex between stops
-            level, rise = self._in_piece(place, height)
+            level, rise = self._in_piece(pieces[place], height)
             slope = dual @ rise
             if not slope > 0:
-                return np.inf if height == begins else begins
+                return begins if ends or not rise.any() else np.inf
             new = height - (dual @ level - bound) / slope
             if turn and not new < height:
                 break
             height = max(new, begins)
         return height
+
+    def height_of(self, level: Floats) -> float:
+        """Return the height that all have reached at least, of those who climb first; floats."""
+        rate = self.rates(np.ones(level.size, dtype=bool))
+        return float((self._climbed(level) / np.where(rate > 0, rate, np.nan))[rate > 0].min())
 
 
 class Filled(NamedTuple):
@@ -171,6 +181,8 @@ class Filled(NamedTuple):
         Where the first level ended; ``None`` if no job can have anything.
     open
         Columns and slacks that need not be 0 in all such allocations.
+    point
+        One of them.
     """
 
     level: Floats
@@ -178,6 +190,7 @@ class Filled(NamedTuple):
     doubt: float
     first: _Stop | None
     open: Bools
+    point: Point
 
 
 class _Stop(NamedTuple):
@@ -185,8 +198,10 @@ class _Stop(NamedTuple):
 
     Attributes
     ----------
-    height, own
-        Where it is, and where the first job makes all it can (infinite if none does).
+    height
+        Where it is, or where the first job makes all it can.
+    scarce
+        Whether no job makes all it can below.
     level, rise, full
         Levels there, how fast they rise, and who makes all it can, shape (jobs,) each.
     dual, over
@@ -198,7 +213,7 @@ class _Stop(NamedTuple):
     """
 
     height: float
-    own: float
+    scarce: bool
     level: Any
     rise: Floats
     full: Bools
@@ -225,16 +240,18 @@ def _last_with_room(
         part, new = program.maximise(held, wanted)
         if sure and 1 - part <= close:
             break
-        dual, bound, error = new, part * (new @ wanted) + new @ held, program.error
+        made = part * (new @ wanted)
+        dual, bound, error = new, made + new @ held, program.error * float(made)
         open_ = program.reduced <= tie
         higher = path.last(dual, bound)
         if sure and higher >= height:
             break
         height, sure = (higher, True) if higher < np.inf else (2 * height, False)
-    over = abs(float(bound - dual @ reached)) + (error + rounding) * float(bound)
+    over = abs(float(bound - dual @ reached)) + error + rounding * float(bound)
     dual, rise = (np.asarray(each, dtype=float) for each in (dual, rise))
-    own = float(first) if stops else np.inf
-    return _Stop(float(height), own, reached, rise, full, dual, over, open_, program.point)
+    first, height = float(first) if stops else np.inf, float(height)
+    scarce, lowest = first > height * (1 + _TIE), min(first, height)
+    return _Stop(lowest, scarce, reached, rise, full, dual, over, open_, program.point)
 
 
 def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
@@ -260,74 +277,49 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
             raise SolveError("Water filling found nobody who can rise no further.")
         first = first or stop
         # By so much may all together, at their dual values, have more than is said.
-        over, speed = (
-            stop.over + stop.dual @ np.where(active, 0.0, err),
-            cost @ (priced * stop.rise),
-        )
+        over = stop.over + stop.dual @ np.where(active, 0.0, err)
+        speed = cost @ (priced * stop.rise)
         if speed > 0:
             err = np.where(active, np.maximum(err, stop.rise * (over / speed)), err)
         open_ = open_ & stop.open
         level, active = np.where(active, stop.level, level), active & ~stopped
         most = program.most(open_, exact=exact)  # what others have leaves only these to them
     reached = level.astype(float)
-    return Filled(reached, size, _FIRST_ORDER * _part(err, reached, size), first, open_)
-
-
-class _Rising(NamedTuple):
-    """What rises under a policy, and how.
-
-    Attributes
-    ----------
-    utility
-        What rises, shape (jobs,).
-    rates, factor, offset
-        Those of its `Path`.
-    inverse
-        Whether ``offset + factor / utility`` is minimised, and not ``utility / factor`` maximised.
-    inexact
-        Relative error of these numbers.
-    """
-
-    utility: cp.Expression
-    rates: Rates
-    factor: Floats
-    offset: Floats
-    inverse: bool
-    inexact: float
-
-    @classmethod
-    def of(cls, policy: Policy, p: Problem) -> _Rising:
-        """Ask a policy that passes rates on, or read its objective."""
-        if hasattr(policy, "rates") and hasattr(policy, "utility"):
-            rates, one = policy.rates(p), np.ones(p.count.size)
-            return cls(policy.utility(p), rates, one, 0 * one, False, p.inexact)
-        speeds = SpeedProblem(p.instance)
-        form = stated_form(policy, speeds)
-        if form is None or not form.about_worst:
-            raise InputError(
-                f"{policy!r} is lexicographic, and its objective has no levels of jobs: maximise "
-                "cp.min of a multiple of p.throughput, or minimise cp.max over its inverse."
-            )
-        inverse = form.kind == "inverse"
-        factor = form.k if inverse else 1 / form.k
-        return cls(p.throughput, _all_alike, factor, form.offset, inverse, speeds.inexact)
-
-    def path(self, *, exact: bool) -> Path:
-        """Return how jobs rise, in floats or in decimals."""
-        told = decimals if exact else np.asarray
-        return Path(self.rates, told(self.factor), told(self.offset))
-
-    def objective(self, made: Floats) -> float:
-        """Return the first level at some utilities."""
-        rate = self.rates(np.ones(made.size, dtype=bool)) * self.factor
-        if self.inverse:
-            return float((self.offset + rate / np.maximum(made, 1e-300)).max())
-        return float((made[rate > 0] / rate[rate > 0]).min())
+    doubt = _FIRST_ORDER * _part(err, reached, size)
+    return Filled(reached, size, doubt, first, open_, program.point)
 
 
 def _all_alike(active: Bools) -> Floats:
     """Climb all at 1."""
     return active.astype(float)
+
+
+def _rising(policy: Policy, p: Problem) -> tuple[cp.Expression, Path, bool, float]:
+    """Ask a policy that passes rates on, or read its objective.
+
+    Returns
+    -------
+    utility, path
+        What rises, and how.
+    inverse
+        Whether the inverse of the height is the objective.
+    inexact
+        Relative error of the numbers.
+    """
+    if hasattr(policy, "rates") and hasattr(policy, "utility"):
+        one = np.ones(p.count.size)
+        path = Path(policy.rates(p), one, 0 * one)
+        return policy.utility(p), path, False, p.inexact
+    speeds = SpeedProblem(p.instance)
+    form = stated_form(policy, speeds)
+    if form is None or not form.about_worst:
+        raise InputError(
+            f"{policy!r} is lexicographic, and its objective has no levels of jobs: maximise "
+            "cp.min of a multiple of p.throughput, or minimise cp.max over its inverse."
+        )
+    inverse = form.kind == "inverse"
+    path = Path(_all_alike, form.k if inverse else 1 / form.k, form.offset)
+    return p.throughput, path, inverse, speeds.inexact
 
 
 def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempted:
@@ -342,9 +334,9 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
         one of these was not found.
     """
     p, step = Problem(instance), cp.Variable(name="step")
-    rising = _Rising.of(policy, p)
+    utility, path, inverse, inexact = _rising(policy, p)
     stated = Statement.about(policy, p, cp.Maximize(step))
-    demand = rising.utility >= cp.multiply(np.ones(instance.jobs), step)
+    demand = utility >= cp.multiply(np.ones(instance.jobs), step)
     stated = stated._replace(constraints=[demand, *stated.constraints])
     compiled = stated.compiled(policy)
     if not compiled.is_linear:
@@ -355,34 +347,34 @@ def solve(policy: Policy, instance: Instance, *, second_stage: bool) -> Attempte
     times = slice(hard.size, hard.size + instance.jobs)
     program = LevelProgram(compiled, compiled.columns[step.id], times)
     try:
-        filled = _filled(program, rising)
+        filled = _filled(program, path)
     except SolveError:
         optimum_of(policy, stated, compiled.scaled(), None)  # tells which constraints cannot hold
         raise
-    X, _ = stated.at(program.program, program.point.x[: program.program.c.size])
+    X, _ = stated.at(program.program, filled.point.x[: program.program.c.size])
     if second_stage and instance.jobs <= _FEW:
-        X = _evened(stated, program, filled, rising.utility)
-    made, first = np.asarray(rising.utility.value, dtype=float), filled.first
-    value, bound, prices = rising.objective(made), 0.0, np.zeros(instance.capacity.size)
-    if first is not None:
-        bound = min(first.height, first.own)
-        bound = 1 / bound if rising.inverse and bound > 0 else bound
-        if first.own > first.height * (1 + _TIE):
+        X = _evened(stated, program, filled, utility)
+    value, bound = path.height_of(np.asarray(utility.value, dtype=float)), 0.0
+    prices = np.zeros(instance.capacity.size)
+    if (first := filled.first) is not None:
+        bound = first.height
+        if first.scarce:
             prices[hard] = _prices(program, first, instance.capacity[hard])
-            prices *= bound**2 if rising.inverse else 1.0
-    missed = _missed(rising.utility, filled)
-    gap = max(relative_gap(value, bound), filled.doubt, missed, p.inexact, rising.inexact)
+    if inverse:
+        value, bound = 1 / max(value, 1e-300), 1 / max(bound, 1e-300)
+        prices *= bound**2
+    gap = max(relative_gap(value, bound), filled.doubt, _missed(utility, filled), inexact)
     stats = {"solver": "highs", "rows": instance.rows, "steps": program.solved}
     return Attempted(X, value, gap, prices, stats)
 
 
-def _filled(program: LevelProgram, rising: _Rising) -> Filled:
+def _filled(program: LevelProgram, path: Path) -> Filled:
     """Fill in floats, and once more in decimals where these may have led astray."""
     filled, failed = None, SolveError()
     for exact in (False, True) if program.rows.size <= _FEW else (False,):
         try:
             with localcontext(PRECISE):
-                filled = fill(program, rising.path(exact=exact), exact=exact)
+                filled = fill(program, path.in_decimals() if exact else path, exact=exact)
         except SolveError as error:
             _LOG.info("levels in %s: %s", "decimals" if exact else "floats", error)
             failed = error
@@ -413,7 +405,7 @@ def _evened(
     X, cells = np.asarray(p.X.value, dtype=float), stated.place(p.X, posed)
     open_ = filled.open.copy()
     open_[posed.c.size + rows] = False
-    if (program.point.x[open_] > _TIE).all():
+    if (filled.point.x[open_] > _TIE).all():
         return X  # there is no other
     right, columns = posed.b.copy(), posed.c.size
     right[rows] -= program.unit * filled.level
@@ -422,19 +414,13 @@ def _evened(
     face = replace(posed, b=right, equality=~open_[columns:], lower=lower, upper=upper)
     weight = evenness(p.instance).ravel(order="F") * posed.column[cells] ** 2
     even, _ = stated.at(face, most_even(face, cells, weight).x)
-    p.X.value = even = _at_their_levels(even, p, utility, filled.level)
+    if p.instance.solo:  # rounding errors may be much of a level
+        has = np.asarray(utility.value, dtype=float)
+        even = even * np.divide(filled.level, has, out=np.ones_like(has), where=has > 0)[:, None]
+    p.X.value = even = make_feasible(even, p.instance)
     if _missed(utility, filled) > _TIE:
         p.X.value = even = X
     return even
-
-
-def _at_their_levels(X: Floats, p: Problem, utility: cp.Expression, level: Floats) -> Floats:
-    """Scale the time of each job until it has its level, which rounding errors may be much of."""
-    p.X.value = X
-    if p.instance.solo:
-        has = np.asarray(utility.value, dtype=float)
-        X = X * np.divide(level, has, out=np.ones_like(has), where=has > 0)[:, None]
-    return make_feasible(X, p.instance)
 
 
 def _missed(utility: cp.Expression, filled: Filled) -> float:
