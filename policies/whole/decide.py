@@ -25,7 +25,7 @@ from apportion.policies.core.conic import optimum
 from apportion.policies.core.highs import pass_program, quiet_solver
 from apportion.policies.core.unsolvable import no_optimum
 from apportion.policies.solution import ACCURATE, Solution
-from apportion.policies.whole.dynamic_programme import NEVER, Choices, bits_of
+from apportion.policies.whole.dynamic_programme import NEVER, Choices
 from apportion.policies.whole.in_order import serve_in_order
 from apportion.policies.whole.statement import state
 from apportion.policies.whole.valid import check_decision, check_pins
@@ -159,7 +159,11 @@ def best_decision(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     """
     if time.perf_counter() > deadline:
         raise SolveError(f"time_limit_s struck before there was any decision of {whole.policy!r}.")
-    x, y, bound = _relaxed(whole)
+    c, jobs = without_noise(whole.program.c), whole.p.instance.row_count.sum()
+    x, y, bound = _relaxed(whole, c)
+    if _ROUNDING * whole.largest_cost * jobs > gap * abs(bound):  # that would hide what is asked
+        c = whole.program.c
+        x, y, bound = _relaxed(whole, c)
     asked, nobody_stays = gap * abs(bound), not whole.p.current.any()
     feasible = violation(whole.program, x) <= _ROUNDING
     if nobody_stays and feasible and whole.value(x) - bound <= asked:
@@ -167,15 +171,15 @@ def best_decision(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     open_, unit = _open_options(whole), 0.0
     if open_ is not None:
         half = (time.perf_counter() + deadline) / 2  # the rest is for a search
-        x, unit = _by_programme(whole, open_, y, asked, half)
+        x, unit = _by_programme(whole, c, open_, y, asked, half)
     if not unit:
         return _searched(whole, y, bound, asked, deadline)
     bound = max(bound, whole.value(x) - unit)
     return Decided(x, bound, y, "dynamic programme", {"solver": "dynamic programme"})
 
 
-def _relaxed(whole: WholeProgram) -> tuple[Floats, Floats, float]:
-    """Solve the relaxation.
+def _relaxed(whole: WholeProgram, c: Floats) -> tuple[Floats, Floats, float]:
+    """Solve the relaxation, at costs that may be rounded.
 
     Returns
     -------
@@ -186,7 +190,7 @@ def _relaxed(whole: WholeProgram) -> tuple[Floats, Floats, float]:
     """
     program, b = whole.program, whole.program.b.copy()
     b[whole.priced] *= 1 + _MORE
-    scaled = replace(program, b=b, c=without_noise(program.c)).scaled()
+    scaled = replace(program, b=b, c=c).scaled()
     point = optimum(scaled)
     if point.status == "infeasible" and whole.p.instance.pinned.any():
         raise InfeasibleError(
@@ -235,25 +239,25 @@ def _open_options(whole: WholeProgram) -> Bools | None:
 
 
 def _by_programme(
-    whole: WholeProgram, open_: Bools, y: Floats, asked: float, deadline: float
+    whole: WholeProgram, c: Floats, open_: Bools, y: Floats, asked: float, deadline: float
 ) -> tuple[Floats, float]:
     """Return the best decision by the dynamic programme, and by what rounding may have misled it.
 
     It is found where the latter is above 0. Costs are whole numbers of a unit in which values that
-    differ by rounding are equal, or of a smaller one where that would hide what is `asked` for.
+    differ by rounding are equal, or of a smaller one where that may hide what is `asked` for.
     """
     program, shape = whole.program, whole.p.X.shape
     # GPUs are whole; what is left of them was summed up, and 7.999999999 are 8.
     room = np.floor(program.b[whole.priced] + 1e-9).astype(np.int64)
-    if bits_of(room).sum() >= 62:
+    if np.log2(room + 1.0).sum() >= 62:
         return room, 0.0
-    c, stays = without_noise(program.c), whole.p.current > 0
+    stays = whole.p.current > 0
     bits = min(_BITS, 54 - int(room.max(initial=1)).bit_length())
     jobs = np.repeat(np.arange(shape[0]), whole.p.instance.row_count.astype(np.intp))
     unit = 2.0 ** (np.ceil(np.log2(whole.largest_cost or 1.0)) - bits)
     misled = (1 + _STAY * stays.any()) * jobs.size
-    if max(misled * unit, _ROUNDING * whole.largest_cost * jobs.size) > asked:
-        c, unit = program.c, max(asked / (2 * misled), unit * 2.0**-10)
+    if misled * unit > asked:
+        unit = max(asked / (8 * misled), unit * 2.0**-10)
     price = np.rint(y[whole.priced] / unit)
     cost, held = np.zeros(open_.shape), np.zeros((*open_.shape, room.size), dtype=np.int64)
     cost[:, :-1] = whole.by_cell(c) + whole.held @ (price * unit)

@@ -61,9 +61,6 @@ class Choices:
         Units of each resource, shape (jobs, options, resources).
     room, price
         Units of each resource, and the price of one, shape (resources,).
-    shift
-        Where a resource lies in a packed number, in which what is left of all resources is one.
-        The bit above its largest amount is set as long as that is no less than 0.
     """
 
     cost: Int64s
@@ -71,7 +68,6 @@ class Choices:
     held: Int64s
     room: Int64s
     price: Int64s
-    shift: Int64s
 
     @classmethod
     def of(cls, cost: Int64s, held: Int64s, room: Int64s, price: Int64s) -> Choices:
@@ -79,8 +75,7 @@ class Choices:
         order = np.argsort(cost, axis=1, kind="stable")
         ordered = np.take_along_axis(cost, order, axis=1)
         held = np.take_along_axis(held, order[:, :, None], axis=1)
-        shift = np.append(0, np.cumsum(bits_of(room)))[:-1]
-        return cls(ordered - ordered[:, :1], order, held, room, price, shift)
+        return cls(ordered - ordered[:, :1], order, held, room, price)
 
     def best(self, deadline: float) -> Int64s | None:
         """Return the option of each job in the best decision; ``None`` if none is found.
@@ -94,10 +89,10 @@ class Choices:
         """
         dearest = np.where(self.cost < NEVER // 2, self.cost, 0).max(axis=1)
         most = int(min(dearest.sum(dtype=float) + float(self.price @ self.room), _FARTHEST))
-        below, above = 0, most + 1
         second = np.append(self.cost[:, 1], most)
-        noise = _NOISE * len(self.cost)
-        reach = min(int(np.sort(second[second >= min(noise, most)])[:_FIRST][-1]), most)
+        clear = second >= min(_NOISE * len(self.cost), most)
+        reach = min(int(np.sort(second[clear])[:_FIRST][-1]), most)
+        below, above = 0, most + 1
         while above - below > below // _NARROW:
             try:
                 found = self._within(reach, deadline)
@@ -123,73 +118,50 @@ class Choices:
         open_ = np.flatnonzero(second <= reach)
         open_ = open_[np.argsort(-second[open_], kind="stable")]
         near = self.cost[open_] <= reach
-        guard = int((1 << (self.shift + bits_of(self.room) - 1)).sum())
-        packed = (self.held << self.shift).sum(axis=2)
-        waits, takes = self._of_those_that_wait(open_, near)
-        left = self.room - self.held[second > reach, 0].sum(axis=0)
-        if (left < waits[0]).any():
-            return None
-        fits, fills = ((each << self.shift).sum(axis=1) for each in (waits, takes + 1))
-        key, cost = np.array([guard + (left << self.shift).sum()]), np.zeros(1, dtype=np.int64)
-        work, steps = 0, []
-        for turn, (job, options) in enumerate(zip(open_, near.sum(axis=1), strict=True), 1):
+        least, most = self._of_those_that_wait(open_, near)
+        radix = np.append(1, np.cumprod(self.room[:-1] + 1))
+        # What is left of each resource, shape (resources, parts), and what that costs.
+        left = (self.room - self.held[second > reach, 0].sum(axis=0))[:, None]
+        cost, work, steps = np.zeros(1, dtype=np.int64), 0, []
+        for turn, (job, options) in enumerate(zip(open_, near.sum(axis=1), strict=True)):
             work += cost.size * options
             if work > _MOST_WORK or time.perf_counter() > deadline:
                 raise _TooManyError
             sums = (cost[:, None] + self.cost[job, :options]).ravel()
             step = np.flatnonzero(sums <= reach)
             before, option = np.divmod(step, options)
-            cost, key = sums[step], key[before] - packed[job, option]
-            kept = np.flatnonzero((key - fits[turn]) & guard == guard)
-            kept = kept[_cheapest(key[kept], cost[kept])]
-            idle = cost[kept]
-            some = np.flatnonzero((key[kept] - fills[turn]) & guard)
-            over = np.maximum(self._left(key[kept[some]]) - takes[turn][:, None], 0)
-            idle[some] += self.price @ over
-            kept = kept[idle <= reach]
+            cost, left = sums[step], left[:, before] - self.held[job, option].T
+            idle = cost + self.price @ np.maximum(left - most[turn], 0)
+            kept = np.flatnonzero((left >= least[turn]).all(axis=0) & (idle <= reach))
+            kept = kept[_cheapest(radix @ left[:, kept], cost[kept])]
             steps.append((job, before[kept], option[kept]))
-            cost, key = cost[kept], key[kept]
-        total = cost + self.price @ self._left(key)
-        if not total.size or total.min() > reach:
+            cost, left = cost[kept], left[:, kept]
+        total = cost + self.price @ left
+        if (left < 0).any() or not total.size or total.min() > reach:
             return None
         at, chosen = int(total.argmin()), np.zeros(len(self.cost), dtype=np.intp)
         for job, before, option in reversed(steps):
             chosen[job], at = option[at], before[at]
         return self.option[np.arange(chosen.size), chosen]
 
-    def _left(self, key: Int64s) -> Int64s:
-        """Return what packed numbers say is left of each resource, shape (resources, parts)."""
-        mask = (1 << (bits_of(self.room) - 1)) - 1
-        return (key >> self.shift[:, None]) & mask[:, None]
+    def _of_those_that_wait(self, jobs: Ints, near: Bools) -> Int64s:
+        """Return what the jobs after each turn hold at least and at most of each resource.
 
-    def _of_those_that_wait(self, jobs: Ints, near: Bools) -> tuple[Int64s, Int64s]:
-        """Return what the jobs from each turn on hold at least and at most, as far as there is."""
+        Shape (2, turns, resources, 1).
+        """
         least = np.where(near[:, :, None], self.held[jobs], NEVER).min(axis=1)
         most = np.where(near[:, :, None], self.held[jobs], 0).max(axis=1)
-        rest = np.zeros((2, len(jobs) + 1, self.room.size), dtype=np.int64)
-        rest[:, :-1] = np.array([least, most])[:, ::-1].cumsum(axis=1)[:, ::-1]
-        waits, takes = np.minimum(rest, self.room + 1)
-        return waits, takes - (takes > self.room)
-
-
-def bits_of(room: Int64s) -> Int64s:
-    """Return the bits that each resource has in a packed number, shape (resources,)."""
-    return np.array([int(each + 1).bit_length() + 1 for each in room], dtype=np.int64)
+        held = np.array([least, most])
+        return (held.sum(axis=1, keepdims=True) - held.cumsum(axis=1))[:, :, :, None]
 
 
 def _cheapest(key: Int64s, cost: Int64s) -> Int64s:
     """Return the first of the cheapest of each key."""
-    bits = key.size.bit_length()
-    if key.size and int(key.max()).bit_length() + bits < 63:  # numbers sort faster than places
-        packed = np.sort((key << bits) | np.arange(key.size))
-        key, order = packed >> bits, packed & ((1 << bits) - 1)
-    else:
-        order = np.argsort(key, kind="stable")
-        key = key[order]
+    order = np.argsort(key, kind="stable")
+    key, cost = key[order], cost[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size == key.size:
         return order
-    ordered = cost[order]
-    lowest = np.minimum.reduceat(ordered, first)
-    cheap = np.flatnonzero(ordered == np.repeat(lowest, np.diff(first, append=key.size)))
+    lowest = np.minimum.reduceat(cost, first)
+    cheap = np.flatnonzero(cost == np.repeat(lowest, np.diff(first, append=key.size)))
     return order[cheap[np.flatnonzero(np.diff(key[cheap], prepend=-1))]]
