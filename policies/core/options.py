@@ -11,7 +11,6 @@ from apportion.errors import InputError
 from apportion.policies.core.certificate import make_feasible
 from apportion.policies.problem import Problem
 from apportion.policies.solution import Solution
-from apportion.policies.whole.valid import held_by
 
 if TYPE_CHECKING:
     from apportion.policies.base import Policy
@@ -71,7 +70,7 @@ def without_optimum(policy: Policy, instance: Instance, reason: str) -> Solution
     """
     p = Problem(instance)
     if policy.integral:
-        p.X.value = _kept(instance)
+        _keep(p)
         said = "What jobs have now, as there is no decision"
     else:
         p.X.value = make_feasible(_slices(instance), instance)
@@ -105,12 +104,10 @@ def _slices(instance: Instance) -> Floats:
     return X
 
 
-def _kept(instance: Instance) -> Floats:
+def _keep(p: Problem) -> None:
     """Leave every job with the option that it has now, in order, as far as capacities reach."""
-    X = np.zeros((instance.rows, instance.options))
-    now = np.where(instance.can_run, instance.current, 0.0)
+    now, p.X.value = np.where(p.instance.can_run, p.current, 0.0), np.zeros(p.X.shape)
     for row in np.flatnonzero(now.any(axis=1)):
-        X[row] = now[row]
-        if (held_by(instance, X * instance.row_count[:, None]) > instance.capacity).any():
-            X[row] = 0.0
-    return X
+        p.X.value[row] = now[row]
+        if (np.asarray(p.held.value) > p.instance.capacity).any():
+            p.X.value[row] = 0.0

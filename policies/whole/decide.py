@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import cvxpy as cp
 import highspy
 import numpy as np
 
 from apportion.errors import InfeasibleError, SolveError
-from apportion.policies.core.certificate import dual_bound, violation
+from apportion.policies.core.certificate import dual_bound, relative_gap, violation
 from apportion.policies.core.classes import reduce
 from apportion.policies.core.conic import optimum
-from apportion.policies.core.highs import pass_program, quiet_solver
+from apportion.policies.core.highs import SIMPLEX, pass_program, quiet_solver
 from apportion.policies.core.unsolvable import no_optimum
 from apportion.policies.solution import ACCURATE, Solution
 from apportion.policies.whole.dynamic_programme import NEVER, Choices
@@ -51,15 +51,7 @@ _MORE = 1e-6
 """Part of all capacities that the relaxation puts to them: where it leaves a choice of prices they
 are then those of the least worth of all there is."""
 _MOST_CELLS = 10**7
-_SEARCH = {
-    "threads": 1,
-    "parallel": "off",
-    "random_seed": 0,
-    "mip_feasibility_tolerance": 1e-8,
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-    "mip_rel_gap": 0.0,
-}
+_SEARCH = SIMPLEX | {"mip_feasibility_tolerance": 1e-8, "mip_rel_gap": 0.0}
 
 
 def without_noise(numbers: Floats) -> Floats:
@@ -85,7 +77,6 @@ class Decided(NamedTuple):
     bound: float
     y: Floats
     proved_by: str
-    stats: dict[str, Any]
 
 
 def decide(
@@ -122,18 +113,14 @@ def decide(
     check_pins(instance)
     serve = getattr(policy, "serves_in_order", None)
     reduction, whole = _posed(policy, instance, group and serve is None)
-    posed, deadline = time.perf_counter(), started + time_limit_s
-    if serve is not None:
-        order = serve(whole.p)
-        x, proved, searched = serve_in_order(whole, order, deadline, best_decision)
-        bound = whole.value(x) if proved else -np.inf
-        stats = {"solver": "in order", "searched": searched}
-        nan = np.full(whole.program.b.size, np.nan)
-        decided = Decided(x, bound, nan, "turn by turn" if proved else "", stats)
-    else:
+    deadline = started + time_limit_s
+    if serve is None:
         decided = best_decision(whole, deadline, max(gap, _ROUNDING))
-    seconds = {"compile_s": posed - started, "solve_s": time.perf_counter() - posed}
-    return _solution(reduction, whole, decided, seconds, gap)
+    else:
+        x, proved = serve_in_order(whole, serve(whole.p), deadline, best_decision)
+        bound, nan = whole.value(x) if proved else -np.inf, np.full(whole.program.b.size, np.nan)
+        decided = Decided(x, bound, nan, "turn by turn" if proved else "")
+    return _solution(reduction, whole, decided, time.perf_counter() - started, gap)
 
 
 def _posed(policy: Policy, instance: Instance, group: bool) -> tuple[Reduction, WholeProgram]:
@@ -167,7 +154,7 @@ def best_decision(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     asked, nobody_stays = gap * abs(bound), not whole.p.current.any()
     feasible = violation(whole.program, x) <= _ROUNDING
     if nobody_stays and feasible and whole.value(x) - bound <= asked:
-        return Decided(x, bound, y, "relaxation", {"solver": "highs", "nodes": 0})
+        return Decided(x, bound, y, "relaxation")
     open_, unit = _open_options(whole), 0.0
     if open_ is not None:
         half = (time.perf_counter() + deadline) / 2  # the rest is for a search
@@ -175,7 +162,7 @@ def best_decision(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     if not unit:
         return _searched(whole, y, bound, asked, deadline)
     bound = max(bound, whole.value(x) - unit)
-    return Decided(x, bound, y, "dynamic programme", {"solver": "dynamic programme"})
+    return Decided(x, bound, y, "dynamic programme")
 
 
 def _relaxed(whole: WholeProgram, c: Floats) -> tuple[Floats, Floats, float]:
@@ -310,8 +297,7 @@ def _searched(
     x = np.array(solver.getSolution().col_value)
     x[whole.whole] = np.rint(x[whole.whole])
     bound = max(bound, info.mip_dual_bound * unit + program.offset)
-    stats = {"solver": "highs", "nodes": int(info.mip_node_count)}
-    return Decided(x, bound, y, "" if timeout else "highs", stats)
+    return Decided(x, bound, y, "" if timeout else "highs")
 
 
 def of_jobs(units: Floats, class_of: Ints, count: Floats) -> Floats:
@@ -346,14 +332,16 @@ def _solution(
     reduction: Reduction,
     whole: WholeProgram,
     decided: Decided,
-    seconds: dict[str, float],
+    solve_s: float,
     asked: float,
 ) -> Solution:
     """Bring a decision back to jobs, once it is known to be one."""
     objective = whole.evaluate(decided.x)
     check_decision(whole, decided.x)
     value = -objective if isinstance(whole.objective, cp.Maximize) else objective
-    gap = max(_gap(whole, value, decided.bound), whole.p.inexact)
+    size, bound = _ZERO * whole.largest_cost, min(decided.bound, value)
+    gap = relative_gap(value, bound, size) if bound > -np.inf else np.inf
+    gap = max(gap, whole.p.inexact)
     units, full = whole.by_cell(decided.x), reduction.full
     X = of_jobs(units, reduction.class_of, full.count) if full.solo else units
     status = "optimal" if gap <= min(max(asked, _ROUNDING), ACCURATE) else "optimal_inaccurate"
@@ -369,20 +357,10 @@ def _solution(
         "classes": reduction.believed.jobs,
         "options": full.options,
         "reduction": reduction.kind,
+        "solver": proved_by,
         "proved_by": proved_by,
-        **seconds,
-        **decided.stats,
+        "solve_s": solve_s,
     }
     by_member = (full.throughput * X[full.member_row]).sum(axis=1) * full.member_share
     made = np.bincount(full.member_job, weights=by_member, minlength=full.jobs).astype(float)
     return Solution(X, made, objective, prices, gap, status, message, stats)
-
-
-def _gap(whole: WholeProgram, value: float, bound: float) -> float:
-    """Distance of a minimised value from its bound, relative to them and, about zero, to costs."""
-    largest = whole.largest_cost
-    if bound >= value or largest == 0.0:
-        return 0.0
-    if bound == -np.inf:
-        return float("inf")
-    return (value - bound) / max(abs(value), abs(bound), _ZERO * largest)

@@ -38,7 +38,7 @@ _SAME = 1e-9
 
 def serve_in_order(
     whole: WholeProgram, order: Ints, deadline: float, best: Callable[..., Any]
-) -> tuple[Floats, bool, int]:
+) -> tuple[Floats, bool]:
     """Serve the jobs of a program in an order.
 
     Parameters
@@ -54,8 +54,8 @@ def serve_in_order(
 
     Returns
     -------
-    x, proved, searched
-        The decision; whether every turn was decided in time; and how many needed a search.
+    x, proved
+        The decision, and whether every turn was decided in time.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def serve_in_order(
     value, open_ = -whole.by_cell(whole.program.c), whole.by_cell(whole.program.upper) > 0
     capacity = whole.program.b[whole.priced] * (1 + _ROUNDING)
     X, sure = np.zeros(value.shape), np.zeros(value.shape, dtype=bool)
-    left, least, proved, searched = capacity, np.zeros(capacity.size), True, 0
+    left, least, proved = capacity, np.zeros(capacity.size), True
     for job in order[np.argsort(~instance.pinned[order], kind="stable")].tolist():
         free = open_[job] & (held[job] <= left).all(axis=1)
         most = value[job][free].max(initial=0.0)
@@ -81,7 +81,6 @@ def serve_in_order(
         better = open_[job] & (value[job] > most * (1 + _SAME))
         better &= (held[job] + least <= capacity).all(axis=1)
         if better.any() and sure.any():
-            searched += 1
             may = sure.copy()
             may[job] = better
             try:
@@ -98,7 +97,7 @@ def serve_in_order(
             sure[job] = same & open_[job]
             left = capacity - np.tensordot(X, held, 2)
             least = least + held[job][sure[job]].min(axis=0)
-    return X.ravel(order="F"), proved, searched
+    return X.ravel(order="F"), proved
 
 
 def _best_fit(among: Bools, now: Bools, held: Floats, left: Floats) -> int:

@@ -114,8 +114,8 @@ def state(policy: Policy, instance: Instance) -> WholeProgram:
     if hasattr(policy, "earlier_objectives"):
         raise InputError(f"{policy!r} decides in whole numbers, by one objective only.")
     p = Problem(instance)
-    objective, constraints = _stated(policy, p)
     with solvable(policy):
+        objective, constraints = policy.objective(p), policy.constraints(p)
         program = compile_statement(objective, constraints, p)
     check_finite(policy, program)
     if not program.is_linear:
@@ -131,28 +131,6 @@ def state(policy: Policy, instance: Instance) -> WholeProgram:
     stated = WholeProgram(policy, p, objective, constraints, program, whole)
     whole[stated.cells] = True
     return replace(stated, program=_in_units(stated))
-
-
-def _stated(
-    policy: Policy, p: Problem
-) -> tuple[cp.Maximize | cp.Minimize, Sequence[cp.Constraint]]:
-    try:
-        with solvable(policy):
-            objective, constraints = policy.objective(p), policy.constraints(p)
-            cp.Problem(objective, list(constraints))
-    except TypeError as error:
-        raise InputError(
-            f"{policy!r} must state cp.Maximize or cp.Minimize of a number, and constraints as a "
-            f"list, which may be empty: {error}."
-        ) from error
-    except ValueError as error:  # of shapes
-        if p.instance.solo or isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"{policy!r} states values of jobs, shape {p.speed.shape}, where rows are combinations "
-            f"of jobs, shape {p.X.shape}; state them by p.throughput, or leave combinations out."
-        ) from error
-    return objective, constraints
 
 
 def _in_units(stated: WholeProgram) -> Program:
