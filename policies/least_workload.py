@@ -6,7 +6,7 @@ GPUs of servers are options of one job: how it is posed, and what is read from i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import cvxpy as cp
 import numpy as np
@@ -19,8 +19,6 @@ from apportion.policies.instance import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from apportion.policies.base import Trait
     from apportion.policies.problem import Problem
@@ -50,19 +48,14 @@ class LeastWorkload(Policy):
     above 0 say which GPUs have memory for it. Loads, seconds of work that wait for a GPU, are what
     the GPUs use of the soft resource ``load``; a GPU of a server uses its ``server ...``
     (`one_job` poses it so). Where GPUs are not shared all free ones have load 0, and the job gets
-    the first by place. `kappa` is a size of jobs, no limit on servers.
-
-    What the paper leaves open: `server_load` is the sum over a server's GPUs, their mean (as
-    released), or the sum over the GPUs with memory; with `strict_servers` only GPUs of the
-    ``ceil(n / GPUs of a server)`` least loaded servers are taken.
+    the first by place. `kappa` is a size of jobs, no limit on servers. The load of a server is the
+    sum over its GPUs.
     """
 
     name, integral, traits = "least_workload", True, _ONE_JOB
     source = "Ada-SRSF (ICDCS 2020), Algorithm 1"
 
     kappa: int = 1
-    server_load: Literal["sum", "mean", "available"] = "sum"
-    strict_servers: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,16 +63,16 @@ class LeastWorkload(Policy):
 
     def objective(self, p: Problem) -> cp.Minimize:
         """State the sum of ranks."""
-        rank = GPUs.of(p).ranks(self.server_load if p.count[0] > self.kappa else "none")
+        load, server = _loads(p)
+        keys = [np.arange(load.size), load]
+        if p.count[0] > self.kappa:
+            keys += [server, np.bincount(server, load)[server]]
+        rank = np.argsort(np.lexsort(keys))
         return cp.Minimize(p.total(p.X @ rank))
 
     def constraints(self, p: Problem) -> Sequence[cp.Constraint]:
         """Give the job all its GPUs."""
-        served = (p.time == 1).set_label("all GPUs of the job")
-        if not self.strict_servers or p.count[0] <= self.kappa:
-            return [served]
-        closed = GPUs.of(p).beyond(self.server_load, p.count[0])
-        return [served, (cp.sum(p.X @ closed) == 0).set_label("least loaded servers only")]
+        return [(p.time == 1).set_label("all GPUs of the job")]
 
 
 _LOAD, _SERVER = "load", "server "
@@ -145,74 +138,26 @@ def _sizes(load: Sequence[Sequence[float]], available: Sequence[Sequence[bool]])
     return sizes
 
 
-@dataclass(frozen=True, eq=False)
-class GPUs:
-    """What is known of the GPUs among which one job has a choice.
+def _loads(p: Problem) -> tuple[Floats, Ints]:
+    """Return the load of each GPU and the place of its server, read from the soft resources.
 
-    Attributes
-    ----------
-    load
-        Seconds of work that wait for each, shape (GPUs,).
-    server
-        Place of its server, shape (GPUs,).
-    open_
-        Whether it has memory for the job, shape (GPUs,).
+    Raises
+    ------
+    InputError
+        If the problem has several rows, no resource ``load``, or GPUs without a server.
     """
-
-    load: Floats
-    server: Ints
-    open_: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, p: Problem) -> GPUs:
-        """Read them from the soft resources of a problem.
-
-        Raises
-        ------
-        InputError
-            If the problem has several rows, no resource ``load``, or GPUs without a server.
-        """
-        instance = p.instance
-        if instance.rows != 1:
-            raise InputError(
-                f"GPUs are chosen for one job at a time, and there are {instance.rows} rows; give "
-                f"one row, with the GPUs that the job wants as its count."
-            )
-        used = instance.usage.toarray().reshape(instance.options, instance.capacity.size)
-        named = [n for n in instance.resource_names[instance.accelerators :] if n[:7] == _SERVER]
-        of_server = used[:, p.resource(*named)] if named else np.zeros((instance.options, 1))
-        if ((of_server > 0).sum(axis=1) != 1).any():
-            raise InputError(
-                "Each GPU must be of one server: give soft resources 'server ...', of which the "
-                "GPUs of that server use 1 and the others nothing."
-            )
-        server = of_server.argmax(axis=1)
-        return cls(used[:, p.resource(_LOAD)[0]], server, instance.can_run[0])
-
-    @property
-    def servers(self) -> int:
-        """Number of servers."""
-        return int(self.server.max(initial=-1)) + 1
-
-    def server_loads(self, kind: str) -> Floats:
-        """Return the load of each server: "sum", "mean" or "available"; shape (servers,)."""
-        counted = self.open_ if kind == "available" else np.ones_like(self.open_)
-        total = np.bincount(self.server, self.load * counted, self.servers)
-        gpus = np.bincount(self.server, minlength=self.servers)
-        return np.asarray(total / np.maximum(gpus, 1) if kind == "mean" else total, dtype=float)
-
-    def ranks(self, kind: str) -> Floats:
-        """Rank GPUs by load and place, below their servers unless `kind` is "none"."""
-        by_server = np.zeros((2, self.load.size))
-        if kind != "none":
-            by_server = np.stack([self.server, self.server_loads(kind)[self.server]])
-        order = np.lexsort((np.arange(self.load.size), self.load, *by_server))
-        rank = np.empty(self.load.size)
-        rank[order] = np.arange(self.load.size)
-        return rank
-
-    def beyond(self, kind: str, gpus: float) -> NDArray[np.bool_]:
-        """Tell which GPUs are not of the least loaded servers that could hold so many."""
-        most = np.bincount(self.server, minlength=1).max()
-        first = np.lexsort((np.arange(self.servers), self.server_loads(kind)))
-        return ~np.isin(self.server, first[: int(np.ceil(gpus / most))])
+    instance = p.instance
+    if instance.rows != 1:
+        raise InputError(
+            f"GPUs are chosen for one job at a time, and there are {instance.rows} rows; give "
+            f"one row, with the GPUs that the job wants as its count."
+        )
+    used = instance.usage.toarray().reshape(instance.options, instance.capacity.size)
+    named = [name for name in instance.resource_names if name.startswith(_SERVER)]
+    of_server = used[:, p.resource(*named)] if named else np.zeros((instance.options, 1))
+    if ((of_server > 0).sum(axis=1) != 1).any():
+        raise InputError(
+            "Each GPU must be of one server: give soft resources 'server ...', of which the "
+            "GPUs of that server use 1 and the others nothing."
+        )
+    return used[:, p.resource(_LOAD)[0]], of_server.argmax(axis=1)

@@ -80,9 +80,10 @@ class WholeProgram:
     @cached_property
     def held(self) -> Floats:
         """Units of hard resources that a unit holds, shape (rows, options, resources)."""
-        instance = self.p.instance
-        usage = instance.usage.toarray().reshape(*self.p.X.shape, instance.capacity.size)
-        return np.asarray(usage[:, :, instance.hard], dtype=float)
+        instance, resources = self.p.instance, self.p.instance.capacity.size
+        columns = np.arange(instance.options)[:, None] * resources + instance.hard
+        each = instance.usage[:, columns.ravel()].toarray()
+        return np.asarray(each.reshape(*self.p.X.shape, instance.hard.size), dtype=float)
 
     def value(self, x: Floats) -> float:
         """Return the minimised objective at a point."""

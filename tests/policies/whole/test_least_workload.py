@@ -11,20 +11,12 @@ import pytest
 from tests.oracles.draw_whole import SERVERS, draw_servers
 from tests.oracles.least_workload import Servers, least_workload
 from tests.policies.whole.posed import by_server
-from tests.seeds import sampled
 
 from apportion.errors import InfeasibleError, InputError
 from apportion.policies import Policy, Resource, solve, solve_instance
 from apportion.policies.least_workload import LeastWorkload, one_job
 
-VARIANTS = [
-    LeastWorkload(),
-    LeastWorkload(kappa=4),
-    LeastWorkload(server_load="mean"),
-    LeastWorkload(server_load="available"),
-    LeastWorkload(strict_servers=True),
-    LeastWorkload(kappa=2, strict_servers=True, server_load="mean"),
-]
+VARIANTS = [LeastWorkload(), LeastWorkload(kappa=4)]
 
 
 def chosen(
@@ -44,20 +36,13 @@ def chosen(
 
 
 @pytest.mark.parametrize("seeds", [1, pytest.param(29, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("policy", sampled(VARIANTS, 2), ids=repr)
+@pytest.mark.parametrize("policy", VARIANTS, ids=repr)
 def test_least_workload_is_algorithm_1(policy: LeastWorkload, seeds: int) -> None:
     """Seven kinds of states: 203 for each variant."""
     for kind in SERVERS:
         for seed in range(seeds):
             servers, n, memory = draw_servers(seed, kind)
-            want = least_workload(
-                servers,
-                n,
-                memory,
-                policy.kappa,
-                strict_servers=policy.strict_servers,
-                server_load=policy.server_load,
-            )
+            want = least_workload(servers, n, memory, policy.kappa)
             got = chosen(policy, servers, n, memory)
             assert (got is None) == (want is None), (kind, seed)
             if want is not None and got is not None:
