@@ -11,7 +11,7 @@ import numpy as np
 from apportion.errors import InputError
 from apportion.policies import Policy, Problem
 from apportion.policies.fixed_shares import by_themselves, time_by_type, total_time
-from apportion.policies.whole.relaxation import without_noise
+from apportion.policies.whole.decide import without_noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -86,16 +86,10 @@ def damped(p: Problem, worth: Floats) -> Floats:
     return np.asarray(worth * np.where(p.current > 0, 1.0, factor[:, None]), dtype=float)
 
 
-def over_least(p: Problem, *, of_fewest_gpus: bool = False) -> Floats:
-    """Return speeds over the least speed of a job under the options that it runs under.
-
-    With `of_fewest_gpus` the least counts for as many GPUs as the job's smallest option holds.
-    """
-    speed, runs = _speed(p), p.speed > 0
-    least = np.where(runs, speed, np.inf).min(axis=1, initial=np.inf)
-    fewest = np.where(runs, p.gpus, np.inf).min(axis=1, initial=np.inf)
-    unit = np.where(np.isfinite(least) & of_fewest_gpus, fewest, 1.0)
-    return np.asarray(speed / least[:, None] * unit[:, None], dtype=float)
+def over_least(p: Problem) -> Floats:
+    """Return speeds over the least speed of a job under the options that it runs under."""
+    least = np.where(p.speed > 0, _speed(p), np.inf).min(axis=1, initial=np.inf)
+    return np.asarray(p.speed / least[:, None], dtype=float)
 
 
 def fair_speedup(p: Problem) -> Floats:

@@ -54,10 +54,7 @@ class ProportionalShare(Policy):
 
 def _gpus_where_fastest(instance: Instance) -> Floats:
     """GPUs of each job's fastest option of each type; its scale factor where it has none."""
-    solo, best = instance.solo_speeds, instance.alone
-    gpus = np.zeros_like(best)
-    for option, accelerator in enumerate(instance.option_accelerator):
-        fastest = (solo.speed[:, option] > 0) & (solo.speed[:, option] == best[:, accelerator])
-        held = np.where(fastest, solo.gpus[:, option], 0.0)
-        gpus[:, accelerator] = np.maximum(gpus[:, accelerator], held)
+    solo = instance.solo_speeds
+    fastest = (solo.speed > 0) & (solo.speed == instance.alone[:, instance.option_accelerator])
+    gpus = instance.best_of_types(np.where(fastest, solo.gpus, 0.0))
     return np.where(gpus > 0, gpus, instance.columns["scale_factor"][:, None])

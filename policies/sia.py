@@ -33,9 +33,8 @@ class Sia(Policy):
         with power > 0: sum of weight * (penalty + G ** power)
 
     Throughputs are goodputs. The least is over the options under which the job runs, before the
-    factor; ``scale_by_gpus=True`` counts it for the GPUs of the job's smallest option. `penalty` is
-    lambda, what it costs that a job has no option; its size counts only. Options that are worth
-    nothing or less are never taken.
+    factor. `penalty` is lambda, what it costs that a job has no option; its size counts only.
+    Options that are worth nothing or less are never taken.
 
     With the published penalty, 1.1, the least option of a job is worth 0.1 only, while more GPUs
     may be worth up to 1 to another: newcomers can starve beside a job that holds several GPUs. So
@@ -52,7 +51,6 @@ class Sia(Policy):
 
     power: float = -0.5
     penalty: float = 1.1
-    scale_by_gpus: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,6 +60,6 @@ class Sia(Policy):
 
     def objective(self, p: Problem) -> cp.Maximize:
         """State the sum over jobs of weight * V of the option that each has."""
-        G = damped(p, over_least(p, of_fewest_gpus=self.scale_by_gpus))
+        G = damped(p, over_least(p))
         V = where_known(p, abs(self.penalty) + powers(G, self.power) * np.sign(self.power))
         return cp.Maximize(p.total(cp.multiply(p.weight, cp.sum(cp.multiply(V, p.X), axis=1))))

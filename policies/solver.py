@@ -29,7 +29,6 @@ from apportion.policies.normalisers import isolated_share
 from apportion.policies.problem import Problem
 from apportion.policies.solution import ACCURATE, Attempted, Solution
 from apportion.policies.whole.decide import decide
-from apportion.policies.whole.valid import held_by
 from apportion.threads import one_thread
 
 if TYPE_CHECKING:
@@ -222,7 +221,7 @@ def _without_optimum(policy: Policy, instance: Instance, reason: str) -> Solutio
     """
     p = Problem(instance)
     if policy.integral:
-        p.X.value = _kept(instance)
+        _keep(p)
         said = "What jobs have now, as there is no decision"
     else:
         p.X.value = make_feasible(_slices(instance), instance)
@@ -251,12 +250,10 @@ def _slices(instance: Instance) -> Floats:
     return X
 
 
-def _kept(instance: Instance) -> Floats:
+def _keep(p: Problem) -> None:
     """Leave every job with the option that it has now, in order, as far as capacities reach."""
-    X = np.zeros((instance.rows, instance.options))
-    now = np.where(instance.can_run, instance.current, 0.0)
+    now, p.X.value = np.where(p.instance.can_run, p.current, 0.0), np.zeros(p.X.shape)
     for row in np.flatnonzero(now.any(axis=1)):
-        X[row] = now[row]
-        if (held_by(instance, X * instance.row_count[:, None]) > instance.capacity).any():
-            X[row] = 0.0
-    return X
+        p.X.value[row] = now[row]
+        if (np.asarray(p.held.value) > p.instance.capacity).any():
+            p.X.value[row] = 0.0

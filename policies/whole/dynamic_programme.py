@@ -21,35 +21,30 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from apportion.types import Bools, Floats, Int64s, Ints
+    from apportion.types import Bools, Int64s, Ints
 
 
 NEVER = 2**60
 """Cost of what a job cannot have."""
-_BEAM, _LAST = (500, 4000), 40
-_PARTS = (0.4, 0.7, 1.0)
-"""Parts kept of each length where any good decision will do."""
-_OFF = 16
-"""What is left too much or too little counts so many times less than idle units in a beam."""
-_FIRST = 60
+_FARTHEST = 2.0**58
+"""Reach beyond which sums of costs would not be exact."""
+_FIRST = 6
 """Jobs that have a second option within the first reach."""
-_WHOLE = 1 - 1e-7
-"""Share from which on a number of an exact vertex is 1."""
+_NOISE = 64
+"""What rounding and the preference for an option that a job has add to the cost of each job."""
+_NARROW = 8
+"""Part of a reach without a decision that is not divided any further, its inverse."""
 _MOST_WORK = 20_000_000
 """Parts up to which this is quicker than branch and bound."""
 
 
-class Decision(NamedTuple):
-    """Options of all jobs, shape (jobs,), what they cost above the bound, and if that is proved."""
-
-    option: Int64s
-    cost: int
-    proved: bool
+class _TooManyError(Exception):
+    """There are too many parts within a reach, or the time is over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +61,6 @@ class Choices:
         Units of each resource, shape (jobs, options, resources).
     room, price
         Units of each resource, and the price of one, shape (resources,).
-    shift
-        Where a resource lies in a packed number, in which what is left of all resources is one.
-        The bit above its largest amount is set as long as that is no less than 0.
     """
 
     cost: Int64s
@@ -76,7 +68,6 @@ class Choices:
     held: Int64s
     room: Int64s
     price: Int64s
-    shift: Int64s
 
     @classmethod
     def of(cls, cost: Int64s, held: Int64s, room: Int64s, price: Int64s) -> Choices:
@@ -84,148 +75,93 @@ class Choices:
         order = np.argsort(cost, axis=1, kind="stable")
         ordered = np.take_along_axis(cost, order, axis=1)
         held = np.take_along_axis(held, order[:, :, None], axis=1)
-        shift = np.append(0, np.cumsum(bits_of(room)))[:-1]
-        return cls(ordered - ordered[:, :1], order, held, room, price, shift)
+        return cls(ordered - ordered[:, :1], order, held, room, price)
 
-    def good(self, share: Floats, deadline: float) -> Decision | None:
-        """Return a good decision, or the best one if that is easy to prove; ``None`` for none.
+    def best(self, deadline: float) -> Int64s | None:
+        """Return the option of each job in the best decision; ``None`` if none is found.
+
+        The reach grows until there is a decision, and shrinks where there are too many parts.
 
         Parameters
         ----------
-        share
-            Of each option at an optimum of the relaxation, shape (jobs, options).
         deadline
             Value of the clock at which the search ends.
         """
-        found, reach = self._rounded(share), max(int(np.sort(self.cost[:, 1])[:_FIRST][-1]), 1)
         dearest = np.where(self.cost < NEVER // 2, self.cost, 0).max(axis=1)
-        most = int(dearest.sum() + self.price @ self.room) if found is None else found.cost
-        while reach < most:
-            nearer = self.within(reach, deadline, _BEAM)
-            if nearer is not None:
-                return nearer
-            reach *= 2
-        return found or self.within(most, deadline)
-
-    def _rounded(self, share: Floats) -> Decision | None:
-        """Let jobs keep what they have all of, and each other one have the cheapest that fits."""
-        whole = np.take_along_axis(share, self.option, axis=1) >= _WHOLE
-        jobs, place = np.arange(len(whole)), whole.argmax(axis=1)
-        sure = whole.any(axis=1)
-        left = self.room - self.held[jobs, place][sure].sum(axis=0)
-        for job in np.flatnonzero(~sure).tolist():
-            fits = (self.held[job] <= left).all(axis=1) & (self.cost[job] < NEVER // 2)
-            if not fits.any():
-                return None
-            place[job] = fits.argmax()
-            left = left - self.held[job, place[job]]
-        cost = int(self.cost[jobs, place].sum() + self.price @ left)
-        return Decision(self.option[jobs, place], cost, False) if (left >= 0).all() else None
-
-    def best(self, most: int, deadline: float) -> Decision | None:
-        """Return the best decision, ``None`` if none costs at most `most`, or it takes too long."""
-        for part in _PARTS:
-            found = self.within(int(part * most), deadline)
-            if found is not None:
-                return found
+        most = int(min(dearest.sum(dtype=float) + float(self.price @ self.room), _FARTHEST))
+        second = np.append(self.cost[:, 1], most)
+        clear = second >= min(_NOISE * len(self.cost), most)
+        reach = min(int(np.sort(second[clear])[:_FIRST][-1]), most)
+        below, above = 0, most + 1
+        while above - below > below // _NARROW:
+            try:
+                found = self._within(reach, deadline)
+            except _TooManyError:
+                above = reach
+            else:
+                if found is not None:
+                    return found
+                below = reach + 1
+            further = reach + reach // 2 + 1 if above > most else (below + above) // 2
+            reach = min(further, most)
         return None
 
-    def within(
-        self, reach: int, deadline: float, beam: tuple[int, int] | None = None
-    ) -> Decision | None:
-        """Return the best decision within a reach, ``None`` if there is none, or too many parts.
+    def _within(self, reach: int, deadline: float) -> Int64s | None:
+        """Return the options of the best decision within a reach, ``None`` if there is none.
 
-        Parameters
-        ----------
-        beam
-            Parts that are kept of each length, the cheapest, and of the last lengths. What is found
-            is proved to be the best only if that were all.
+        Raises
+        ------
+        _TooManyError
+            If there are too many parts, or the time is over.
         """
         second = self.cost[:, 1]
         open_ = np.flatnonzero(second <= reach)
         open_ = open_[np.argsort(-second[open_], kind="stable")]
         near = self.cost[open_] <= reach
-        packed, guard = (
-            self.held << self.shift,
-            int((1 << (self.shift + bits_of(self.room) - 1)).sum()),
-        )
-        packed = packed.sum(axis=2)
-        waits, takes = self._of_those_that_wait(open_, near)
-        left = self.room - self.held[second > reach, 0].sum(axis=0)
-        if (left < waits[0]).any():
-            return None
-        fits, fills = ((each << self.shift).sum(axis=1) for each in (waits, takes + 1))
-        key, cost = np.array([guard + (left << self.shift).sum()]), np.zeros(1, dtype=np.int64)
-        cheapest = self.held[open_, 0]
-        plain = np.append(cheapest[::-1].cumsum(axis=0)[::-1], [0 * self.room], axis=0)
-        work, proved, steps = 0, True, []
-        for turn, (job, options) in enumerate(zip(open_, near.sum(axis=1), strict=True), 1):
+        least, most = self._of_those_that_wait(open_, near)
+        radix = np.append(1, np.cumprod(self.room[:-1] + 1))
+        # What is left of each resource, shape (resources, parts), and what that costs.
+        left = (self.room - self.held[second > reach, 0].sum(axis=0))[:, None]
+        cost, work, steps = np.zeros(1, dtype=np.int64), 0, []
+        for turn, (job, options) in enumerate(zip(open_, near.sum(axis=1), strict=True)):
             work += cost.size * options
             if work > _MOST_WORK or time.perf_counter() > deadline:
-                return None
+                raise _TooManyError
             sums = (cost[:, None] + self.cost[job, :options]).ravel()
             step = np.flatnonzero(sums <= reach)
             before, option = np.divmod(step, options)
-            cost, key = sums[step], key[before] - packed[job, option]
-            kept = np.flatnonzero((key - fits[turn]) & guard == guard)
-            kept = kept[_cheapest(key[kept], cost[kept])]
-            idle = cost[kept]
-            some = np.flatnonzero((key[kept] - fills[turn]) & guard)
-            over = np.maximum(self._left(key[kept[some]]) - takes[turn][:, None], 0)
-            idle[some] += self.price @ over
-            matter = idle <= reach
-            kept, idle = kept[matter], idle[matter]
-            width = kept.size if beam is None else beam[turn + _LAST > open_.size]
-            if kept.size > width:
-                proved = False
-                # Parts that leave what the others would take at the prices are likely to be good.
-                off = np.abs(self._left(key[kept]) - plain[turn][:, None])
-                rank = idle + (self.price @ off) // _OFF
-                kept = np.sort(kept[np.argsort(rank, kind="stable")[:width]])
+            cost, left = sums[step], left[:, before] - self.held[job, option].T
+            idle = cost + self.price @ np.maximum(left - most[turn], 0)
+            kept = np.flatnonzero((left >= least[turn]).all(axis=0) & (idle <= reach))
+            kept = kept[_cheapest(radix @ left[:, kept], cost[kept])]
             steps.append((job, before[kept], option[kept]))
-            cost, key = cost[kept], key[kept]
-        total = cost + self.price @ self._left(key)
-        if not total.size or total.min() > reach:
+            cost, left = cost[kept], left[:, kept]
+        total = cost + self.price @ left
+        if (left < 0).any() or not total.size or total.min() > reach:
             return None
         at, chosen = int(total.argmin()), np.zeros(len(self.cost), dtype=np.intp)
-        found = int(total[at])
         for job, before, option in reversed(steps):
             chosen[job], at = option[at], before[at]
-        return Decision(self.option[np.arange(chosen.size), chosen], found, proved)
+        return self.option[np.arange(chosen.size), chosen]
 
-    def _left(self, key: Int64s) -> Int64s:
-        """Return what packed numbers say is left of each resource, shape (resources, parts)."""
-        mask = (1 << (bits_of(self.room) - 1)) - 1
-        return (key >> self.shift[:, None]) & mask[:, None]
+    def _of_those_that_wait(self, jobs: Ints, near: Bools) -> Int64s:
+        """Return what the jobs after each turn hold at least and at most of each resource.
 
-    def _of_those_that_wait(self, jobs: Ints, near: Bools) -> tuple[Int64s, Int64s]:
-        """Return what the jobs from each turn on hold at least and at most, as far as there is."""
+        Shape (2, turns, resources, 1).
+        """
         least = np.where(near[:, :, None], self.held[jobs], NEVER).min(axis=1)
         most = np.where(near[:, :, None], self.held[jobs], 0).max(axis=1)
-        rest = np.zeros((2, len(jobs) + 1, self.room.size), dtype=np.int64)
-        rest[:, :-1] = np.array([least, most])[:, ::-1].cumsum(axis=1)[:, ::-1]
-        waits, takes = np.minimum(rest, self.room + 1)
-        return waits, takes - (takes > self.room)
-
-
-def bits_of(room: Int64s) -> Int64s:
-    """Return the bits that each resource has in a packed number, shape (resources,)."""
-    return np.array([int(each + 1).bit_length() + 1 for each in room], dtype=np.int64)
+        held = np.array([least, most])
+        return (held.sum(axis=1, keepdims=True) - held.cumsum(axis=1))[:, :, :, None]
 
 
 def _cheapest(key: Int64s, cost: Int64s) -> Int64s:
     """Return the first of the cheapest of each key."""
-    bits = key.size.bit_length()
-    if key.size and int(key.max()).bit_length() + bits < 63:  # numbers sort faster than places
-        packed = np.sort((key << bits) | np.arange(key.size))
-        key, order = packed >> bits, packed & ((1 << bits) - 1)
-    else:
-        order = np.argsort(key, kind="stable")
-        key = key[order]
+    order = np.argsort(key, kind="stable")
+    key, cost = key[order], cost[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size == key.size:
         return order
-    ordered = cost[order]
-    lowest = np.minimum.reduceat(ordered, first)
-    cheap = np.flatnonzero(ordered == np.repeat(lowest, np.diff(first, append=key.size)))
+    lowest = np.minimum.reduceat(cost, first)
+    cheap = np.flatnonzero(cost == np.repeat(lowest, np.diff(first, append=key.size)))
     return order[cheap[np.flatnonzero(np.diff(key[cheap], prepend=-1))]]

@@ -38,7 +38,7 @@ _SAME = 1e-9
 
 def serve_in_order(
     whole: WholeProgram, order: Ints, deadline: float, best: Callable[..., Any]
-) -> tuple[Floats, bool, int]:
+) -> tuple[Floats, bool]:
     """Serve the jobs of a program in an order.
 
     Parameters
@@ -54,50 +54,50 @@ def serve_in_order(
 
     Returns
     -------
-    x, proved, searched
-        The decision; whether every turn was decided in time; and how many needed a search.
+    x, proved
+        The decision, and whether every turn was decided in time.
 
     Raises
     ------
     InputError
         If the objective is no such sum, or rows are not single jobs.
     """
-    instance, row = whole.p.instance, whole.row_of_cell
+    instance, held = whole.p.instance, whole.held
     if not (whole.is_sum and instance.solo) or (instance.count != 1).any():
         raise InputError(
             f"{whole.policy!r} serves jobs in order: its objective must be a sum of a value for "
             f"each job and option, without constraints of its own, and every row a single job."
         )
-    value, held = -whole.c, whole.A[whole.priced].toarray().T
-    capacity = whole.most[whole.priced] * (1 + _ROUNDING)
-    starts = np.searchsorted(row, np.arange(instance.rows + 1))
-    x, sure = np.zeros(value.size), np.zeros(value.size, dtype=bool)
-    left, least, proved, searched = capacity, np.zeros(capacity.size), True, 0
+    value, open_ = -whole.by_cell(whole.program.c), whole.by_cell(whole.program.upper) > 0
+    capacity = whole.program.b[whole.priced] * (1 + _ROUNDING)
+    X, sure = np.zeros(value.shape), np.zeros(value.shape, dtype=bool)
+    left, least, proved = capacity, np.zeros(capacity.size), True
     for job in order[np.argsort(~instance.pinned[order], kind="stable")].tolist():
-        mine = slice(starts[job], starts[job + 1])
-        wanted = (value[mine] > 0) | instance.pinned[job]
-        free = wanted & (held[mine] <= left).all(axis=1)
-        most = value[mine][free].max(initial=0.0)
+        free = open_[job] & (held[job] <= left).all(axis=1)
+        most = value[job][free].max(initial=0.0)
         if free.any():
-            among = free & (value[mine] >= most * (1 - _SAME))
-            x[mine][_best_fit(among, whole.stays[mine], held[mine], left)] = 1.0
-        better = wanted & (value[mine] > most * (1 + _SAME))
-        better &= (held[mine] + least <= capacity).all(axis=1)
+            among = free & (value[job] >= most * (1 - _SAME))
+            X[job, _best_fit(among, instance.current[job] > 0, held[job], left)] = 1.0
+        better = open_[job] & (value[job] > most * (1 + _SAME))
+        better &= (held[job] + least <= capacity).all(axis=1)
         if better.any() and sure.any():
-            searched += 1
             may = sure.copy()
-            may[mine] = better
+            may[job] = better
             try:
-                turn = best(*_turn(whole, may, job, deadline), _SAME)
+                if time.perf_counter() >= deadline:
+                    raise SolveError("time_limit_s struck.")
+                turn = best(_turn(whole, may, job), deadline, _SAME)
                 proved &= bool(turn.proved_by)
-                x = turn.x if turn.x[mine].any() else x
+                found = whole.by_cell(turn.x)
+                X = found if found[job].any() else X
             except SolveError:
                 proved = False
-        if x[mine].any():
-            same = np.abs(value[mine] - value[mine] @ x[mine]) <= _SAME * np.abs(value[mine])
-            sure[mine] = same & wanted
-            left, least = capacity - x @ held, least + held[mine][sure[mine]].min(axis=0)
-    return x, proved, searched
+        if X[job].any():
+            same = np.abs(value[job] - value[job] @ X[job]) <= _SAME * np.abs(value[job])
+            sure[job] = same & open_[job]
+            left = capacity - np.tensordot(X, held, 2)
+            least = least + held[job][sure[job]].min(axis=0)
+    return X.ravel(order="F"), proved
 
 
 def _best_fit(among: Bools, now: Bools, held: Floats, left: Floats) -> int:
@@ -111,20 +111,18 @@ def _best_fit(among: Bools, now: Bools, held: Floats, left: Floats) -> int:
     return int(np.where(among, rest, np.inf).argmin())
 
 
-def _turn(whole: WholeProgram, may: Bools, job: int, deadline: float) -> tuple[WholeProgram, float]:
-    """State the turn of a job: as well off as can be, while those before have what they may.
-
-    Raises
-    ------
-    SolveError
-        If the time is over.
-    """
-    if time.perf_counter() >= deadline:
-        raise SolveError("time_limit_s struck.")
-    row, least = whole.row_of_cell, whole.least.copy()
-    units = least[whole.priced.stop :]
-    units[row[may]] = 1.0
-    units[job] = -np.inf
-    cost = np.where(row == job, whole.c, 0.0)
-    upper = np.where(may, whole.upper, 0.0)
-    return replace(whole, c=cost, least=least, lower=0 * upper, upper=upper), deadline
+def _turn(whole: WholeProgram, may: Bools, job: int) -> WholeProgram:
+    """State the turn of a job: as well off as can be, while those before have what they may."""
+    program, served = whole.program, may.any(axis=1)
+    cost, equality = whole.by_cell(program.c), program.equality.copy()
+    cost[np.arange(served.size) != job] = 0.0
+    served[job] = False
+    equality[whole.priced.stop :] = served
+    turn = replace(
+        program,
+        c=cost.ravel(order="F"),
+        upper=may.ravel(order="F").astype(float),
+        lower=np.zeros(cost.size),
+        equality=equality,
+    )
+    return replace(whole, program=turn)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import InputError, SolveError, written
+from apportion.policies.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from apportion.policies.instance import Instance
     from apportion.policies.whole.statement import WholeProgram
     from apportion.types import Floats
-
 
 _ROUNDING = 1e-9
 """Part of a capacity that sums of amounts may miss it by; whole amounts miss it by nothing."""
@@ -58,28 +58,19 @@ def check_pins(instance: Instance, jobs: Sequence[Any] | None = None) -> None:
             f"{called(cannot[0])} is pinned to an option under which it cannot run: its throughput "
             f"there is 0, or there are too few GPUs."
         )
-    resources = instance.capacity.size
-    X = np.where(instance.pinned[:, None], instance.current, 0.0) * instance.row_count[:, None]
-    held = held_by(instance, X)
+    p, X = Problem(instance), np.where(instance.pinned[:, None], instance.current, 0.0)
+    p.X.value = X
+    held = np.asarray(p.held.value)
     over = np.flatnonzero(held > instance.capacity * (1 + _ROUNDING))
     if over.size:
-        names = instance.resource_names or tuple(map(str, range(resources)))
-        of_it = instance.usage[:, over[0] :: resources].toarray()
+        names = instance.resource_names or tuple(map(str, range(held.size)))
+        of_it = instance.usage[:, over[0] :: held.size].toarray()
         holders = pinned[(of_it * X).sum(axis=1)[pinned] > 0]
         first = ", ".join(map(called, holders[:10]))
         raise InputError(
             f"The pinned jobs hold {held[over[0]]:g} of {names[over[0]]!r}, of which there are "
             f"{instance.capacity[over[0]]:g}: {first}."
         )
-
-
-def held_by(instance: Instance, units: Floats) -> Floats:
-    """Return what units of rows hold of each resource, shape (resources,)."""
-    usage = instance.usage.tocoo()
-    resources = instance.capacity.size
-    option, resource = np.divmod(usage.coords[1], resources)
-    weights = usage.data * units[usage.coords[0], option]
-    return np.bincount(resource, weights=weights, minlength=resources).astype(float)
 
 
 def check_decision(whole: WholeProgram, x: Floats) -> None:
@@ -90,10 +81,10 @@ def check_decision(whole: WholeProgram, x: Floats) -> None:
     SolveError
         If it does not, which is the solver's fault.
     """
-    shared = slice(whole.own, None)
-    allowed = _ROUNDING * np.maximum(np.abs(whole.most[shared]), 1.0)
-    over = (whole.A @ x - whole.most)[shared] > allowed
-    below = (x < whole.lower - _ROUNDING).any()
+    program, shared = whole.program, slice(0, whole.own.start)
+    allowed = _ROUNDING * np.maximum(np.abs(program.b[shared]), 1.0)
+    over = (program.A @ x - program.b)[shared] > allowed
+    below = (x < program.lower - _ROUNDING).any()
     if over.any() or below or any(_missed(each) > _MISSED for each in whole.constraints):
         raise SolveError(f"What HiGHS found for {whole.policy!r} meets its constraints not quite.")
 

@@ -54,17 +54,12 @@ def least_workload(
     memory: Number,
     kappa: int,
     *,
-    strict_servers: bool = False,
-    server_load: str = "sum",
     order: Sequence[int] | None = None,
 ) -> Gpus | None:
     """GPUs in the order in which Algorithm 1 takes them; None where the job waits.
 
-    Disputed points: ``strict_servers`` takes GPUs of the ceil(n / N_g) least loaded servers only
-    (line 13) and waits where they lack memory, else all servers are gone over (line 15; N_g is
-    the most GPUs of a server). ``server_load`` is "sum", "mean" (as released) or "available" (the
-    sum over available GPUs only). ``order`` is the order of servers before the stable sort
-    (as released it stays from call to call), by number unless given.
+    ``order`` is the order of servers before the stable sort (as released it stays from call to
+    call), by number unless given.
     """
     load, at, avail = servers.loads, servers.server_of, servers.available(memory)
     if not 0 < n <= len(avail):
@@ -74,19 +69,10 @@ def least_workload(
         return tuple(by_load[:n])
     ranked = sorted(
         range(len(servers.load)) if order is None else order,
-        key=lambda s: _server_load(servers, s, avail, server_load),
+        key=lambda s: sum((load[g] for g in range(len(load)) if at[g] == s), Fraction(0)),
     )
-    if strict_servers:
-        ranked = ranked[: -(-n // max(len(row) for row in servers.load))]
     found = tuple(g for s in ranked for g in by_load if at[g] == s)
     return found[:n] if len(found) >= n else None
-
-
-def _server_load(servers: Servers, s: int, avail: Sequence[int], kind: str) -> Fraction:
-    load, at = servers.loads, servers.server_of
-    own = [load[g] for g in range(len(load)) if at[g] == s and (kind != "available" or g in avail)]
-    total = sum(own, Fraction(0))
-    return total / len(own) if kind == "mean" and own else total
 
 
 def first_fit(servers: Servers, n: int, memory: Number) -> Gpus | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
@@ -276,15 +275,6 @@ def test_sia_leaves_out_who_lost_its_gpus_at_a_low_factor() -> None:
         instance = Instance.of_options([[1.0]], [1], [4], columns={"reallocation_factor": [r]})
         assert solve_instance(Sia(), instance).X.sum() == served
         assert solve_instance(Sia(penalty=2.0), instance).X.sum() == 1
-
-
-def test_sia_can_count_the_least_option_for_its_gpus() -> None:
-    jobs = draw_elastic(3, jobs=3)
-    jobs = [replace(job, goodput=(None, *job.goodput[1:]), current=None) for job in jobs]
-    shape = Shape(4, 1, [7])
-    rows = [values.sia(j.goodput, lowest=2) for j in jobs]
-    instance = shape.instance(jobs, [1.0] * 3)
-    assert_best(Sia(scale_by_gpus=True), instance, shape, rows)
 
 
 def test_reallocation_factors_by_hand() -> None:
