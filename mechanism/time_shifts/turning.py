@@ -58,13 +58,13 @@ class Load(NamedTuple):
         gbps, place = np.unique(sums, return_inverse=True)
         found = np.bincount(place.ravel(), share.ravel())
         if gbps.size <= MOST_LEVELS:
-            return Load(gbps, found)
+            return Load(gbps, found.astype(float))
         grid = np.linspace(gbps[0], gbps[-1], MOST_LEVELS)
         above = np.clip(np.searchsorted(grid, gbps, side="right"), 1, grid.size - 1)
         part = (gbps - grid[above - 1]) / (grid[above] - grid[above - 1])
         split = np.bincount(above, found * part, grid.size)
         split += np.bincount(above - 1, found * (1 - part), grid.size)
-        return Load(grid, split)
+        return Load(grid, split.astype(float))
 
     def over(self, gbps: Floats) -> Floats:
         """Return the mean of this load above some Gb/s: of ``max(0, load - gbps)``."""
@@ -164,7 +164,8 @@ class Turning:
             found.append(np.subtract.outer(edges_s.ravel(), self._edges_s[job]).ravel())
         meetings = np.unique(wrapped(np.concatenate(found), modulus * self.circle.unit_s))
         apart = np.diff(meetings) > EQUAL * self._periods_s[job]
-        return meetings[np.append(True, apart)]
+        distinct: Floats = meetings[np.append(True, apart)]
+        return distinct
 
     def best_turn(self, job: int, shifts_s: Floats) -> tuple[float, float]:
         """Return the best shift of a job beside all others, and the excess that it leaves.
