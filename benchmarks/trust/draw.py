@@ -135,7 +135,7 @@ def _variant(policy: str, rng: np.random.Generator) -> tuple[dict[str, Any], dic
         options["lexicographic"] = True
     elif rng.random() < 0.25:
         # Without its second stage water filling stops at the first level.
-        names = ["group", "intervals", "second_stage"][: 2 if policy in FILLED else 3]
+        names = ["group", "second_stage"][: 1 if policy in FILLED else 2]
         arguments[str(rng.choice(names))] = False
     return options, arguments, shape
 
