@@ -64,6 +64,8 @@ class LevelProgram:
         By what part of itself t may be larger.
     """
 
+    point: Point
+
     def __init__(self, program: Program, column: int, times: slice) -> None:
         A = program.A.copy()
         self._entries, self.column = slice(A.indptr[column], A.indptr[column + 1]), column

@@ -152,7 +152,8 @@ class _Stated:
             value = self._objective.args[0].value
             if self._form is not None:
                 value = self._form.value(np.asarray(self._p.throughput.value), values[0])
-        return _digits(float(np.asarray(value).item())), *sides.values()
+        objective = _digits(float(np.asarray(value).item()))
+        return objective, sides[Inequality], sides[Equality]
 
 
 def _digits(number: float) -> str:
