@@ -155,14 +155,21 @@ def best_decision(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     feasible = violation(whole.program, x) <= _ROUNDING
     if nobody_stays and feasible and whole.value(x) - bound <= asked:
         return Decided(x, bound, y, "relaxation")
-    open_, unit = _open_options(whole), 0.0
+    open_ = _open_options(whole)
+    known = None
     if open_ is not None:
         half = (time.perf_counter() + deadline) / 2  # the rest is for a search
-        x, unit = _by_programme(whole, c, open_, y, asked, half)
-    if not unit:
-        return _searched(whole, y, bound, asked, deadline)
-    bound = max(bound, whole.value(x) - unit)
-    return Decided(x, bound, y, "dynamic programme")
+        known = _by_programme(whole, c, open_, (y, bound, asked), half)
+    if known is not None and known.proved_by:
+        return known
+    try:
+        found = _searched(whole, y, bound, asked, deadline)
+    except SolveError:
+        if known is None:
+            raise
+        return known
+    better = known is not None and whole.value(known.x) < whole.value(found.x)
+    return found._replace(x=known.x) if known is not None and better else found
 
 
 def _relaxed(whole: WholeProgram, c: Floats) -> tuple[Floats, Floats, float]:
@@ -226,18 +233,24 @@ def _open_options(whole: WholeProgram) -> Bools | None:
 
 
 def _by_programme(
-    whole: WholeProgram, c: Floats, open_: Bools, y: Floats, asked: float, deadline: float
-) -> tuple[Floats, float]:
-    """Return the best decision by the dynamic programme, and by what rounding may have misled it.
+    whole: WholeProgram,
+    c: Floats,
+    open_: Bools,
+    relaxed: tuple[Floats, float, float],
+    deadline: float,
+) -> Decided | None:
+    """Return the best decision by the dynamic programme, a good one, or ``None``.
 
-    It is found where the latter is above 0. Costs are whole numbers of a unit in which values that
-    differ by rounding are equal, or of a smaller one where that may hide what is `asked` for.
+    Costs are whole numbers of a unit in which values that differ by rounding are equal, or of a
+    smaller one where that may hide what is asked for. `relaxed` are dual values of the relaxation,
+    its bound, and the distance from it that is asked for.
     """
+    y, bound, asked = relaxed
     program, shape = whole.program, whole.p.X.shape
     # GPUs are whole; what is left of them was summed up, and 7.999999999 are 8.
     room = np.floor(program.b[whole.priced] + 1e-9).astype(np.int64)
     if np.log2(room + 1.0).sum() >= 62:
-        return room, 0.0
+        return None
     stays = whole.p.current > 0
     bits = min(_BITS, 54 - int(room.max(initial=1)).bit_length())
     jobs = np.repeat(np.arange(shape[0]), whole.p.instance.row_count.astype(np.intp))
@@ -254,12 +267,15 @@ def _by_programme(
     number = np.minimum(np.rint(cost / unit), NEVER).astype(np.int64)
     number[:, :-1] -= _STAY * stays
     idle = np.minimum(price, 2**56 // (room + 1)).astype(np.int64)
-    option = Choices.of(number[jobs], held[jobs], room, idle).best(deadline)
-    if option is None:
-        return room, 0.0
+    found = Choices.of(number[jobs], held[jobs], room, idle).best(deadline)
+    if found is None:
+        return None
     units = np.zeros(open_.shape)
-    np.add.at(units, (jobs, option), 1.0)
-    return units[:, :-1].ravel(order="F"), unit * misled
+    np.add.at(units, (jobs, found.option), 1.0)
+    x = units[:, :-1].ravel(order="F")
+    if not found.proved:
+        return Decided(x, bound, y, "")
+    return Decided(x, max(bound, whole.value(x) - unit * misled), y, "dynamic programme")
 
 
 def _searched(

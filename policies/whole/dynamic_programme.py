@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -37,14 +37,20 @@ _FIRST = 6
 """Jobs that have a second option within the first reach."""
 _NOISE = 64
 """What rounding and the preference for an option that a job has add to the cost of each job."""
-_NARROW = 8
-"""Part of a reach without a decision that is not divided any further, its inverse."""
+_BEAM, _PARTS, _OFF = 1000, (0.4, 0.7, 1.0), 16
+"""Parts kept of each length where any good decision will do, and parts of its cost within which
+the best one is looked for; what is left too much or too little counts so many times less than idle
+units in a beam."""
 _MOST_WORK = 20_000_000
 """Parts up to which this is quicker than branch and bound."""
 
 
-class _TooManyError(Exception):
-    """There are too many parts within a reach, or the time is over."""
+class Decision(NamedTuple):
+    """Options of all jobs, shape (jobs,), what they cost above the bound, and if that is proved."""
+
+    option: Int64s
+    cost: int
+    proved: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +83,11 @@ class Choices:
         held = np.take_along_axis(held, order[:, :, None], axis=1)
         return cls(ordered - ordered[:, :1], order, held, room, price)
 
-    def best(self, deadline: float) -> Int64s | None:
-        """Return the option of each job in the best decision; ``None`` if none is found.
+    def best(self, deadline: float) -> Decision | None:
+        """Return the best decision, or a good one that is not proved; ``None`` if none is found.
 
-        The reach grows until there is a decision, and shrinks where there are too many parts.
+        Within a reach that grows, a beam finds a good decision, which is the best if no part was
+        left out. Else the best is within its cost.
 
         Parameters
         ----------
@@ -92,41 +99,33 @@ class Choices:
         second = np.append(self.cost[:, 1], most)
         clear = second >= min(_NOISE * len(self.cost), most)
         reach = min(int(np.sort(second[clear])[:_FIRST][-1]), most)
-        below, above = 0, most + 1
-        while above - below > below // _NARROW:
-            try:
-                found = self._within(reach, deadline)
-            except _TooManyError:
-                above = reach
-            else:
-                if found is not None:
-                    return found
-                below = reach + 1
-            further = reach + reach // 2 + 1 if above > most else (below + above) // 2
-            reach = min(further, most)
-        return None
+        good = self._within(reach, deadline, _BEAM)
+        while good is None and reach < most:
+            reach = min(2 * reach + 1, most)
+            good = self._within(reach, deadline, _BEAM)
+        for part in _PARTS:
+            if good is not None and not good.proved:
+                good = self._within(int(part * good.cost), deadline) or good
+        return good
 
-    def _within(self, reach: int, deadline: float) -> Int64s | None:
-        """Return the options of the best decision within a reach, ``None`` if there is none.
+    def _within(self, reach: int, deadline: float, beam: float = np.inf) -> Decision | None:
+        """Return the best decision within a reach, ``None`` if there is none, or too many parts.
 
-        Raises
-        ------
-        _TooManyError
-            If there are too many parts, or the time is over.
+        At most `beam` parts are kept of each length; what is found is the best if these are all.
         """
         second = self.cost[:, 1]
         open_ = np.flatnonzero(second <= reach)
         open_ = open_[np.argsort(-second[open_], kind="stable")]
         near = self.cost[open_] <= reach
-        least, most = self._of_those_that_wait(open_, near)
+        least, most, cheapest = self._of_those_that_wait(open_, near)
         radix = np.append(1, np.cumprod(self.room[:-1] + 1))
         # What is left of each resource, shape (resources, parts), and what that costs.
         left = (self.room - self.held[second > reach, 0].sum(axis=0))[:, None]
-        cost, work, steps = np.zeros(1, dtype=np.int64), 0, []
+        cost, work, proved, steps = np.zeros(1, dtype=np.int64), 0, True, []
         for turn, (job, options) in enumerate(zip(open_, near.sum(axis=1), strict=True)):
             work += cost.size * options
             if work > _MOST_WORK or time.perf_counter() > deadline:
-                raise _TooManyError
+                return None
             sums = (cost[:, None] + self.cost[job, :options]).ravel()
             step = np.flatnonzero(sums <= reach)
             before, option = np.divmod(step, options)
@@ -134,31 +133,45 @@ class Choices:
             idle = cost + self.price @ np.maximum(left - most[turn], 0)
             kept = np.flatnonzero((left >= least[turn]).all(axis=0) & (idle <= reach))
             kept = kept[_cheapest(radix @ left[:, kept], cost[kept])]
+            if kept.size > beam:
+                proved = False
+                # Parts that leave what the others would take at the prices are likely to be good.
+                off = self.price @ np.abs(left[:, kept] - cheapest[turn])
+                rank = np.argsort(idle[kept] + off // _OFF, kind="stable")
+                kept = np.sort(kept[rank[: int(beam)]])
             steps.append((job, before[kept], option[kept]))
             cost, left = cost[kept], left[:, kept]
         total = cost + self.price @ left
         if (left < 0).any() or not total.size or total.min() > reach:
             return None
         at, chosen = int(total.argmin()), np.zeros(len(self.cost), dtype=np.intp)
+        found = int(total[at])
         for job, before, option in reversed(steps):
             chosen[job], at = option[at], before[at]
-        return self.option[np.arange(chosen.size), chosen]
+        return Decision(self.option[np.arange(chosen.size), chosen], found, proved)
 
     def _of_those_that_wait(self, jobs: Ints, near: Bools) -> Int64s:
-        """Return what the jobs after each turn hold at least and at most of each resource.
+        """Return what the jobs after each turn hold at least, at most, and at the prices.
 
-        Shape (2, turns, resources, 1).
+        Shape (3, turns, resources, 1).
         """
         least = np.where(near[:, :, None], self.held[jobs], NEVER).min(axis=1)
         most = np.where(near[:, :, None], self.held[jobs], 0).max(axis=1)
-        held = np.array([least, most])
-        return (held.sum(axis=1, keepdims=True) - held.cumsum(axis=1))[:, :, :, None]
+        held = np.array([least, most, self.held[jobs, 0]])
+        after = held.sum(axis=1, keepdims=True) - held.cumsum(axis=1)
+        return np.asarray(after[:, :, :, None], dtype=np.int64)
 
 
 def _cheapest(key: Int64s, cost: Int64s) -> Int64s:
     """Return the first of the cheapest of each key."""
-    order = np.argsort(key, kind="stable")
-    key, cost = key[order], cost[order]
+    bits = key.size.bit_length()
+    if int(key.max(initial=0)).bit_length() + bits < 63:  # numbers sort faster than places
+        packed = np.sort((key << bits) | np.arange(key.size))
+        key, order = packed >> bits, packed & ((1 << bits) - 1)
+    else:
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+    cost = cost[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     if first.size == key.size:
         return order
