@@ -167,8 +167,8 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
     need: Floats | None = None
     t = 0.0
     if form.about_worst:
-        dual: Level | Gain = _levels(form, jobs)
-        t = dual.top
+        dual: Level | Gain = (levels := _levels(form, jobs))
+        t = levels.top
         for _ in range(60):  # from beyond the optimum; prices say which level cannot be passed
             wanted = form.demand(t)[0]
             point = program.level(jobs, wanted)
@@ -182,7 +182,7 @@ def _by_program(form: Form, jobs: Jobs, program: Program, second_stage: bool) ->
         prices = 0 * point.prices if at_top else point.prices / max(worth, 1e-300)
         if at_top:  # any shares with what is needed are optimal
             point = replace(point, free=jobs.T > 0, tight=np.zeros_like(point.tight))
-        dual.t = min(t, dual.top)  # a step from the optimum is enough
+        levels.t = min(t, levels.top)  # a step from the optimum is enough
         bound = dual.bound(prices)[0] if prices.any() else dual.top
     else:
         dual = _gains(form, jobs)
