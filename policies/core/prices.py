@@ -34,7 +34,10 @@ _SETTLED = 1e-12
 _FEW = 150
 """Jobs, at least, in the program that makes an optimum exact."""
 _CAREFUL = 60
-"""Steps in which cutting planes go half of the way only, which saves a third of them."""
+"""Steps in which cutting planes go half of the way only, which saves a third of them.
+
+Not for logarithms, whose last digits they have to find.
+"""
 _MOST_CUTS, _MOST_ROUNDS = 400, 60
 """Steps of cutting planes, and programs over more and more jobs, at most."""
 
@@ -254,7 +257,7 @@ def _cut(
             break
         if q.max() <= 0 and level:  # nothing is scarce
             break
-        if step < _CAREFUL:
+        if step < _CAREFUL and not dual.log:
             q = (q + prices) / 2
     own = weight[len(weight) - len(kept) :]
     columns = [(part[jobs.group], mix) for part, mix in zip(own, kept, strict=True) if part.any()]
