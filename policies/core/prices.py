@@ -298,7 +298,8 @@ def _finish(dual: Dual, prices: Floats, t: float, still: Bools) -> Optimum:
             moved = _with_speed(jobs, known, needs + unit * rises)
             per = (_used(jobs, moved, ~still) - used) / unit
             rise = prices @ per + point.part * (point.need @ kinds.means(rises[rows]))
-            t = min(t + (point.part - 1) * (point.need @ kinds.mean) / rise, dual.top)
+            step = (point.part - 1) * float(point.need @ kinds.mean) / float(rise)
+            t = min(t + step, dual.top)
             prices = prices / rise
             known = _with_speed(jobs, known, dual.demand(t)[0])
             if abs(point.part - 1) > _SETTLED:

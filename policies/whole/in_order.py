@@ -113,7 +113,7 @@ def _best_fit(among: Bools, now: Bools, held: Floats, left: Floats) -> int:
 
 def _turn(whole: WholeProgram, may: Bools, job: int) -> WholeProgram:
     """State the turn of a job: as well off as can be, while those before have what they may."""
-    program, served = whole.program, may.any(axis=1)
+    program, served = whole.program, np.asarray(may.any(axis=1))
     cost, equality = whole.by_cell(program.c), program.equality.copy()
     cost[np.arange(served.size) != job] = 0.0
     served[job] = False

@@ -142,9 +142,8 @@ def _in_units(stated: WholeProgram) -> Program:
     """
     instance, cells = stated.p.instance, stated.cells
     now = instance.current.ravel(order="F") > 0
-    count, pinned = (
-        np.tile(each, instance.options) for each in (instance.row_count, instance.pinned)
-    )
+    count = np.tile(instance.row_count, instance.options)
+    pinned = np.tile(instance.pinned, instance.options)
     column, row = np.ones(stated.program.c.size), np.ones(stated.program.b.size)
     column[cells], row[stated.priced.stop : stated.own.start] = 1 / count, instance.count
     program = stated.program.scaled_by(column, row)
@@ -153,5 +152,5 @@ def _in_units(stated: WholeProgram) -> Program:
     if stated.is_sum:
         open_ &= (cost < 0) | ((cost == 0) & now) | pinned
     lower[cells], upper[cells] = np.where(pinned & now, count, 0.0), np.where(open_, count, 0.0)
-    same = {"column": np.ones(column.size), "row": np.ones(row.size)}
-    return replace(program, lower=lower, upper=upper, **same)
+    units = np.ones(column.size), np.ones(row.size)
+    return replace(program, lower=lower, upper=upper, column=units[0], row=units[1])

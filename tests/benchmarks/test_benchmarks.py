@@ -14,7 +14,7 @@ import apportion as ap
 from benchmarks.ada_srsf.runs import asked, play
 from benchmarks.elastic import runs as elastic_runs
 from benchmarks.ledger import __main__ as ledger
-from benchmarks.ledger.drawn import EACH, KINDS, drawn_rows, ways
+from benchmarks.ledger.drawn import EACH, KINDS, WORKLOADS, drawn_rows, ways
 from benchmarks.ledger.runs import fixed_rows
 from benchmarks.papers.claims import Figure
 from benchmarks.speed.measure import beside_kept
@@ -277,7 +277,7 @@ def test_fixed_runs_end_as_the_ledger_has_them() -> None:
 
 @pytest.mark.slow
 def test_drawn_runs_end_as_they_did() -> None:
-    _, differs = ledger.compared(ledger.DRAWN, drawn_rows(range(ledger.WORKLOADS)))
+    _, differs = ledger.compared(ledger.DRAWN, drawn_rows(range(WORKLOADS)))
     assert differs.empty, differs.to_string()
 
 
