@@ -14,8 +14,7 @@ import pandas as pd
 from apportion.checks import LARGEST_NUMBER, mapping
 from apportion.errors import InputError, unknown_name, written
 from apportion.jobs import JOB_COLUMNS, JobColumn, column_named
-from apportion.policies.labelled import DEFAULTS
-from apportion.policies.labelled import aligned
+from apportion.policies.labelled import DEFAULTS, aligned
 from apportion.problem_inputs import jobs_table, level_names, name_in_cluster
 from apportion.table_checks import check_unique
 from apportion.tensor import ThroughputTensor
