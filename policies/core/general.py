@@ -279,12 +279,16 @@ def most_even(program: Program, cells: slice, weight: Floats) -> Point:
     In units in which every square weighs the same. In units that suit a linear program the weights
     are the squares of these, and the lightest below what a solver takes for zero.
     """
-    squares, column = np.zeros(program.c.size), np.ones(program.c.size)
+    squares, column = np.zeros(program.c.size), np.zeros(program.c.size)
     squares[cells], column[cells] = 1.0, np.sqrt(weight.max() / weight)
-    movable = column * (program.lower < program.upper)
-    largest = (abs(program.A) @ sparse.diags_array(movable)).max(axis=1).toarray().ravel()
+    column *= program.lower < program.upper
+    entries = abs(program.A)
+    largest = (entries @ sparse.diags_array(column)).max(axis=1).toarray().ravel()
     largest[program.equality.size :] = 1.0
-    posed = program.scaled_by(column, 1 / np.where(largest > 0, largest, 1.0))
+    row = 1 / np.where(largest > 0, largest, 1.0)
+    beside = (sparse.diags_array(row) @ entries).max(axis=0).toarray().ravel()
+    column = np.where(column > 0, column, 1 / np.where(beside > 0, beside, 1.0))
+    posed = program.scaled_by(column, row)
     P = sparse.csc_array(sparse.diags_array(squares))
     point = interior_point(replace(posed, P=P, c=np.zeros(column.size)))
     return replace(point, x=column * point.x)
