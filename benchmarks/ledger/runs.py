@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-FIGURES = ("mean_jct_s", "by_job_s", "makespan_s")
+FIGURES = ("mean_jct_s", "makespan_s")
 """What is compared of a run; see `figures`."""
 _SAME = 1e-8
 """Relative difference up to which figures are equal: the order of a sum does not count."""
@@ -73,14 +73,9 @@ def fixed_rows() -> list[dict[str, Any]]:
 
 
 def figures(run: ap.Run) -> dict[str, float]:
-    """Return the mean completion time, the same weighted by the place of each job, and the end.
-
-    The second tells runs apart in which two jobs have changed places.
-    """
-    jobs = run.jobs
-    place = np.arange(1, len(jobs) + 1)
-    means = float(jobs["jct_s"].mean()), float(np.average(jobs["jct_s"], weights=place))
-    return dict(zip(FIGURES, (*means, float(jobs["completion_s"].max())), strict=True))
+    """Return the mean completion time and the end."""
+    ends = run.jobs["jct_s"].mean(), run.jobs["completion_s"].max()
+    return dict(zip(FIGURES, map(float, ends), strict=True))
 
 
 def moved(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
