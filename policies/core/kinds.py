@@ -52,10 +52,15 @@ class Kinds:
         held = jobs.held / size[:, None]
         self.of, first = _alike(np.concatenate([tau, held, below, gain[:, None], *extra], axis=1))
         self.unit, self.weight = unit, jobs.count * size
-        self.count = np.bincount(self.of, self.weight)
+        self.count = np.bincount(self.of, self.weight).astype(float)
         self.mean = rounded(self.means(np.minimum(need, unit)), 44)
-        own = {"T": tau[first], "held": held[first], "extra": extra[:, first]}
-        self.jobs = replace(jobs.some(first), count=self.count, **own)
+        self.jobs = replace(
+            jobs.some(first),
+            T=tau[first],
+            held=held[first],
+            extra=extra[:, first],
+            count=self.count,
+        )
         self.below, self.gain = below[first], None if worth is None else gain[first]
 
     def means(self, speed: Floats) -> Floats:

@@ -266,7 +266,7 @@ def _cut(
 
 def _few(jobs: Jobs) -> int:
     """Return how many jobs a program should have at least."""
-    return min(jobs.n, _FEW + 10 * jobs.capacity.size)
+    return int(min(jobs.n, _FEW + 10 * jobs.capacity.size))
 
 
 def _finish(dual: Dual, prices: Floats, t: float, still: Bools) -> Optimum:
