@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from apportion.errors import InputError, written
 from apportion.mechanism.time_shifts.affinity import AffinityGraph
 from apportion.mechanism.time_shifts.circle import EPOCH_S, EQUAL, TOLERANCE, pacings
 from apportion.mechanism.time_shifts.link_compatibility import compatibility, random_score
@@ -39,6 +40,11 @@ class LinkScores:
         Part by which iterations may be stretched so that jobs fit, see `paced`.
     epoch_s
         For how long shifts are to last, seconds, as of `compatibility`.
+
+    Raises
+    ------
+    InputError
+        If the profile is no function.
     """
 
     def __init__(
@@ -47,6 +53,9 @@ class LinkScores:
         pace: float = 0.0,
         epoch_s: float = EPOCH_S,
     ) -> None:
+        if not callable(profile):
+            valid = "a function of a model and a number of GPUs"
+            raise InputError(f"profile is {written(profile)}; valid: {valid}.")
         self._pace, self._epoch_s = pace, epoch_s
         self._profile = lru_cache(maxsize=REMEMBERED)(profile)
         self._score = lru_cache(maxsize=REMEMBERED)(self._score_of)

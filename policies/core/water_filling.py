@@ -280,7 +280,8 @@ def fill(program: LevelProgram, path: Path, *, exact: bool) -> Filled:
         over = stop.over + stop.dual @ np.where(active, 0.0, err)
         speed = cost @ (priced * stop.rise)
         if speed > 0:
-            err = np.where(active, np.maximum(err, stop.rise * (over / speed)), err)
+            rises = active & (stop.rise > 0)  # 0 times what has no bound would be none
+            err[rises] = np.maximum(err[rises], stop.rise[rises] * (over / speed))
         open_ = open_ & stop.open
         level, active = np.where(active, stop.level, level), active & ~stopped
         most = program.most(open_, exact=exact)  # what others have leaves only these to them
