@@ -25,6 +25,7 @@ from cvxpy.atoms.affine.affine_atom import AffAtom
 from cvxpy.atoms.affine.binary_operators import DivExpression
 from cvxpy.constraints import Inequality
 
+from apportion.checks import choice
 from apportion.errors import InputError
 from apportion.policies.base import earlier_objectives, form_of
 from apportion.policies.problem import Problem
@@ -90,7 +91,9 @@ class Form:
 
     def __post_init__(self) -> None:
         """Refuse numbers that are none, or of which there is not one for each job."""
-        k, offset, price = self.k, np.asarray(self.offset), self.price
+        choice("kind of Form", self.kind, ("level", "inverse", "gain", "log", "ratio"))
+        k, offset = _numbers(self.k), _numbers(self.offset)
+        price = None if self.price is None else _numbers(self.price)
         positive = self.kind in ("level", "inverse", "log")
         if k.ndim != 1 or not np.isfinite(k).all() or (positive and not (k > 0).all()):
             which = "numbers above 0" if positive else "finite numbers"
