@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ def solve(
     gang_packing: bool = True,
     group: bool = True,
     second_stage: bool = True,
+    solver: str = "auto",
     fallback: Fallback = "raise",
     time_limit_s: float | None = None,
     gap: float = 1e-9,
@@ -101,6 +103,8 @@ def solve(
         (accelerator, tier) with the tiers of `TIERS`; see `apportion.policies.tiers`.
     group, second_stage
         See `solve_instance`; the defaults are right for all but comparisons.
+    solver
+        Has no effect: the one that suits the problem is chosen.
     fallback
         See `solve_instance`: what to do when every solver fails.
     time_limit_s, gap
@@ -113,6 +117,8 @@ def solve(
     InfeasibleError, SolveError
         If there is no allocation, or no solver found one.
     """
+    if solver != "auto":
+        warnings.warn("solver= has no effect; leave it out.", FutureWarning, stacklevel=3)
     chosen = get_policy(policy)
     tensor: Any = throughput_tensor
     if hasattr(tensor, "solved_by"):

@@ -19,6 +19,12 @@ def jobs(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame(columns, index=["x", "y", "z"])
 
 
+def test_scripts_that_name_a_solver_go_on() -> None:
+    with pytest.warns(FutureWarning, match="solver= has no effect"):
+        named = ap.solve("fifo", SPEED, workers=GPUS, solver="arrow")
+    assert named.X.equals(ap.solve("fifo", SPEED, workers=GPUS).X)
+
+
 def test_labels_come_back() -> None:
     allocation = ap.solve("max_min_fairness", SPEED, workers=GPUS)
     assert allocation.X.index.equals(SPEED.index)

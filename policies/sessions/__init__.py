@@ -1,1 +1,1 @@
-"""Sessions: jobs come and go, and only what changed is solved again."""
+"""Sessions: jobs come and go, and each solve begins where the last one ended."""

@@ -1,4 +1,4 @@
-"""Sessions: jobs come and go, and only what changed is solved again."""
+"""Sessions: jobs come and go, and each solve begins where the last one ended."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ def session(
     """Open a session: an allocation problem whose jobs come and go.
 
     ``s.solve()`` gives what `solve` gives for the jobs at hand. Up to some 200 different jobs, and
-    where an objective is a sum over jobs or about the worst off of them, it goes on from the last
-    solve: only the numbers that an event changes are sent to the solver. ``stats["path"]`` is
-    "warm start" then, else "cold start".
+    where an objective is a sum over jobs or about the worst off of them, the solver begins at the
+    last optimum. ``stats["path"]`` is "warm start" then, else "cold start".
 
     Several threads may use a session: their calls take turns. It can be copied and pickled; a copy
     has the state and begins anew.
