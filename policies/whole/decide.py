@@ -25,7 +25,7 @@ from apportion.policies.core.conic import optimum
 from apportion.policies.core.highs import SIMPLEX, pass_program, quiet_solver
 from apportion.policies.core.unsolvable import no_optimum
 from apportion.policies.solution import ACCURATE, Solution
-from apportion.policies.whole.dynamic_programme import NEVER, Choices
+from apportion.policies.whole.dynamic_programme import NEVER, Choices, bits_of
 from apportion.policies.whole.in_order import serve_in_order
 from apportion.policies.whole.statement import state
 from apportion.policies.whole.valid import check_decision, check_pins
@@ -156,20 +156,12 @@ def best_decision(whole: WholeProgram, deadline: float, gap: float) -> Decided:
     if nobody_stays and feasible and whole.value(x) - bound <= asked:
         return Decided(x, bound, y, "relaxation")
     open_ = _open_options(whole)
-    known = None
     if open_ is not None:
         half = (time.perf_counter() + deadline) / 2  # the rest is for a search
         known = _by_programme(whole, c, open_, (y, bound, asked), half)
-    if known is not None and known.proved_by:
-        return known
-    try:
-        found = _searched(whole, y, bound, asked, deadline)
-    except SolveError:
-        if known is None:
-            raise
-        return known
-    better = known is not None and whole.value(known.x) < whole.value(found.x)
-    return found._replace(x=known.x) if known is not None and better else found
+        if known is not None:
+            return known
+    return _searched(whole, y, bound, asked, deadline)
 
 
 def _relaxed(whole: WholeProgram, c: Floats) -> tuple[Floats, Floats, float]:
@@ -239,7 +231,7 @@ def _by_programme(
     relaxed: tuple[Floats, float, float],
     deadline: float,
 ) -> Decided | None:
-    """Return the best decision by the dynamic programme, a good one, or ``None``.
+    """Return the best decision by the dynamic programme, or ``None``.
 
     Costs are whole numbers of a unit in which values that differ by rounding are equal, or of a
     smaller one where that may hide what is asked for. `relaxed` are dual values of the relaxation,
@@ -249,7 +241,7 @@ def _by_programme(
     program, shape = whole.program, whole.p.X.shape
     # GPUs are whole; what is left of them was summed up, and 7.999999999 are 8.
     room = np.floor(program.b[whole.priced] + 1e-9).astype(np.int64)
-    if np.log2(room + 1.0).sum() >= 62:
+    if bits_of(room).sum() >= 62:
         return None
     stays = whole.p.current > 0
     bits = min(_BITS, 54 - int(room.max(initial=1)).bit_length())
@@ -267,14 +259,12 @@ def _by_programme(
     number = np.minimum(np.rint(cost / unit), NEVER).astype(np.int64)
     number[:, :-1] -= _STAY * stays
     idle = np.minimum(price, 2**56 // (room + 1)).astype(np.int64)
-    found = Choices.of(number[jobs], held[jobs], room, idle).best(deadline)
-    if found is None:
+    option = Choices.of(number[jobs], held[jobs], room, idle).best(deadline)
+    if option is None:
         return None
     units = np.zeros(open_.shape)
-    np.add.at(units, (jobs, found.option), 1.0)
+    np.add.at(units, (jobs, option), 1.0)
     x = units[:, :-1].ravel(order="F")
-    if not found.proved:
-        return Decided(x, bound, y, "")
     return Decided(x, max(bound, whole.value(x) - unit * misled), y, "dynamic programme")
 
 

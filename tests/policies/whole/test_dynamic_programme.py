@@ -73,3 +73,15 @@ def test_far_more_is_wanted_than_there_is() -> None:
     instance = Instance.of_options(speed, held, given, option_accelerator=np.array([0, 1]))
     found = solve_instance(Knapsack(), instance)
     assert found.objective == pytest.approx(most(instance, speed), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", each_seed(10, 200))
+def test_options_that_hold_more_than_there_is_are_never_taken(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kind = np.array([0, 0, 0, 1, 1, 1])
+    held = np.array([1.0, 2.0, 8.0, 1.0, 4.0, 16.0])
+    room = rng.integers(0, 7, 2).astype(float)
+    speed = rng.uniform(0.5, 2.0, (int(rng.integers(2, 6)), 6)) * held
+    instance = Instance.of_options(speed, held, room, option_accelerator=kind)
+    found = solve_instance(Knapsack(), instance)
+    assert found.objective == pytest.approx(most(instance, speed), rel=1e-9)
