@@ -3,7 +3,7 @@
 GangTable   who is next
     v
 RoundPlanner.plan
-    |  select: by priority while there is `Room`; lend what is left
+    |  select: by priority while there is `FreeGpus`; lend what is left
     |  stay, hand over, place
     v
 Plan
@@ -47,7 +47,7 @@ class Spot(NamedTuple):
 _ANYWHERE = Spot()
 
 
-class Room:
+class FreeGpus:
     """GPUs of a type that are left in machines, in racks and in all.
 
     Gangs within a rack leave open in which of its machines they lie, others in which racks: so
@@ -238,7 +238,7 @@ class RoundPlanner:
         if settled:  # all go on, in whatever order they would pack
             each = zip(*(array.tolist() for array in wanted), strict=True)
             return [_Pick(row, option, self._gang(row, option)) for row, option in each]
-        rooms, busy = [Room(pool.gpus) for pool in self.placer.pools], set[int]()
+        rooms, busy = [FreeGpus(pool.gpus) for pool in self.placer.pools], set[int]()
         left = None if self.resources is None else self.resources[1].copy()
         picks = self._fill(*wanted, rooms, busy, left)
         most = max(room.left for room in rooms)
@@ -252,7 +252,7 @@ class RoundPlanner:
         self,
         rows: Ints,
         options: Ints,
-        rooms: list[Room],
+        rooms: list[FreeGpus],
         busy: set[int],
         left: Floats | None,
         *,

@@ -270,14 +270,6 @@ def tier_of(placement: Placement) -> int:
     return RACK if len({rack for rack, _, _ in placement}) == 1 else NETWORK
 
 
-def room_of(free: Int64s) -> Room:
-    """Most GPUs that one gang can have at each tier; `free` has the shape (racks, machines)."""
-    if not free.size:
-        return Room(0, 0, 0)
-    by_rack = free.sum(axis=1)
-    return Room(int(free.max()), int(by_rack.max()), int(by_rack.sum()))
-
-
 def can_hold(free: Int64s, placement: Placement) -> bool:
     """Whether all GPUs of a placement are free; `free` has the shape (racks, machines)."""
     return all(free[rack, machine] >= gpus for rack, machine, gpus in placement)

@@ -19,7 +19,6 @@ from apportion.mechanism.leases import AutoTunedTimers, OfferScheduler
 from apportion.mechanism.leases.queue import accepts_from_s
 from apportion.mechanism.leases.rules import DelayScheduling
 from apportion.mechanism.placements.counts import BestFit, choose
-from apportion.mechanism.scheduler import room_of
 from apportion.policies.dally_round import DallyRound
 from apportion.sim.leasing import parts
 from apportion.sim.tiers.round_plans import RoundPlans
@@ -172,7 +171,7 @@ class _WatchedPlans(RoundPlans):
         free, tiers = leases.pools[0].free.copy(), {}
         for position in np.lexsort((waiting.job, waiting.released_s, priority)).tolist():
             gpus = int(waiting.scale_factor[position])
-            room = room_of(free)
+            room = free.max(), free.sum(axis=1).max(), free.sum()
             tier = next((k for k in range(3) if opened[position, k] and room[k] >= gpus), None)
             if tier is not None:
                 tiers[int(waiting.job[position])] = tier

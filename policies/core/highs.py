@@ -70,18 +70,12 @@ def pass_program(
         If HiGHS refuses the numbers: it is then left without a program, and a change of one that
         is not there would end the process.
     """
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = A.shape
-    lp.col_cost_ = c
-    lp.col_lower_, lp.col_upper_ = columns
-    lp.row_lower_, lp.row_upper_ = rows
-    word = highspy.MatrixFormat
-    lp.a_matrix_.format_ = word.kRowwise if A.format == "csr" else word.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
-    if whole is not None:
-        kind = highspy.HighsVarType
-        lp.integrality_ = [kind.kInteger if each else kind.kContinuous for each in whole.tolist()]
-    if solver.passModel(lp) == highspy.HighsStatus.kError:
+    word, least = highspy.MatrixFormat, int(highspy.ObjSense.kMinimize)
+    form = int(word.kRowwise if A.format == "csr" else word.kColwise)
+    kind = np.zeros(c.size, dtype=np.int32) if whole is None else whole.astype(np.int32)
+    size, entries = (c.size, A.shape[0], A.nnz), (A.indptr, A.indices, A.data)
+    status = solver.passModel(*size, form, least, 0.0, c, *columns, *rows, *entries, kind)
+    if status == highspy.HighsStatus.kError:
         raise SolveError("HiGHS refuses the numbers of the problem: they span too many decades.")
 
 

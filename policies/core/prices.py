@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apportion.errors import SolveError
+from apportion.policies.core.highs import quiet_solver
 from apportion.policies.core.jobs import rounded
 from apportion.policies.core.kinds import Kinds
 from apportion.policies.core.mixes import Mixes, cheapest, most_profitable
-from apportion.policies.core.program import Program, quiet_highs
+from apportion.policies.core.program import KEPT, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,7 @@ class _Master:
         self.capacity, self.level, self.zero, self.unit = jobs.capacity, level, zero, unit
         self.resources, self.groups = self.capacity.size, jobs.groups
         R, G = self.resources, self.groups
-        self.h = h = quiet_highs(presolve="off")
+        self.h = h = quiet_solver(KEPT)
         h.addVars(R, np.zeros(R), np.full(R, np.inf))
         h.addVars(G, np.full(G, -np.inf), np.full(G, np.inf))
         h.changeColsCost(R + G, np.arange(R + G, dtype=np.int32), np.ones(R + G))

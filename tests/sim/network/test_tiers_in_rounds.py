@@ -14,7 +14,7 @@ from tests.seeds import ranges_of_seeds
 import apportion as ap
 from apportion.errors import InputError
 from apportion.mechanism.placement import Placer
-from apportion.mechanism.round_planner import Room, RoundPlanner
+from apportion.mechanism.round_planner import FreeGpus, RoundPlanner
 from apportion.mechanism.shares import NO_PAIRS, Shares
 from apportion.sim import generate_rack_workload
 
@@ -57,7 +57,7 @@ def average_of_packings(rng: np.random.Generator, cluster: ap.Cluster) -> tuple[
     )
     shares = np.zeros((jobs, 3))
     for part in rng.dirichlet(np.ones(int(rng.integers(1, 5)))):
-        room = Room(Placer(cluster).pools[0].gpus)
+        room = FreeGpus(Placer(cluster).pools[0].gpus)
         for job in rng.permutation(jobs).tolist():
             tier = int(rng.integers(0, 3))
             if room.take(int(scale[job]), tier) is not None:
